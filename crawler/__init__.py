@@ -34,10 +34,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crawler import filters
+    from crawler.hooks.answers import DROP
     from crawler.inspect.job_view import JobView as Job
     from crawler.job.directory import JobError
     from crawler.job.durable_frontier import DurableFrontier as Frontier
-    from crawler.library.blocking import DROP, run
+    from crawler.library.blocking import run
     from crawler.library.crawl_loop import Crawl
     from crawler.library.delivered_page import Page
     from crawler.urls import canonicalise
@@ -49,7 +50,7 @@ __all__ = ["DROP", "Crawl", "Frontier", "Job", "JobError", "Page", "__version__"
 # Loaded on first use: most commands need none of them.
 _LAZY = {
     "Crawl": ("crawler.library.crawl_loop", "Crawl"),
-    "DROP": ("crawler.library.blocking", "DROP"),
+    "DROP": ("crawler.hooks.answers", "DROP"),
     "Frontier": ("crawler.job.durable_frontier", "DurableFrontier"),
     "Job": ("crawler.inspect.job_view", "JobView"),
     "JobError": ("crawler.job.directory", "JobError"),

@@ -73,7 +73,8 @@ class PageRecord:
     more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
     later visit: None if there is nothing to compare. ``gone``: the page was not found so often that it is not visited
     again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the directives of the page for this
-    crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it."""
+    crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it;
+    ``data_error``: why the code failed."""
 
     entry: Entry
     outcome: Outcome
@@ -95,6 +96,7 @@ class PageRecord:
     profile: Profile = NO_PROFILE
     id: str | None = None
     data: Mapping[str, Any] | None = None
+    data_error: str | None = None
 
 
 def time_label(seconds: float) -> str:
@@ -147,10 +149,14 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
                 row[name] = value
     if body is not None:
         row |= {"body": body_name(body.digest)} | ({} if body.cut is None else {"body_cut": body.cut})
-    row |= {name: value for name, value in (("id", record.id), ("data", record.data)) if value is not None}
+    row |= {name: value for name, value in _of_code(record) if value is not None}
     if kept:
         row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _of_code(record: PageRecord) -> tuple[tuple[str, object], ...]:
+    return ("id", record.id), ("data", record.data), ("data_error", record.data_error)
 
 
 def _public(href: str) -> str:
@@ -429,6 +435,7 @@ class Counters:
     probes: int = 0  # paths that the crawler made up
     blocked: int = 0  # pages that bar the crawler from others
     known: int = 0  # links to URLs that an older seen-set knows
+    code_failed: int = 0  # pages on which code of the user failed
 
     @property
     def done(self) -> int:

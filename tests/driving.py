@@ -9,6 +9,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.page_handler import PageHandler
 from crawler.engine.run import Run
+from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.extract.text_pool import Texts
 from crawler.fetch import Fetches
@@ -40,7 +41,7 @@ class Driven:
         handler: PageHandler | None = None,
     ) -> None:
         self.worker = Worker(web, WorkerSettings.of(settings), clock, lag, texts=texts)
-        self.run = Run(job, settings, self.worker.context.with_code(handler), seeds)
+        self.run = Run(job, settings, self.worker.context.with_code(UserCode(handler)), seeds)
 
     async def to_the_end(self) -> Stop:
         await self.worker.drive(self.run)

@@ -120,8 +120,8 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover ending judge
-        ledger_resolver lifecycle loop_lag seeds page_handler context proxy_watch own_line injector gauges durability
-        robots_redirect robots_visit keeping on_disk handing_over visit run put_aside rate worker
+        ledger_resolver lifecycle loop_lag seeds page_handler user_code context proxy_watch own_line injector gauges
+        durability robots_redirect robots_visit keeping on_disk handing_over visit run put_aside rate worker
     """,
     "integrity": """
         finding change part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
@@ -139,7 +139,7 @@ MODULES: dict[str, str] = {
         layout copying body_copies back_up restoration
     """,
     "hooks": """
-        named_code
+        named_code page_view answers calls thread_calls loop_calls page_child process_calls hook on_page loaded
     """,
     "library": """
         deliveries delivered_page keyword_options crawl_loop blocking

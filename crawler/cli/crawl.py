@@ -39,6 +39,7 @@ from crawler.export.beside import ExportError
 from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
+from crawler.hooks.loaded import Hooks, load_hooks
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.job.job import Job
@@ -111,6 +112,7 @@ def build_settings(
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
         check_access(settings)
+        load_hooks(settings.hooks, source)
         if arguments.parquet is not None:
             check_parquet(directory, arguments.parquet)
     except (SettingsError, JobError, ValueError) as error:
@@ -207,7 +209,7 @@ def crawl(
     """Run the crawl with a view on it, inside ``around``, and return the exit code. ``check`` may refuse a job that is
     resumed. Raises UsageError."""
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
-    options = RunOptions(finite, check, sys.stdout.fileno() if STDOUT in getattr(arguments, "output", ()) else None)
+    options = _options(arguments, settings, finite, check)
     view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
 
     async def whole() -> Result:
@@ -248,6 +250,15 @@ def crawl(
     return _ended(arguments, result)
 
 
+def _options(
+    arguments: argparse.Namespace, settings: Settings, finite: bool, check: Callable[[Job], None] | None
+) -> RunOptions:
+    """Raises CodeError; ``build_settings`` has loaded the same code."""
+    hooks = Hooks(settings, load_hooks(settings.hooks, Source("command line")))
+    records_to = sys.stdout.fileno() if STDOUT in getattr(arguments, "output", ()) else None
+    return RunOptions(finite, check, records_to, hooks.code, hooks.begin)
+
+
 def _ended(arguments: argparse.Namespace, result: Result) -> int:
     """Report how the run has ended, write the Parquet files that were asked for, and return the exit code."""
     code = _report(result, arguments.quiet)
@@ -271,6 +282,8 @@ def _report(result: Result, quiet: bool) -> int:
             return Exit.INTERRUPTED
         case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE | Stop.READER_LEFT:
             return Exit.LIMIT
+        case Stop.CODE:
+            return Exit.FAILED
         case Stop.FINISHED if result.seeds_fetched == 0:
             counts = result.stats["urls_held_back"].items()
             held_back = [f"{count(number)} held back by {rule}" for rule, number in counts if number]

@@ -171,6 +171,11 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "standard output",
         },
     ),
+    "--on-page": (
+        "hooks",
+        "on_page",
+        {"metavar": "MODULE:FUNCTION", "help": "call this function of yours with each page (see hooks in --config)"},
+    ),
     "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page at this address"}),
     "--dashboard-token-file": (
         "dashboard",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from crawler.engine.loop_lag import LoopLag
-from crawler.engine.page_handler import PageHandler
 from crawler.engine.reading import Reading
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
+from crawler.engine.user_code import UserCode
 from crawler.extract.text_pool import Texts
 from crawler.fetch import Fetches
 from crawler.parsing import PageParser
@@ -36,8 +36,7 @@ class Context:
     runs share. What servers send is read with ``reading``; ``fetcher`` already is. Each piece of work that takes
     milliseconds waits for its turn (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts
     the main text of pages. ``rate`` waits until the rate limit permits a request: a visit has waited for its first one,
-    and waits again for each that follows from it. ``capacity`` tells what is left. ``handler``: the code of the user
-    that the pages of a run are handed to.
+    and waits again for each that follows from it. ``capacity`` tells what is left. ``code``: that of the user.
     """
 
     fetcher: Fetches
@@ -52,8 +51,8 @@ class Context:
     texts: Texts
     rate: Callable[[], Awaitable[None]]
     capacity: Callable[[], Capacity]
-    handler: PageHandler | None = None
+    code: UserCode = field(default_factory=UserCode)
 
-    def with_code(self, handler: PageHandler | None) -> Context:
-        """The same for a run whose pages are handed to code of the user."""
-        return replace(self, handler=handler)
+    def with_code(self, code: UserCode) -> Context:
+        """The same for a run with code of the user."""
+        return replace(self, code=code)

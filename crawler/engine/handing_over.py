@@ -53,7 +53,7 @@ class HandingOver:
             job.admit(Found(named.inside, entry.depth + 1, entry.href, found_at=now(), reach=named.reach))
         elif named is not None:
             links = replace(links, inside=[*links.inside, *named.inside], reach={**links.reach, **named.reach})
-        record = replace(finished.record, id=page.id, data=handled.data)
+        record = replace(finished.record, id=page.id, data=handled.data, data_error=handled.error)
         return page, replace(finished, record=record, is_kept=handled.keep), links
 
     @contextmanager

@@ -26,6 +26,7 @@ class Stop(StrEnum):
     MAX_TIME = "max-time"
     MIN_FREE = "min-free"
     READER_LEFT = "reader-left"  # nobody reads the records on standard output any more
+    CODE = "code"  # code of the user failed, and is to stop the crawl
     INTERRUPTED = "interrupted"
 
 

@@ -41,11 +41,13 @@ class HandedPage:
 
 class Handled(NamedTuple):
     """What the code says of a page: ``data`` for its record, which JSON can express, and ``links`` to follow besides
-    its own, as written. ``keep``: whether outputs keep anything of the page besides its record."""
+    its own, as written. ``keep``: whether outputs keep anything of the page besides its record. ``error``: why the code
+    failed on the page, in one line."""
 
     data: Mapping[str, Any] | None = None
     links: Sequence[str] = ()
     keep: bool = True
+    error: str | None = None
 
 
 class PageHandler(Protocol):

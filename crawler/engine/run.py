@@ -42,6 +42,7 @@ from crawler.job.job import Job
 from crawler.job.revisit import revisit_beside
 from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seen_compaction import compact_beside
+from crawler.metrics import Kind
 from crawler.scope import Bounds
 from crawler.settings import Settings
 
@@ -217,6 +218,10 @@ class Run:
         self.life.held = False
         self.wake()
 
+    def note_failure(self, text: str) -> None:
+        """Add a failure to the events."""
+        self.job.events.add(self._context.clock(), Kind.ERROR, text)
+
     def wake(self) -> None:
         """Make the worker look for a ready host again, because something has changed."""
         self._context.wake()
@@ -253,6 +258,7 @@ class Run:
             slots=self.slots,
             proxies=self.gauges.proxies.figures(),
             text_failed=self._context.texts.failed,
+            hooks={name: each.as_json() for name, each in self._context.code.figures.items()},
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(

@@ -121,7 +121,7 @@ class Visitor:
         most = 0 if settings.store is None else settings.store.max_size
         bodies = BodyKeeper(job.files.outputs.bodies, most)
         self._keepers = Keepers.of(settings.output, Archive(job.store), bodies, context.texts)
-        handler = context.handler
+        handler = context.code.handler
         self._code = None if handler is None else HandingOver(job, discovery, handler, context)
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about

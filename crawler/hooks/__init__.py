@@ -1,4 +1,11 @@
-"""Code of the user in a crawl, by its name.
+"""Code of the user in a crawl.
 
-named_code    ``module:function``, or the name of an entry point, into a function
+named_code       ``module:function``, or the name of an entry point, into a function
+page_view        a page as functions see it
+answers          what a function says of a page
+calls            a call under way: in threads (``thread_calls``), in an event loop (``loop_calls``), or in processes
+                 (``process_calls``, and ``page_child`` in them)
+hook             counts the failures of a function, and shows them
+on_page          the function that is called with each page
+loaded           all functions that the settings name
 """

@@ -50,6 +50,15 @@ class NamedCode:
         """The module that it was written in."""
         return getattr(self.function, "__module__", None) or type(self.function).__module__
 
+    def is_of_user(self, file: str) -> bool:
+        """Whether a file of Python is in the package of the function, or neither of this program nor installed."""
+        return _is_of_user(file, _home(self.module))
+
+    @cached_property
+    def titled(self) -> str:
+        """Its name, and where it is written."""
+        return f"{self.name}{_at(self.function)}"
+
     def where(self, error: BaseException) -> str | None:
         """``file:line`` of the innermost line of the user that an exception went through; None if there is none."""
         return where(error, self.module)

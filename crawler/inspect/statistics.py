@@ -96,7 +96,7 @@ class SlotFigures:
 class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
-    slots, the proxies that fail, and pages whose text could not be extracted."""
+    slots, the proxies that fail, pages whose text could not be extracted, and what functions of the user did."""
 
     elapsed: float
     in_flight: int
@@ -110,6 +110,7 @@ class RunFigures:
     slots: SlotFigures
     proxies: dict[str, Any]
     text_failed: int
+    hooks: dict[str, dict[str, Any]]
 
 
 def assemble(
@@ -148,6 +149,7 @@ def assemble(
         "proxies": None if run is None else run.proxies,
         "disk_free_bytes": job.disk_free,
         "text_failed": None if run is None else run.text_failed,
+        "hooks": None if run is None else run.hooks,
         "outputs": {name: size._asdict() for name, size in job.outputs.items()},
         "loop_stall_seconds": None if run is None else run.lag,
         "loop_stalls": None if run is None else run.stalls,
@@ -187,6 +189,7 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "pages_soft404": counters.soft404,
         "pages_blocked": counters.blocked,
         "internal_failures": counters.internal,
+        "pages_code_failed": counters.code_failed,
     }
 
 

@@ -283,6 +283,7 @@ class Job:
         entry = record.entry
         with self.writer as transaction:
             self.counters.internal += verdict.request.failure is FailureClass.INTERNAL
+            self.counters.code_failed += record.data_error is not None
             redirect = record.outcome is Outcome.REDIRECT
             found = Found(
                 outlinks,

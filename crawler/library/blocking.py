@@ -9,19 +9,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
-from typing import Any, Final
+from typing import Any
 
+from crawler.hooks.answers import DROP, Answer
 from crawler.library.crawl_loop import Crawl
 from crawler.library.delivered_page import Page
 
-
-class _Drop:
-    def __repr__(self) -> str:
-        return "crawler.DROP"
-
-
-DROP: Final = _Drop()
-Answer = Mapping[str, Any] | _Drop | None
 Function = Callable[[Page], Answer]
 
 

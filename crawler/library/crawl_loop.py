@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from crawler.engine.run import Run
+from crawler.engine.user_code import UserCode
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
 from crawler.library.delivered_page import Page
@@ -19,11 +20,9 @@ from crawler.library.keyword_options import settings_of
 from crawler.scope import StoreChoice
 from crawler.service.reloading import Configuration
 from crawler.service.session import Result, RunOptions, run_crawl
-from crawler.settings import OutputSettings, Settings
+from crawler.settings import HTML, OutputSettings, Settings
 from crawler.settings.leaving import fault_of_status, fault_of_type
 from crawler.urls import Canonical, Canonicaliser
-
-HTML = ("text/html", "application/xhtml+xml")
 
 
 class Crawl:
@@ -47,6 +46,8 @@ class Crawl:
     ) -> None:
         self._directory = Path(directory)
         self._settings = settings_of(self._directory, None if config is None else Path(config), options)
+        if self._settings.hooks.on_page is not None:
+            raise ValueError("hooks.on_page: a program that loops over the pages calls its functions itself")
         self._seeds = [seeds] if isinstance(seeds, str) else list(seeds)
         self._choice = _choice(types, statuses)
         _check_seeds(self._directory, self._seeds, self._settings)
@@ -60,7 +61,7 @@ class Crawl:
             raise RuntimeError("a Crawl can be entered once; make another one to go on")
         self._deliveries = deliveries = Deliveries(self._choice)
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-        options = RunOptions(handler=deliveries, begun=begun.set_result, signals=False)
+        options = RunOptions(code=UserCode(deliveries), begun=begun.set_result, signals=False)
         self._task = task = asyncio.create_task(
             run_crawl(self._directory, Configuration(self._settings), _batches(self._seeds), None, options)
         )

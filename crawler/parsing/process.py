@@ -27,6 +27,7 @@ PARSER = ("crawler.parsing.parser_child",)
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
 STARTS_IN_VAIN = 3  # processes that ended before they were ready; then none is started ...
 START_AGAIN = 60.0  # ... for so many seconds: memory or processes may have been short
+_STDERR = 2
 KILLED = -int(signal.SIGKILL)  # by somebody else: no limit of ours sends this signal
 
 Take = Callable[[Told, bool, bytes], None]
@@ -61,10 +62,17 @@ class ParserProcess:
     """
 
     def __init__(
-        self, memory: int, take: Take, ended: Callable[[int], None], program: tuple[str, ...] = PARSER
+        self,
+        memory: int,
+        take: Take,
+        ended: Callable[[int], None],
+        program: tuple[str, ...] = PARSER,
+        *,
+        silent: bool = True,
     ) -> None:
         """``program``: the module whose ``parent`` forks the children, and what that takes besides socket and
-        ``memory``."""
+        ``memory``. What they print is not shown (``silent``), or goes to standard error."""
+        self._silent = silent
         self._memory = memory
         self._program = program
         self._take = take
@@ -127,8 +135,8 @@ class ParserProcess:
                 self._parent = subprocess.Popen(
                     [sys.executable, "-I", "-c", _START + call, json.dumps(sys.path)],
                     stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL if self._silent else _STDERR,
+                    stderr=subprocess.DEVNULL if self._silent else None,
                     pass_fds=(theirs.fileno(),),
                 )
             except OSError:

@@ -69,6 +69,7 @@ class Told(IntEnum):
     PART = 4  # URLs of a sitemap; more follows
     SITEMAP = 5  # the rest of what is to be told of it
     TEXT = 6  # the main text of a page
+    CODE = 7  # what code of the user said of a page
 
 
 def request(kind: Kind, seconds: float, settings: LinkSettings, charset: str | None, size: int) -> bytes:

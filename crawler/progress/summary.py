@@ -35,6 +35,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         lines.append(
             f"held back {', '.join(held_back)} (rules of this crawl; `crawler explain` says what permits a URL)"
         )
+    if get("pages_code_failed"):
+        lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
     left_out = _left_out(get("links_left_out") or {})
     if left_out:
         pages = counted(stats["pages_at_border"], "page")

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,9 +19,9 @@ from crawler.dashboard import TOKEN, Access, Dashboard, Feed, Limits, access_of,
 from crawler.disk import Expendable
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.loop_lag import LoopLag
-from crawler.engine.page_handler import PageHandler
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
+from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher, OwnDelays
 from crawler.inspect.known_urls import open_known
@@ -83,13 +83,13 @@ class Front:
 class RunOptions:
     """``finite``: the seeds end, so they are all read even if a limit is reached first. ``check`` may refuse a job that
     is resumed. ``records_to``: the descriptor to which records are copied; the run ends if nobody reads them there.
-    ``handler``: the code of the user on each page. ``begun`` gets the run before it does anything. ``signals``: those
+    ``code``: that of the user. ``begun`` gets the run before it does anything. ``signals``: those
     that end programs stop the run, and are not left to the program."""
 
     finite: bool = True
     check: Callable[[Job], None] | None = None
     records_to: int | None = None
-    handler: PageHandler | None = None
+    code: UserCode = field(default_factory=UserCode)
     begun: Callable[[Run], None] = lambda _: None
     signals: bool = True
 
@@ -127,21 +127,21 @@ async def run_crawl(
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
-        front.run = run = Run(job, settings, worker.context.with_code(options.handler), seeds, finite=options.finite)
+        front.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = Parts(run, worker, fetcher, front.view)
         front.begin("resumed" if job.files.resumed else "begun")
         if view is not None:
             run.keeper.tell_notes(view.say)
-            for line in fetcher.notes:
-                view.say(line)
-            for line in [] if access is None or address is None else spoken_of(settings.dashboard, access, address):
+            spoken = [] if access is None or address is None else spoken_of(settings.dashboard, access, address)
+            for line in (*fetcher.notes, *spoken):
                 view.say(line)
             if resumed is not None and not options.finite:
                 resumed.tell(view.say)
         before = None if resumed is None else run.stats()
         reporter = StatusReporter(job.files, front.course, clock, view, address)
         options.begun(run)
-        with _pipe(job, options.records_to) as pipe, _signals(run) if options.signals else contextlib.nullcontext():
+        signals = _signals(run) if options.signals else contextlib.nullcontext()
+        with contextlib.closing(options.code), _pipe(job, options.records_to) as pipe, signals:
             result = await _drive(worker, run, reporter, front, pipe)
         return replace(result, before=before)
 

@@ -38,6 +38,8 @@ from crawler.settings.parts import (
     KEPT,
     LEDGER_KINDS,
     LINK_KINDS,
+    ON_ERRORS,
+    ON_PAGE_IN,
     ORDERS,
     OUTPUT_FIELDS,
     RECRAWL_COMPARES,
@@ -142,6 +144,8 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("recrawl", "compare"): RECRAWL_COMPARES,
     ("output", "keep"): KEPT,
     ("output", "text_form"): TEXT_FORMS,
+    ("hooks", "on_page_in"): ON_PAGE_IN,
+    ("hooks", "on_error"): ON_ERRORS,
 }
 _NUMBERS = {  # lists of whole numbers: what they are, the least, the most
     ("retry", "lasting_statuses"): ("statuses", 500, 599),
@@ -157,6 +161,7 @@ _MOST_WHOLE = 2**53
 _MOST_SECONDS = 1e9
 _MOST: dict[tuple[str, str], float] = {
     ("output", "text_processes"): 1_024,
+    ("hooks", "on_page_workers"): 1_024,
     ("crawl", "concurrency"): 2**16,  # as many as a machine has ports
     ("crawl", "max_depth"): 2**32 - 2,  # stored in four bytes, and links one level deeper are examined
     ("crawl", "hops_outside"): HOPS_MOST,
@@ -209,6 +214,8 @@ _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
     ("output", "headers"): fault_of_header_name,
     ("output", "store_types"): fault_of_type,
     ("output", "store_statuses"): fault_of_status,
+    ("hooks", "on_page_types"): fault_of_type,
+    ("hooks", "on_page_statuses"): fault_of_status,
     (SITE, "match"): fault_of_match,
     (SITE, "headers"): fault_of_header,
     (SITE, "login"): fault_of_reference,

@@ -313,6 +313,24 @@ class SitesSettings:
     tables: tuple[SiteTable, ...] = ()
 
 
+HTML = ("text/html", "application/xhtml+xml")
+ON_PAGE_IN = ("thread", "process")
+ON_ERRORS = ("count", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class HookSettings:
+    """Code of the user, by its name: ``module:function``, or what an installed package registers."""
+
+    on_page: str | None = None  # called with each page
+    on_page_in: str = "thread"  # where; an async function has an event loop of its own
+    on_page_workers: int = 0  # calls at a time; 0: by itself
+    on_page_timeout: float = 60.0  # seconds that a call may take; 0: any time
+    on_page_types: tuple[str, ...] = HTML  # which pages ...
+    on_page_statuses: tuple[str, ...] = ("2xx",)  # ... must fit both
+    on_error: str = "count"  # what a page does on which it fails
+
+
 @dataclass(frozen=True, slots=True)
 class DurabilitySettings:
     """What a crash may cost."""
@@ -378,6 +396,7 @@ class Settings:
     traps: TrapSettings = field(default_factory=TrapSettings)
     recrawl: RecrawlSettings = field(default_factory=RecrawlSettings)
     site: SitesSettings = field(default_factory=SitesSettings)
+    hooks: HookSettings = field(default_factory=HookSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     output: OutputSettings = field(default_factory=OutputSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)

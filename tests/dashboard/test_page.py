@@ -89,6 +89,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "seen.bits_per_url": "33.2",
         "pages_failed": "81",
         "internal_failures": "3",
+        "pages_code_failed": "7",
         "retries": "9",
         "throttled": "5",
         "bytes_fetched": "352.9 MiB",

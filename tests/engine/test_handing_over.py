@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
+from crawler.engine.page_handler import HandedPage, Handled, PageHandler, Withdrawn
+from crawler.engine.run import Run
 from crawler.fetch import SimulatedWeb
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -55,8 +56,14 @@ class Slow:
         self.ends[finished] += 1
 
 
-def crawl(job: Path, pages: Mapping[str, str], code: Slow, concurrency: int) -> list[tuple[str, float]]:
-    """Crawl it all; returns what was asked for, and when."""
+def crawl(
+    job: Path,
+    pages: Mapping[str, str],
+    code: PageHandler,
+    concurrency: int,
+    begun: Callable[[Run], object] = bool,
+) -> list[tuple[str, float]]:
+    """Crawl it all; returns what was asked for, and when. ``begun`` gets the run."""
     settings = Settings(
         crawl=CrawlSettings(concurrency=concurrency),
         politeness=PolitenessSettings(delay=GAP),
@@ -80,6 +87,7 @@ def crawl(job: Path, pages: Mapping[str, str], code: Slow, concurrency: int) -> 
         made = Job(job, settings, clock(), Platform(open_store=lambda _: MemoryStore(), executor=Inline))
         try:
             driven = Driven(made, SimulatedWeb(pages, note), settings, clock, seeds(), handler=code)
+            begun(driven.run)
             await driven.to_the_end()
         finally:
             made.close()

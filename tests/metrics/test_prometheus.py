@@ -108,7 +108,17 @@ def test_names_follow_the_conventions(metric: Any) -> None:
 
 
 def test_labels_are_bounded() -> None:
-    assert {metric.label for metric in METRICS} == {None, "state", "class", "slice", "cause", "rule", "limit", "output"}
+    assert {metric.label for metric in METRICS} == {
+        None,
+        "state",
+        "class",
+        "slice",
+        "cause",
+        "rule",
+        "limit",
+        "output",
+        "hook",
+    }
 
 
 @pytest.mark.parametrize("name", ["prometheus/alerts.yml", "prometheus/alerts.test.yml", "grafana/crawler.json"])
@@ -170,6 +180,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             outage={"now": False, "count": 0, "seconds": 0.0, "hosts": 0, "probes": 0},
             proxies={"failing": 0, "failures": 0, "named": []},
             text_failed=0,
+            hooks={},
             slots=SlotFigures(8, 8, 0, 0, 0, None, None, [], 10.0, None, 0),
         ),
         state="ended",

@@ -1,0 +1,73 @@
+"""All code of the user that the settings of a crawl name, loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.engine.user_code import UserCode
+from crawler.hooks.answers import Answered
+from crawler.hooks.calls import PageCalls
+from crawler.hooks.hook import Hook
+from crawler.hooks.loop_calls import PageLoop
+from crawler.hooks.named_code import CodeError, NamedCode, load_code
+from crawler.hooks.on_page import OnPage, OnPageSettings
+from crawler.hooks.process_calls import PageProcesses
+from crawler.hooks.thread_calls import PageThreads
+from crawler.settings import HookSettings, Settings, Source
+
+# The settings that name a function, and what it is called with.
+ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",)}
+
+
+class Hooks:
+    """The functions of one run."""
+
+    def __init__(self, settings: Settings, codes: dict[str, NamedCode]) -> None:
+        """``codes``: what ``load_hooks`` returns."""
+        self._hooks = {setting: Hook(setting, code) for setting, code in codes.items()}
+        self._on_page = None
+        if "on_page" in self._hooks:
+            self._on_page = _on_page(self._hooks["on_page"], settings.hooks, settings.crawl.concurrency)
+        figures = {setting: hook.figures for setting, hook in self._hooks.items()}
+        self.code = UserCode(self._on_page, figures, self._close)
+
+    def begin(self, run: Run) -> None:
+        """The run begins."""
+        for hook in self._hooks.values():
+            hook.note = run.note_failure
+        if self._on_page is not None:
+            self._on_page.stop = partial(run.stop, Stop.CODE)
+
+    def _close(self) -> None:
+        if self._on_page is not None:
+            self._on_page.close()
+
+
+def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:
+    """The functions that the settings name, by setting. Raises CodeError, with the place of the setting."""
+    found = {}
+    for setting, arguments in ARGUMENTS.items():
+        name: str | None = getattr(settings, setting)
+        if name is None:
+            continue
+        try:
+            found[setting] = load_code(name, arguments)
+        except CodeError as error:
+            raise CodeError(f"{source.at('hooks', setting)}: {setting}: {error}") from error
+    code = found.get("on_page")
+    if code is not None and code.is_async and settings.on_page_in == "process":
+        place = source.at("hooks", "on_page_in")
+        raise CodeError(f"{place}: on_page_in: {code.name} is async, and has an event loop of its own: leave it out")
+    return found
+
+
+def _on_page(hook: Hook, settings: HookSettings, concurrency: int) -> OnPage:
+    makes: Callable[[NamedCode], PageCalls[Answered]] = PageLoop if hook.code.is_async else PageThreads
+    workers = settings.on_page_workers or concurrency
+    if settings.on_page_in == "process" and not hook.code.is_async:
+        makes, workers = PageProcesses, settings.on_page_workers or len(os.sched_getaffinity(0))
+    return OnPage(hook, makes(hook.code), OnPageSettings.of(settings, workers))

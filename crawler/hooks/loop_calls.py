@@ -1,0 +1,135 @@
+"""Calls of an async function, in an event loop of its own: one that does not give way stops no request of the crawl.
+
+A call that is given up is cancelled. If the loop does not answer, because one of its calls does not give way, later
+calls get another loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+
+from crawler.hooks.answers import Answered, CallFailed, await_with
+from crawler.hooks.calls import LOST_MOST, Told, line_of_user
+from crawler.hooks.named_code import NamedCode
+from crawler.hooks.page_view import PageFacts, PageView
+
+DEAF_AFTER = 1.0  # seconds without an answer after which a loop counts as one that does not turn
+
+
+class PageLoop:
+    """Calls an async function with pages. See ``PageCalls``."""
+
+    def __init__(self, code: NamedCode, deaf_after: float = DEAF_AFTER) -> None:
+        self._code = code
+        self._deaf_after = deaf_after
+        self._thread: _LoopThread | None = None
+        self._deaf = 0  # loops that were left
+
+    def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> LoopCall:
+        if self._thread is not None and self._thread.is_deaf(self._deaf_after):
+            self._thread = None
+            self._deaf += 1
+        if self._deaf >= LOST_MOST:
+            raise CallFailed(f"{self._deaf} calls of {self._code.name} do not give way: no more are begun")
+        if self._thread is None:
+            self._thread = _LoopThread(self._code.name)
+        return LoopCall(self._thread, self._code, PageView(page, follows))
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.end()
+            self._thread = None
+
+
+class LoopCall:
+    """A call under way. See ``Call``."""
+
+    def __init__(self, thread: _LoopThread, code: NamedCode, page: PageView) -> None:
+        self._thread = thread
+        self._code = code
+        self._page = page
+        self._told = Told[Answered]()
+        self._task: asyncio.Task[None] | None = None
+        self.answer = self._told.answer
+        thread.loop.call_soon_threadsafe(self._begin)
+
+    def place(self) -> str | None:
+        """See ``Call``."""
+        running = line_of_user(sys._current_frames().get(self._thread.ident or 0), self._code.is_of_user)
+        if running is not None or self._task is None:
+            return running
+        found, waits = None, self._task.get_coro()
+        while (frame := getattr(waits, "cr_frame", None)) is not None:
+            found = line_of_user(frame, self._code.is_of_user) or found
+            waits = waits.cr_await  # type: ignore[union-attr]
+        return found
+
+    def abandon(self) -> None:
+        """See ``Call``."""
+        self.answer.cancel()
+        self._thread.loop.call_soon_threadsafe(self._cancel)
+        self._thread.ask()
+
+    def _begin(self) -> None:
+        self._task = self._thread.loop.create_task(self._run())
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        answer: Answered | None = None
+        failed: CallFailed | None = None
+        try:
+            answer = await await_with(self._code, self._page)
+        except CallFailed as error:
+            failed = error
+        self._told.tell(answer, failed)
+
+
+class _LoopThread(threading.Thread):
+    """A thread with an event loop. Its methods are those of the loop of the crawl."""
+
+    def __init__(self, name: str) -> None:
+        """Raises CallFailed."""
+        super().__init__(name=name, daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self._asked: float | None = None  # when, by the loop of the crawl; None: it has answered
+        self._crawl = asyncio.get_running_loop()
+        try:
+            self.start()
+        except RuntimeError as error:  # the system has no more
+            self.loop.close()
+            raise CallFailed(f"no thread for {name}: {error}") from error
+
+    def run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    def ask(self) -> None:
+        """Ask whether the loop turns."""
+        if self._asked is None:
+            self._asked = self._crawl.time()
+            self.loop.call_soon_threadsafe(self._answer)
+
+    def is_deaf(self, after: float) -> bool:
+        """Whether the loop has not answered for so many seconds."""
+        return self._asked is not None and self._crawl.time() - self._asked >= after
+
+    def end(self) -> None:
+        """Cancel what the loop does, and end it."""
+        self.loop.call_soon_threadsafe(self._stop)
+
+    def _answer(self) -> None:
+        self._asked = None
+
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        self.loop.call_soon(self.loop.call_soon, self.loop.stop)  # cancelled tasks have a turn to clean up

@@ -1,0 +1,83 @@
+"""What runs in the processes that call a function of the user with pages.
+
+The parent imports the code once, so that each child that it forks has it. A request is a page, pickled by the crawler;
+an answer is JSON, so that nothing that a page may have brought about in the child is code to the crawler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import socket
+import struct
+from functools import partial
+
+from crawler.hooks.answers import Answered, CallFailed, call_with
+from crawler.hooks.named_code import CodeError, NamedCode, load_code
+from crawler.hooks.page_view import PageFacts, PageView
+from crawler.parsing import child_process
+from crawler.parsing.wire import Told, WireError, answer
+from crawler.urls import Canonicaliser, Rejected
+
+HEAD = struct.Struct("<Q")  # bytes of the page
+
+
+def page_request(page: PageFacts) -> bytes:
+    """A request."""
+    sent = pickle.dumps(tuple(page), protocol=pickle.HIGHEST_PROTOCOL)
+    return HEAD.pack(len(sent)) + sent
+
+
+def decode_answer(told: Told, payload: bytes) -> Answered | CallFailed:
+    """What the function said. Raises WireError."""
+    try:
+        if told is not Told.CODE:
+            raise WireError("an answer to another question")
+        found = json.loads(payload)
+        if "failed" in found:
+            return CallFailed(str(found["failed"]))
+        data = found["data"]
+        if data is not None and not isinstance(data, dict):
+            raise WireError("data that is no dictionary")
+        return Answered(data, tuple(map(str, found["links"])), found["keep"] is True)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WireError(f"not an answer of the code: {error}") from error
+
+
+def parent(control_fd: int, memory: int, name: str) -> None:
+    """Fork children until the crawler is gone. ``name`` is that of the function."""
+    code: NamedCode | CodeError
+    try:
+        code = load_code(name, ("page",))
+    except CodeError as error:  # the crawler could load it: each page is told
+        code = error
+    child_process.parent(control_fd, memory, partial(_call_for, code))
+
+
+def _call_for(code: NamedCode | CodeError, descriptor: int, _: int) -> None:
+    with contextlib.suppress(ConnectionError), socket.socket(fileno=descriptor) as channel:
+        channel.sendall(answer(Told.READY))
+        while True:
+            head = channel.recv(HEAD.size, socket.MSG_WAITALL)
+            if len(head) < HEAD.size:
+                return
+            page = PageFacts(*pickle.loads(channel.recv(HEAD.unpack(head)[0], socket.MSG_WAITALL)))
+            channel.sendall(answer(Told.CODE, json.dumps(_called(code, page)).encode()))
+
+
+def _called(code: NamedCode | CodeError, page: PageFacts) -> dict[str, object]:
+    if isinstance(code, CodeError):
+        return {"failed": str(code)}
+    try:
+        return call_with(code, PageView(page, partial(is_url, page.url)))._asdict()
+    except CallFailed as error:
+        return {"failed": str(error)}
+
+
+def is_url(base: str, text: str) -> bool:
+    """Whether a link may be followed, as far as one knows here. Raises ValueError if it is none."""
+    url = Canonicaliser().canonicalise(text, base)
+    if isinstance(url, Rejected):
+        raise ValueError(f"{text[:100]!r}: {url.reason}")
+    return True

@@ -8,20 +8,17 @@ from functools import lru_cache
 
 ID_BYTES = 16  # random bytes that an id is made of
 
-# Base32, two characters at a time: base64.b32encode takes twice as long, and a page has four digests.
+# Base32, two characters at a time: base64.b32encode takes twice as long, and a page has three digests.
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _PAIRS = [one + other for one in _ALPHABET for other in _ALPHABET]
 _SHIFTS = range(150, -1, -10)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def sha1(data: bytes, more: bytes = b"") -> bytes:
+def sha1(data: bytes) -> bytes:
     """The digest that archives agree on, so that payloads of several can be compared. It guards against accidents:
     whoever makes two payloads with one digest has them taken for one."""
-    found = hashlib.sha1(data, usedforsecurity=False)
-    if more:
-        found.update(more)
-    return found.digest()
+    return hashlib.sha1(data, usedforsecurity=False).digest()
 
 
 def digest_label(digest: bytes) -> str:

@@ -24,10 +24,12 @@ class Kind(StrEnum):
 
 
 def record(kind: Kind, fields: str, content_type: str, block: bytes, body: bytes = b"") -> bytes:
-    """The bytes of a record. ``fields`` are lines. ``body``: the rest of the block, which may be long."""
+    """The bytes of a record. ``fields`` are lines. ``body``: the rest of the block, which may be long; ``fields`` name
+    its digest then, and the digest of the block, which is optional, is left out: it costs as much again."""
+    said = "" if body else f"WARC-Block-Digest: {digest_label(sha1(block))}\r\n"
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind.value}\r\n{fields}Content-Type: {content_type}\r\n"
-        f"WARC-Block-Digest: {digest_label(sha1(block, body))}\r\nContent-Length: {len(block) + len(body)}\r\n\r\n"
+        f"{said}Content-Length: {len(block) + len(body)}\r\n\r\n"
     )
     return b"".join((head.encode(), block, body, b"\r\n\r\n"))
 

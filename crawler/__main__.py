@@ -22,9 +22,10 @@ def run() -> NoReturn:
         signal.signal(number, _quit)
     _open_standard_streams()
     from crawler.cli import main  # noqa: PLC0415
+    from crawler.progress.named_stream import NamedStream  # noqa: PLC0415
     from crawler.progress.printable import PrintableStream  # noqa: PLC0415
 
-    sys.stdout, sys.stderr = PrintableStream(sys.stdout), PrintableStream(sys.stderr)
+    sys.stdout, sys.stderr = PrintableStream(NamedStream(sys.stdout)), PrintableStream(sys.stderr)
 
     def loaded() -> None:
         for number in ours:

@@ -105,7 +105,7 @@ MODULES: dict[str, str] = {
         event_stream feed listen access guard http_server token server
     """,
     "progress": """
-        printable say summary supervisor text_table top_view live_line
+        named_stream printable say summary supervisor text_table top_view live_line
     """,
     "job": """
         clock_step clock_anchor digest_sum directory formats identity job_lock event_log found border held_back

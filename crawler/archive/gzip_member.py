@@ -6,6 +6,7 @@ what a crawl can bear.
 
 from __future__ import annotations
 
+import importlib.util
 import zlib
 from collections.abc import Callable, Iterable
 
@@ -18,6 +19,16 @@ _GZIP = 31  # the largest window, and a gzip header
 _ISAL_LEVEL = 1
 _SHORT = 1_024  # bytes: the tables of level 1 take longer to set up than such a record takes at level 0
 _ZLIB_LEVEL = 3
+
+
+def slow_compression(library: str = "isal") -> str | None:
+    """One line that says how to install what compresses fast; None if it is installed."""
+    if importlib.util.find_spec(library) is not None:
+        return None
+    return (
+        f"the output warc costs four times as much time to compress without {library}: pip install "
+        "'frontier-crawler[warc]'"
+    )
 
 
 def by_isal(data: bytes) -> bytes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from crawler.backup.copying import Copied, is_copy, link_or_copy, sync
+from crawler.backup.layout import BackupError
 from crawler.disk import make_private_directory
 from crawler.output import lines_of
 from crawler.output.body_files import body_in, is_whole
@@ -16,7 +18,7 @@ _KNOWN_MOST = 65_536  # bodies that were met last
 def copy_bodies(pages: Path, start: int, end: int, source: Path, target: Path, copied: Copied) -> Size:
     """Copy the bodies that the records between two offsets name from the directory ``source`` to ``target``, durably,
     but for those that are there. Returns by how much ``target`` has grown. One that is missing stays missing:
-    ``verify`` says so. Raises OSError."""
+    ``verify`` says so. Raises OSError, and BackupError if something else is where a body belongs."""
     files = size = 0
     changed = set[Path]()  # at most the 65,536 directories that there can be
     known: dict[str, None] = {}  # many records may name the same
@@ -28,6 +30,7 @@ def copy_bodies(pages: Path, start: int, end: int, source: Path, target: Path, c
         if len(known) > _KNOWN_MOST:
             del known[next(iter(known))]
         path = target / name
+        _check_place(path)
         changed.add(path.parent)  # also if it is there: the backup that added it may have been interrupted
         if path.exists():
             if _stays(source, target, name):
@@ -42,6 +45,15 @@ def copy_bodies(pages: Path, start: int, end: int, source: Path, target: Path, c
     for directory in {each for low in changed for each in (low, *low.parents[:3])}:
         sync(directory)
     return Size(files, size)
+
+
+def _check_place(path: Path) -> None:
+    """Raises BackupError if something else is where a body belongs, or one of its directories."""
+    for above in path.parents[:3]:
+        if os.path.lexists(above) and not above.is_dir():
+            raise BackupError(f"{above} is not a directory: remove it, and run the same command again")
+    if path.is_dir() or (path.is_symlink() and not path.exists()):
+        raise BackupError(f"{path} is not a file: remove it, and run the same command again")
 
 
 def _stays(source: Path, target: Path, name: str) -> bool:

@@ -70,7 +70,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
     try:
         _check_text(words)
         words = _with_command(_with_dashes(words))
-        arguments = command_parser(*(word for word in words[:1] if word in COMMANDS)).parse_args(words)
+        arguments = _parsed(words)
         if not arguments.quits_at_once:
             loaded()
         return int(arguments.run(arguments))
@@ -86,6 +86,23 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
     except OSError as error:
         say(sys.stderr, f"crawler: error: {' '.join(str(error).split())}")
         return Exit.FAILED
+
+
+def _parsed(words: list[str]) -> argparse.Namespace:
+    parser = command_parser(*(word for word in words[:1] if word in COMMANDS))
+    arguments, left = parser.parse_known_args(words)
+    if left:
+        outputs = getattr(arguments, "output", ())
+        if outputs and _are_outputs(left):
+            raise UsageError(f"commas separate the names of --output: --output {','.join([*outputs, *left])}")
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
+    return arguments
+
+
+def _are_outputs(words: list[str]) -> bool:
+    from crawler.cli.options import OUTPUT_NAMES  # noqa: PLC0415, not every command needs it
+
+    return set(words) <= set(OUTPUT_NAMES)
 
 
 def _check_text(words: list[str]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 from pathlib import Path
 
+from crawler.archive.gzip_member import slow_compression
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
@@ -36,6 +37,7 @@ from crawler.engine.seeds import (
 )
 from crawler.exact import check_room
 from crawler.export.beside import ExportError
+from crawler.export.parquet import MissingLibraryError, check_library
 from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
@@ -114,6 +116,7 @@ def build_settings(
         check_access(settings)
         load_hooks(settings.hooks, source)
         if arguments.parquet is not None:
+            _check_libraries(settings)
             check_parquet(directory, arguments.parquet)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
@@ -129,6 +132,17 @@ def read_again(arguments: argparse.Namespace) -> Settings:
         return build_settings(arguments, read=read_regular)[0]
     except UsageError as error:
         raise ConfigurationError(str(error)) from error
+
+
+def _check_libraries(settings: Settings) -> None:
+    """Raise UsageError if both libraries for text and for Parquet are missing: one line for both."""
+    text = missing_library() if "text" in settings.output.keep else None
+    try:
+        check_library()
+    except MissingLibraryError as error:
+        if text is not None:
+            needs = [line.partition(": ")[0] for line in (text, str(error))]
+            raise UsageError(f"{', '.join(needs)}: pip install 'frontier-crawler[parquet,text]'") from error
 
 
 def _check_room(settings: SeenSettings) -> None:
@@ -174,6 +188,8 @@ def _refuse_other_seeds(path: Path, canonicaliser: Canonicaliser, job: Job) -> N
 
 def _say_hints(settings: Settings, source: Source) -> None:
     """Warn of what can be used, but should be written in another way, or may mean something else."""
+    if "warc" in settings.output.keep and (slow := slow_compression()) is not None:
+        say(sys.stderr, f"crawler: warning: {slow}")
     for text in outdated(settings):
         say(sys.stderr, f"crawler: warning: {text}")
     for fault in literal_ranges(RuleSettings.of(settings)):

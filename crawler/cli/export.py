@@ -20,7 +20,8 @@ from crawler.progress.say import say
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write what a job, running or not, has found in a format of other programs. Only records that no crash can "
-        "undo are written. OUT appears when it is complete; an earlier directory OUT is replaced, a file is not."
+        "undo are written. OUT appears when it is complete, and takes the place of an earlier export; nothing else is "
+        "replaced."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     formats = parser.add_mutually_exclusive_group(required=True)
@@ -81,7 +82,7 @@ def _export(arguments: argparse.Namespace) -> str:
         index = write_index(job, arguments.cdxj)
         found = f"{counted(index.captures, 'capture')} in {counted(index.files, 'WARC file')}"
         return f"{arguments.cdxj}: {found}; {index.size:,} bytes"
-    packed = write_package(job, arguments.wacz, f"crawler {__version__}", SteadyClock()())
+    packed = write_package(job, arguments.wacz, __version__, SteadyClock()())
     found = f"{counted(packed.pages, 'page')}, {counted(packed.captures, 'capture')}"
     return f"{arguments.wacz}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
 

@@ -22,6 +22,7 @@ from crawler.settings import (
     SettingsError,
     Source,
     check_tables,
+    nearest,
     one_table_each,
 )
 
@@ -29,10 +30,19 @@ MutableTables = dict[str, dict[str, Any]]
 
 DEFAULT_JOB = Path("crawl-job")
 STDOUT = "-"  # the output that is no file of the job
+OUTPUT_NAMES = (*KEPT, STDOUT)
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def output_names(text: str) -> list[str]:
+    """Return the value of ``--output``. Raises ArgumentTypeError, whose text follows the name of the flag."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name == "pages":
+            raise argparse.ArgumentTypeError("pages.jsonl is always written: name what else is to be kept")
+        if name not in OUTPUT_NAMES:
+            known = ", ".join(OUTPUT_NAMES)
+            raise argparse.ArgumentTypeError(f"unknown {name!r}{nearest(name.lower(), OUTPUT_NAMES)}; known: {known}")
+    return names
 
 
 # flag -> (table, key, argparse arguments). A flag that is not given leaves the configuration as it is.
@@ -165,7 +175,7 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "output",
         "keep",
         {
-            "type": _names,
+            "type": output_names,
             "metavar": "NAME,...",
             "help": f"keep more of pages than their records: {', '.join(KEPT)}; -: also write the records to "
             "standard output",

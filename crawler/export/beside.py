@@ -1,7 +1,7 @@
 """A directory, or a file, that appears whole or not at all: it is written beside its place, and then renamed.
 
-A directory that an earlier export has made is replaced. To be known again, each has a file ``export.json``, which also
-says what the export holds. Nothing else is ever replaced, and no file is.
+What an earlier export has made is replaced. To be known again, a directory has a file ``export.json``, which also says
+what the export holds; a file is known by what is in it. Nothing else is ever replaced, but for what is empty.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from crawler.disk import RealDisk
 
@@ -43,15 +43,20 @@ def check_outside(out: Path, job: Path) -> None:
         raise ExportError(f"{out} is in the job's directory, which belongs to the program: name another place")
 
 
-def free_file(out: Path, job: Path) -> Path:
-    """The absolute path of ``out``, a file that does not exist yet, outside of the job's directory. Raises
-    ExportError."""
+def free_file(out: Path, job: Path, is_earlier: Callable[[BinaryIO], bool]) -> Path:
+    """The absolute path of ``out``, outside of the job's directory. Raises ExportError unless it is missing, empty, or
+    an earlier export by what ``is_earlier`` reads in it; OSError if it cannot be read."""
     out = Path(os.path.abspath(out))
     check_outside(out, job)
     if not out.parent.is_dir():
         raise ExportError(f"{out.parent} is not a directory: make it first")
-    if os.path.lexists(out):
-        raise ExportError(f"{out} exists: remove it, or name another file")
+    if not os.path.lexists(out):
+        return out
+    if out.is_symlink() or not out.is_file():
+        raise ExportError(f"{out} exists and is not a file: name another file")
+    with open(out, "rb") as stream:
+        if out.stat().st_size and not is_earlier(stream):
+            raise ExportError(f"{out} exists and is not an earlier export: name another file")
     return out
 
 
@@ -96,12 +101,13 @@ def made_beside(out: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def file_made_beside(out: Path) -> Iterator[Path]:
     """A new directory beside ``out``, for a file of its name and for whatever helps to make it. When the context ends
-    without an exception, the file is made durable and moved to ``out``. The directory is removed. Raises OSError."""
+    without an exception, the file is made durable and takes the place of ``out``. The directory is removed. Raises
+    OSError."""
     disk = RealDisk()
     with _part_of(out) as part:
         yield part
         disk.sync_file(part / out.name)
-        disk.move(part / out.name, out)
+        disk.replace(part / out.name, out)
         disk.sync_directory(out.parent)
 
 

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     HEADERS = "MAP(VARCHAR, VARCHAR)"
     COUNTS = "MAP(VARCHAR, BIGINT)"
     PLACES = "MAP(VARCHAR, BIGINT[])"
+    JSON = "VARCHAR (JSON)"  # any value, as its text
 
 
 class Column(NamedTuple):
@@ -79,6 +80,8 @@ PAGES = (
     Column("headers", Kind.HEADERS),
     Column("body", Kind.TEXT),
     Column("body_cut", Kind.TEXT),
+    Column("id", Kind.TEXT),
+    Column("data", Kind.JSON),
     Column("kept", Kind.PLACES),
 )
 HOSTS = (
@@ -211,6 +214,10 @@ def _map(fit: Callable[[object], object]) -> Callable[[object], list[tuple[str, 
     return fit_all
 
 
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
 _FITS: dict[Kind, Callable[[object], Any]] = {
     Kind.TEXT: _text,
     Kind.TRUTH: _truth,
@@ -222,4 +229,5 @@ _FITS: dict[Kind, Callable[[object], Any]] = {
     Kind.HEADERS: _map(_text),
     Kind.COUNTS: _map(_integer(64)),
     Kind.PLACES: _map(_integers),
+    Kind.JSON: _json,
 }

@@ -62,7 +62,6 @@ def check_place(directory: Path, out: Path) -> Path:
 def write_parquet(directory: Path, out: Path) -> Written:
     """Write the job in ``directory``, running or not, to the directory ``out``. Raises MissingLibraryError,
     ExportError, JobError, OSError and what reading a damaged job raises; an earlier export is then unchanged."""
-    check_library()
     job = JobView(directory)
     out = check_place(directory, out)
     with made_beside(out) as part:
@@ -166,5 +165,6 @@ def arrow_schema(columns: Iterable[Column]) -> Any:
         Kind.HEADERS: pa.map_(text, text),
         Kind.COUNTS: pa.map_(text, pa.int64()),
         Kind.PLACES: pa.map_(text, pa.list_(pa.int64())),
+        Kind.JSON: text,
     }
     return pa.schema([*((name, types[kind]) for name, kind, _ in columns), (OTHER, text)])

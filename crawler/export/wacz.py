@@ -18,13 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, BinaryIO, NamedTuple
 
 _PIECE = 2**20  # bytes that are copied at a time
 _BLOCK = 1_024  # lines of the index that a reader decompresses to find one
 _INDEX, _BLOCKS, _PAGES = "indexes/index.cdx.gz", "indexes/index.idx", "pages/pages.jsonl"
 _PACKAGE, _DIGEST = "datapackage.json", "datapackage-digest.json"
 _VERSION = "1.1.1"
+SOFTWARE = "crawler "  # and the version
 
 
 class WarcFile(NamedTuple):
@@ -99,8 +100,8 @@ class WaczWriter:
 
         self._add(_PAGES, lines())
 
-    def finish(self, title: str, software: str) -> None:
-        """Add what describes the others, and end the package."""
+    def finish(self, title: str, version: str) -> None:
+        """Add what describes the others, and end the package. ``version`` is that of this program."""
         created = self._time.isoformat(timespec="seconds").replace("+00:00", "Z")
         package = json.dumps(
             {
@@ -108,7 +109,7 @@ class WaczWriter:
                 "wacz_version": _VERSION,
                 "title": title,
                 "created": created,
-                "software": software,
+                "software": SOFTWARE + version,
                 "resources": [
                     {"name": name.path.rpartition("/")[2], "path": name.path, "hash": name.digest, "bytes": name.size}
                     for name in self._resources
@@ -131,6 +132,18 @@ class WaczWriter:
                 digest.update(piece)
                 size += len(piece)
         self._resources.append(Resource(name, size, _label(digest)))
+
+
+def is_package(stream: BinaryIO) -> bool:
+    """Whether the file is a package that this program wrote."""
+    try:
+        with zipfile.ZipFile(stream) as package:
+            described = package.getinfo(_PACKAGE)
+            found = json.loads(package.read(described)) if described.file_size <= _PIECE else None
+    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
+        return False  # NotImplementedError and RuntimeError: it is coded or encrypted as ours are not
+    software = found.get("software") if isinstance(found, dict) else None
+    return isinstance(software, str) and software.startswith(SOFTWARE)
 
 
 def _pieces(stream: IO[bytes], end: int) -> Iterator[bytes]:

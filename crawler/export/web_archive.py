@@ -6,10 +6,11 @@ there is durable too. The files are read from their beginnings, since only they 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from crawler.archive.cdxj import HEAD_MOST, line_of
 from crawler.archive.warc_reader import WarcError, read_records
@@ -17,7 +18,7 @@ from crawler.export.beside import ExportError, SourceError, file_made_beside, fr
 from crawler.export.final_records import final_records
 from crawler.export.kept_parts import ends_of_outputs
 from crawler.export.sorted_lines import SortedLines
-from crawler.export.wacz import ArchivedPage, WaczWriter, WarcFile
+from crawler.export.wacz import ArchivedPage, WaczWriter, WarcFile, is_package
 from crawler.job.job_lock import lock_holder
 from crawler.output import Record
 from crawler.output.outputs import FORMS
@@ -88,10 +89,21 @@ class _Survey:
         return found
 
 
+# A line of an index of ours: it names a file of an archive as this program does.
+_OUR_LINE = re.compile(
+    rb'[^ ]+ [0-9]{14} \{"url": .*"filename": "' + FORMS[WARC].stem.encode() + rb'[0-9]{6,8}\.warc\.gz"\}'
+)
+_LINE_MOST = 2**20
+
+
+def _is_index(stream: BinaryIO) -> bool:
+    return _OUR_LINE.match(stream.readline(_LINE_MOST)) is not None
+
+
 def write_index(job: Path, out: Path) -> Indexed:
     """Write the index of the job's archive, CDXJ, to the file ``out``. Raises ExportError, SourceError, JobError,
     OSError and JournalError."""
-    out, survey = free_file(out, job), _Survey()
+    out, survey = free_file(out, job, _is_index), _Survey()
     for record, _ in final_records(job):
         survey.add(record)
     files = survey.files(job)
@@ -104,12 +116,12 @@ def write_index(job: Path, out: Path) -> Indexed:
     return Indexed(count, len(files), out.stat().st_size)
 
 
-def write_package(job: Path, out: Path, software: str, now: float) -> Packed:
-    """Write the job's archive as WACZ to the file ``out``. Raises ExportError, SourceError, JobError, OSError and
-    JournalError."""
+def write_package(job: Path, out: Path, version: str, now: float) -> Packed:
+    """Write the job's archive as WACZ to the file ``out``. ``version`` is that of this program. Raises ExportError,
+    SourceError, JobError, OSError and JournalError."""
     if out.suffix != ".wacz":
         raise ExportError(f"{out}: readers want a name that ends in .wacz")
-    out, survey = free_file(out, job), _Survey()
+    out, survey = free_file(out, job, is_package), _Survey()
     with file_made_beside(out) as part:
         writer = WaczWriter(part / out.name, now)
         try:
@@ -118,7 +130,7 @@ def write_package(job: Path, out: Path, software: str, now: float) -> Packed:
             for file in files:
                 writer.warc(file)
             captures = writer.index(_index(files, part))
-            writer.finish(job.resolve().name, software)
+            writer.finish(job.resolve().name, version)
         finally:
             writer.close()
     return Packed(survey.pages, captures, len(files), out.stat().st_size)

@@ -141,7 +141,8 @@ class Job:
         cut.apply(outputs)
         failpoint("resume.cut")
         if cut.lost or cut.lost_asides:
-            writer.apply(partial(requeue, Requeue(store, queues, counters, settings.recrawl), cut))
+            sizes = outputs.bodies.encoded_sizes()
+            writer.apply(partial(requeue, Requeue(store, queues, counters, settings.recrawl, sizes), cut))
         if cut.lost:
             say(f"finished URLs whose records were lost are pending again: {len(cut.lost)}")
         failpoint("resume.requeued")

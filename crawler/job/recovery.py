@@ -30,6 +30,7 @@ from crawler.job.identity import Identity
 from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
 from crawler.kv import Batch, Family, Reader, Store
 from crawler.output import Outputs
+from crawler.output.body_files import BODY_SIZES
 from crawler.output.outputs import empty
 from crawler.output.rotated_files import RotatedFiles
 from crawler.records import (
@@ -167,6 +168,8 @@ class OutputCut:
 
     def apply(self, outputs: Outputs) -> None:
         """Cut the outputs, and write again what a failed sync may have left behind. Raises OSError, OutputError."""
+        for _, done in self.lost:
+            outputs.bodies.uncount(outputs.pages.read(done.positions[0]) or b"")
         outputs.pages.cut(self.end)
         outputs.pages.write_again(self.durable)
         for kind, end in self.ends.items():
@@ -397,12 +400,13 @@ def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> No
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Where finished URLs with lost records go back to."""
+    """Where finished URLs with lost records go back to. ``body_sizes`` are those of the bodies that are not lost."""
 
     store: Store
     frontier: Frontier
     counters: Counters
     recrawl: RecrawlSettings
+    body_sizes: bytes
 
 
 def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
@@ -411,6 +415,8 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
     counters, frontier = into.counters, into.frontier
     # The journal may have no finished URL left that says where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
+    if into.store.get(Family.META, BODY_SIZES) is not None:
+        batch.put(Family.META, BODY_SIZES, into.body_sizes)
     if cut.ends:
         batch.put(Family.META, OUTPUT_ENDS, encode_ends(cut.ends.values()))
     first = min(key for key, _ in (*cut.lost, *cut.lost_asides))

@@ -99,6 +99,7 @@ class BodyFiles:
         self._files: set[str] = set()  # not durable yet
         self._directories: set[Path] = set()  # whose names are not durable yet
         self._held: list[str] = []  # found by ``holds``
+        self._uncounted: set[str] = set()  # by ``uncount``
 
     def write_ahead(self, body: Body) -> None:
         """Write a large body before its page is finished. May run in a thread. Raises OSError; the transaction then
@@ -182,6 +183,16 @@ class BodyFiles:
             return False
         self._held.append(name)
         return True
+
+    def uncount(self, line: bytes) -> None:
+        """Count no longer the body of a lost record if it is not there: it is counted when it comes again. Raises
+        OSError."""
+        name = body_in(line)
+        if name is None or name in self._uncounted or is_whole(self._job, name):
+            return
+        self._uncounted.add(name)
+        size = (record_of(line) or {}).get("bytes")
+        self.size = Size(max(0, self.size.files - 1), max(0, self.size.bytes - (size if isinstance(size, int) else 0)))
 
     def write_again(self) -> None:
         """Write the bodies once more that ``holds`` found (``AppendedFile.write_again``). Raises OSError."""

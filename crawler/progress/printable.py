@@ -6,7 +6,9 @@ move the cursor, change the title or answer for the keyboard; bidirectional cont
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
+
+from crawler.progress.named_stream import NamedStream
 
 _KEPT = str.maketrans("", "", "\n\t")
 
@@ -22,8 +24,8 @@ def printable(text: str) -> str:
 class PrintableStream:
     """A text stream that writes ``printable`` text to another one, and is that one in everything else."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self.terminal = stream
+    def __init__(self, stream: TextIO | NamedStream) -> None:
+        self.terminal = cast("TextIO", stream)
 
     def write(self, text: str) -> int:
         self.terminal.write(printable(text))

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from crawler.output.record_text import read_text, text_size
+from crawler.progress.named_stream import naming
 
 _PIECE = 4096  # bytes: where poll says that a pipe can be written to, so much is taken at once (pipe(7): PIPE_BUF)
 _AHEAD = 2**16  # bytes read at once
@@ -67,7 +68,8 @@ class RecordPipe:
             if not state:
                 continue  # the reader is slow
             try:
-                self._read = self._read[os.write(self._to, self._read[:_PIECE]) :]
+                with naming():
+                    self._read = self._read[os.write(self._to, self._read[:_PIECE]) :]
             except BrokenPipeError:
                 self.reader_left = True
                 return

@@ -105,6 +105,34 @@ def test_a_body_that_was_damaged_with_its_second_name_is_replaced(tmp_path: Path
     assert counted(tmp_path / "restored") == Size(len(sizes), sum(sizes))
 
 
+@pytest.mark.parametrize("place", ["directory", "dangling", "above"])
+def test_what_is_no_file_in_the_place_of_a_body_is_named(tmp_path: Path, place: str) -> None:
+    to, job = tmp_path / "to", opened(tmp_path / "job")
+    strange = to / body_name(body_of_page(URLS[1]).digest)
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 1)
+        backed_up(job, to)
+        if place == "above":
+            strange = strange.parent
+        strange.parent.mkdir(parents=True)
+        if place == "directory":
+            strange.mkdir()
+        elif place == "dangling":
+            strange.symlink_to("nothing")
+        else:
+            strange.touch()
+        finish(job, 3)
+        with pytest.raises(BackupError, match=rf"^{strange} is not a (file|directory): remove it, and run the same"):
+            backed_up(job, to)
+        strange.rmdir() if place == "directory" else strange.unlink()
+        backed_up(job, to)
+    finally:
+        job.close()
+    restore(to, tmp_path / "restored")
+    assert find_all(tmp_path / "restored") == []
+
+
 def test_what_an_interrupted_backup_left_is_read_and_counted(tmp_path: Path) -> None:
     """Of a copy that was interrupted, a power loss may take the data, not the size."""
     to, job = tmp_path / "to", opened(tmp_path / "job")

@@ -383,10 +383,43 @@ def test_damage_and_loss_of_files_are_told(stored: Crawl, tmp_path: Path, capsys
     (tmp_path / "index.cdxj").write_text("mine")
     assert main(["export", str(stored.job), "--cdxj", str(tmp_path / "index.cdxj")]) == 2
     assert (tmp_path / "index.cdxj").read_text() == "mine"
-    assert "exists: remove it, or name another file" in capsys.readouterr().err
+    assert "exists and is not an earlier export: name another file" in capsys.readouterr().err
     assert main(["export", str(stored.job), "--wacz", str(tmp_path / "a.zip")]) == 2
     assert main(["export", str(stored.job), "--wacz", str(stored.job / "a.wacz")]) == 2
     assert "belongs to the program" in capsys.readouterr().err
+
+
+def test_an_earlier_export_is_replaced_and_nothing_else(
+    stored: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored.run(linked(3))
+    for flag, name in (("--cdxj", "index.cdxj"), ("--wacz", "site.wacz")):
+        out, words = tmp_path / name, ["export", str(stored.job), flag, str(tmp_path / name)]
+        out.touch()  # as mktemp does
+        assert main(words) == 0
+        first = out.read_bytes()
+        assert first
+        assert main(words) == 0, "it is its own earlier export"
+        out.write_bytes(first[:-1])
+        if flag == "--cdxj":
+            assert main(words) == 0, "a line of it is enough"
+            assert out.read_bytes() == first
+        others = [b"mine", b"com,example)/ 20231114221320 {}\n", b"PK\x05\x06" + bytes(18), b"PK\x03\x04" + bytes(99)]
+        for other in others:
+            out.write_bytes(other)
+            assert main(words) == 2
+            assert out.read_bytes() == other
+        out.unlink()
+        with zipfile.ZipFile(out, "w") as foreign:
+            foreign.writestr("datapackage.json", json.dumps({"wacz_version": "1.1.1", "software": "another 1"}))
+        assert main(words) == 2
+        out.unlink()
+        out.symlink_to(tmp_path / "elsewhere")
+        capsys.readouterr()
+        assert main(words) == 2
+        assert f"{out} exists and is not a file: name another file" in capsys.readouterr().err
+        assert out.is_symlink()
+        assert not list(tmp_path.glob(".*.part"))
 
 
 def test_a_damaged_payload_row_is_found_and_all_are_forgotten(stored: Crawl) -> None:

@@ -175,11 +175,14 @@ def test_without_pyarrow_the_line_says_how_to_install_it(
     assert main(["export", str(job), "--parquet", str(job.with_name("out"))]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "crawler: error: an export to Parquet needs pyarrow: pip install 'frontier-crawler[parquet]'"
+    assert main(["export", str(job.with_name("nothing")), "--parquet", str(job.with_name("out"))]) == 2
+    assert "nothing holds no crawl" in capsys.readouterr().err, "nobody installs it for a job that is not there"
 
 
 def test_a_directory_without_a_job_and_a_damaged_job(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = job.with_name("out")
     assert main(["export", str(job.with_name("nothing")), "--parquet", str(out)]) == 2
+    assert "nothing holds no crawl: name a job directory" in capsys.readouterr().err
     pages = job / "pages.jsonl"
     pages.write_bytes(pages.read_bytes().replace(b'{"url"', b'["url"', 1))
     assert main(["export", str(job), "--parquet", str(out)]) == 1
@@ -269,6 +272,7 @@ ROW: dict[str, Any] = {
     "headers": {"etag": '"1"'},
     "counts": {"timeout": 2},
     "places": {"links": [1, 0, 391, 2**32 - 1]},
+    "json": {"price": 3, "tags": ["a", None]},
 }
 EACH = tuple(Column(kind.name.lower(), kind) for kind in Kind)
 
@@ -284,6 +288,7 @@ def test_every_kind_has_its_type() -> None:
         name: ROW[name] for name in ("text", "truth", "small", "large", "number", "texts")
     }
     assert dict(row["places"]) == ROW["places"]
+    assert json.loads(row["json"]) == ROW["json"]
     assert (row["headers"], row["counts"]) == ([("etag", '"1"')], [("timeout", 2)])
 
 
@@ -309,6 +314,8 @@ def test_whatever_a_record_holds_nothing_is_lost(found: list[dict[str, Any]]) ->
                 assert stored is None
             elif stored is None:
                 assert other.pop(name) == value
+            elif name == "json":
+                assert json.loads(stored) == value
             elif name in ("headers", "counts", "places"):
                 assert dict(stored) == value
             elif name != "time":

@@ -41,7 +41,7 @@ def packed(path: Path, warc: Path, end: int, lines: list[bytes]) -> zipfile.ZipF
     writer.warc(WarcFile(warc, end))
     assert writer.index(lines) == len(lines)
     writer.pages(PAGES)
-    writer.finish("h.test", "crawler 1")
+    writer.finish("h.test", "1")
     return zipfile.ZipFile(path)
 
 

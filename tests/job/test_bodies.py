@@ -16,7 +16,7 @@ from crawler.disk import DisplacedError, Fault, RealDisk
 from crawler.frontier import Entry
 from crawler.job.job import Job
 from crawler.job.verdict import Finished
-from crawler.output.body_files import LARGE, BodyFiles, body_of
+from crawler.output.body_files import LARGE, BodyFiles, body_of, sizes_found
 from crawler.records import Body, Outcome, PageRecord, Part, body_name, encode_page
 from tests.job.test_kept import LINKS, Bench, FillingDisk
 from tests.outputs import bodies_of, records
@@ -41,7 +41,8 @@ class BodyBench(Bench):
             self.number += 1
             href = lease.entry.href
             kept = (body(data_of(href)), Part(LINKS, b"[" + href.encode() + b"]\n"))
-            job.finish(lease, Finished(PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200), kept=kept), 1.0)
+            record = PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200, size=len(data_of(href)))
+            job.finish(lease, Finished(record, kept=kept), 1.0)
             while job.blocked is not None:
                 job.writer.write_again()
 
@@ -96,6 +97,23 @@ def test_a_page_whose_body_is_lost_is_fetched_again_with_all_later_ones(
     with bench.opened() as job:
         bench.finish_rest(job)
     bench.holds(7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_body_that_somebody_removed_is_counted_once_when_it_comes_again(bench: BodyBench, loss: str) -> None:
+    with bench.opened() as job:
+        bench.finish(job, 7)
+        assert job.files.outputs.sizes()["bodies"] == (6, 6 * 6)
+    for record in records(bench.job)[2:4]:  # the second is not looked for: its page is lost with the first one's
+        LOSSES[loss](bench.job / record["body"])
+    for _ in range(2):  # killed right after it was taken up
+        with bench.opened() as job:
+            assert job.files.outputs.sizes()["bodies"] == (4, 4 * 6)
+    with bench.opened() as job:
+        bench.finish_rest(job)
+        assert job.files.outputs.sizes()["bodies"] == (6, 6 * 6)
+    with bench.opened() as job:
+        assert job.files.outputs.sizes()["bodies"] == sizes_found(bench.job)
 
 
 async def test_a_body_that_is_durable_may_be_moved_away(bench: BodyBench) -> None:

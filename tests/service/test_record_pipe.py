@@ -8,6 +8,8 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from crawler.cli.exit_codes import Exit
 from crawler.service.record_pipe import RecordPipe
 from tests.jobs import OPTIONS, verify
@@ -15,6 +17,15 @@ from tests.program import crawler, running
 from tests.site import Site, tree
 
 LINE = b"x" * 999 + b"\n"
+
+
+def test_an_error_of_the_descriptor_says_what_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.touch()
+    with open("/dev/full", "wb", buffering=0) as full, closing(RecordPipe(path, full.fileno())) as pipe:
+        path.write_bytes(LINE)
+        with pytest.raises(OSError, match="No space left on device: 'standard output'"):
+            asyncio.run(pipe.copy(len(LINE)))
 
 
 def test_what_is_durable_is_copied_at_the_pace_of_the_reader(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""What the program says of ``--output``, and of libraries that its outputs need."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from crawler.archive.gzip_member import slow_compression
+from crawler.cli import main
+
+KNOWN = "known: warc, links, text, bodies, -"
+
+
+@pytest.fixture
+def seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seeds.txt").write_text("# none\n")  # whatever is good about the flags, the seeds are not
+    return "seeds.txt"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["linsk"], f"argument --output: unknown 'linsk' (did you mean 'links'?); {KNOWN}"),
+        (["LINKS"], f"argument --output: unknown 'LINKS' (did you mean 'links'?); {KNOWN}"),
+        (["links,zip"], f"argument --output: unknown 'zip'; {KNOWN}"),
+        (["pages"], "argument --output: pages.jsonl is always written: name what else is to be kept"),
+        (["links", "text"], "commas separate the names of --output: --output links,text"),
+        (["links,warc", "-", "text"], "commas separate the names of --output: --output links,warc,-,text"),
+        (["links", "more"], "unrecognized arguments: more (see crawler --help)"),
+        (["links, bodies"], "seeds file seeds.txt holds no URL"),
+    ],
+)
+def test_what_is_wrong_with_it(seeds: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([seeds, "--output", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.removeprefix("crawler: error: ").startswith(said)
+
+
+def test_missing_libraries_are_named_together(
+    seeds: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("pyarrow", "trafilatura"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    text, parquet = "the output text needs trafilatura", "an export to Parquet needs pyarrow"
+    for words, said in (
+        (["--output", "text"], f"{text}: pip install 'frontier-crawler[text]'"),
+        (["--parquet", "p"], f"{parquet}: pip install 'frontier-crawler[parquet]'"),
+        (["--output", "text", "--parquet", "p"], f"{text}, {parquet}: pip install 'frontier-crawler[parquet,text]'"),
+    ):
+        assert main([seeds, *words]) == 2
+        assert capsys.readouterr().err == f"crawler: error: {said}\n"
+
+
+def test_without_isal_a_line_says_what_the_archive_costs(
+    seeds: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert slow_compression() is None
+    monkeypatch.setitem(sys.modules, "isal", None)
+    main([seeds, "--output", "links"])
+    assert "isal" not in capsys.readouterr().err
+    main([seeds, "--output", "warc"])
+    warning, _ = capsys.readouterr().err.splitlines()
+    assert warning == (
+        "crawler: warning: the output warc costs four times as much time to compress without isal: pip install "
+        "'frontier-crawler[warc]'"
+    )

@@ -38,7 +38,11 @@ class Family(StrEnum):
 
     ASIDES = "asides"  # journal sequence -> what an output holds of a robots.txt, and where
     PAYLOADS = "payloads"  # digest of what is archived -> journal sequence, and the capture that has it
+    REQUESTS = "requests"  # name of a request of another fetcher -> the request, as that fetcher wrote it
 
+
+# Only jobs that need them have these, so that older programs open the others.
+ON_DEMAND = frozenset({Family.REQUESTS})
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.
 FAMILY_NUMBERS = {
@@ -59,6 +63,7 @@ FAMILY_NUMBERS = {
     15: Family.SOFT404,
     16: Family.ASIDES,
     17: Family.PAYLOADS,
+    18: Family.REQUESTS,
 }
 _NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
 _MAGIC = 0xBA

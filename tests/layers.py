@@ -22,7 +22,7 @@ LAYERS: list[set[str]] = [
     {"engine", "integrity", "export"},
     {"service"},
     {"hooks"},
-    {"demo", "bench", "dedup", "backup"},
+    {"demo", "bench", "dedup", "backup", "scrapy"},
     {"cli"},
     {"library"},
     {"__main__"},
@@ -31,7 +31,7 @@ LAYERS: list[set[str]] = [
 # Inside a package, a module imports only from modules that are named before it.
 MODULES: dict[str, str] = {
     "urls": """
-        host_key rules steps whatwg clean domain base canonicaliser
+        request_name host_key rules steps whatwg clean domain base canonicaliser
     """,
     "settings": """
         parts leaving hours match sites load live
@@ -152,6 +152,9 @@ MODULES: dict[str, str] = {
     """,
     "dedup": """
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
+    """,
+    "scrapy": """
+        job_settings request_job request_rows start_requests in_progress dupefilter scheduler
     """,
     "cli": """
         exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup export report

@@ -59,9 +59,10 @@ def blocks(name: str) -> list[Block]:
 
 
 def programs(folder: Path, crawler_is: str) -> Path:
-    """A folder for PATH, whose ``crawler`` and ``python3`` are those under test."""
+    """A folder for PATH, whose ``crawler``, ``python3`` and ``scrapy`` are those under test."""
     folder.mkdir()
-    for name, words in {"crawler": crawler_is, "python3": f'"{sys.executable}"'}.items():
+    python = f'"{sys.executable}"'
+    for name, words in {"crawler": crawler_is, "python3": python, "scrapy": f"{python} -m scrapy"}.items():
         path = folder / name
         path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         path.chmod(0o755)
@@ -443,6 +444,20 @@ def test_running_your_own_code(tmp_path: Path) -> None:
         assert rows == {url: number + 0.5 for number, url in enumerate(found)}
         assert {row["url"]: row["data"]["price"] for row in records(here / "shop") if "data" in row} == rows
         assert run("broken.py") == f"404 {site.url('/gone')} linked from {site.url('/')}\n"
+
+
+def test_a_spider_of_scrapy(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    (program,) = (block.text for block in blocks("scrapy-on-this-frontier.md") if block.title)
+    with Site({"/": linked(["/a", "/b"]), "/a": linked(["/b", "/"]), "/b": linked(["/a"])}) as site:
+        assert program.count("http://127.0.0.1:8000/") == 1
+        (here / "site_spider.py").write_text(program.replace("http://127.0.0.1:8000/", site.url("/")))
+        ran, stats, whole = carry_out("scrapy-on-this-frontier.md", here, {})
+        assert (ran, whole) == ("", "site-job: whole\n")
+        assert stats.startswith("ended\n")
+        assert {json.loads(line)["url"] for line in (here / "pages.jsonl").read_text().splitlines()} == {
+            site.url(path) for path in ("/", "/a", "/b")
+        }
 
 
 def test_running_as_a_service(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.HOST_CURSOR: "host {host}: its queue has entries before {cursor}, where reading starts",
     Kind.HOST_MISSING: "host {host} has {pending:pending URL} but no host record",
     Kind.ROBOTS_MISSING: "host {host} has fetched its robots.txt, but no answer is stored",
+    Kind.REQUEST_MISSING: "the request {name} is pending but not stored",
     Kind.TRAP_COUNT: "the counters have {counted:trap count}, but the trap records hold {found}",
     Kind.DOUBT_COUNT: "{counted:URL} counted as doubted, but the ledger holds {found}",
     Kind.LEDGER_DIGESTS: "the digests in the ledger ({rows}) and in the journal ({journal}) differ",

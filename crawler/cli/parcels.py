@@ -19,6 +19,7 @@ from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
 from crawler.engine.seeds import SeedsError
 from crawler.job.directory import JobError
+from crawler.job.identity import check_fetcher
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
@@ -46,6 +47,7 @@ def deliver(arguments: argparse.Namespace, work: Callable[[Path, Settings], Awai
     directory: Path = arguments.job
 
     async def do() -> int:
+        check_fetcher(directory)
         return await work(directory, read_run(directory).settings)
 
     try:

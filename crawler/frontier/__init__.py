@@ -56,7 +56,7 @@ from crawler.frontier.lease import (
     Throttled,
 )
 from crawler.frontier.limits import Limits, MemoryLimits
-from crawler.frontier.order import Order, default_class
+from crawler.frontier.order import Order, Place, class_of, default_class
 from crawler.frontier.pace import HostTime, HostTimes, Work, time_of
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
 from crawler.frontier.politeness import HoldReason
@@ -103,6 +103,7 @@ __all__ = [
     "Order",
     "Page",
     "PageError",
+    "Place",
     "Politeness",
     "QueueOf",
     "Reader",
@@ -121,6 +122,7 @@ __all__ = [
     "Throttled",
     "Turn",
     "Work",
+    "class_of",
     "decode_entry",
     "decode_host",
     "default_class",

@@ -39,7 +39,7 @@ from crawler.frontier.lease import (
     Throttled,
 )
 from crawler.frontier.limits import Limits
-from crawler.frontier.order import Order, slot_of
+from crawler.frontier.order import Order, Place, placed_slot, slot_of
 from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.refused_hosts import RefusedHosts
@@ -125,6 +125,20 @@ class Frontier:
             self.queued += 1
             if entry.score:
                 self._importance.bring(host, entry.score)
+        for host in touched.values():
+            workbench.save(host, batch)
+
+    def admit_placed(self, entries: Iterable[tuple[Entry, Place]], batch: Batch) -> None:
+        """``admit`` for requests of another fetcher, which says where each belongs in its host's queue."""
+        workbench, touched = self._workbench, dict[str, Host]()
+        for entry, place in entries:
+            name = self.queue_of(entry.href)
+            host = touched.get(name)
+            if host is None:
+                host = touched[name] = workbench.host(name)
+            self._queues.append(host, placed_slot(place, entry, self.next_number), entry, batch)
+            self.next_number += 1
+            self.queued += 1
         for host in touched.values():
             workbench.save(host, batch)
 

@@ -10,11 +10,14 @@ Ranks are part of stored keys, so the order of a job is fixed when it begins.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from crawler.frontier.entry import Entry, fresh_slot, revisit_slot
 from crawler.settings import CLASSES
 
 _RANK_MAX = 2**64 - 1
+_PRIORITIES = 2**32  # on each side of 0
+_SEQUENCE_MAX = 2**30 - 1
 _MIDDLE_CLASS = 3
 
 
@@ -39,3 +42,31 @@ def slot_of(order: Order, entry: Entry, number: int) -> bytes:
     if entry.revisit:
         return revisit_slot(number)
     return fresh_slot(number, entry.priority, _RANK_MAX - number if order is Order.DEPTH else entry.depth)
+
+
+class Place(NamedTuple):
+    """Where another fetcher wants a request in its host's queue: the larger ``priority`` first; of one priority those
+    that are not ``last``, and of these the ``newest`` first or the oldest."""
+
+    priority: int
+    last: bool = False
+    newest: bool = True
+
+
+def class_of(priority: int) -> int:
+    """The class of a request with that priority, so that hosts with urgent requests have more turns: a larger priority
+    is never in a later class."""
+    if priority > 0:
+        return 2 - (priority >= 10) - (priority >= 1000)
+    return _MIDDLE_CLASS + (priority < 0) + (priority <= -10) + (priority <= -100) + (priority <= -1000)
+
+
+def placed_slot(place: Place, entry: Entry, number: int) -> bytes:
+    """The slot of a request that has a place. The rank is, from the highest bit: 33 bits for the priority, 1 for
+    ``last``, 30 for the sequence. Priorities beyond 2^32 are in no order among themselves."""
+    priority = max(-_PRIORITIES, min(_PRIORITIES - 1, place.priority))
+    sequence = min(number, _SEQUENCE_MAX)
+    if place.newest:
+        sequence = _SEQUENCE_MAX - sequence
+    rank = (_PRIORITIES - 1 - priority) << 31 | place.last << 30 | sequence
+    return fresh_slot(number, entry.priority, rank)

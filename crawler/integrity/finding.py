@@ -68,6 +68,7 @@ class Kind(StrEnum):
     HOST_CURSOR = "host-cursor"
     HOST_MISSING = "host-missing"
     ROBOTS_MISSING = "robots-missing"
+    REQUEST_MISSING = "request-missing"
     TRAP_COUNT = "trap-count"
     DOUBT_COUNT = "doubt-count"
     LEDGER_DIGESTS = "ledger-digests"

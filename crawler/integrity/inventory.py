@@ -131,10 +131,12 @@ class UrlKeys:
 
     def key(self, href: str) -> str | None:
         """Return the key, or None for a URL that no crawl stores because it is not canonical."""
+        href, _, name = href.partition("#")
         url = self._canonicaliser.canonicalise(href)
         # Earlier versions kept the credentials of URLs.
         stored = drop_userinfo(href) if "@" in href else href
-        return url.key if isinstance(url, Canonical) and url.href == stored else None
+        # A request of another fetcher is identified by its name.
+        return (name or url.key) if isinstance(url, Canonical) and url.href == stored else None
 
 
 @dataclass(frozen=True, slots=True)

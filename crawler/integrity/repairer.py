@@ -113,7 +113,13 @@ def _format_to_repair(directory: Path, formats: Formats) -> int:
     Raises JobError: files of a newer program are not damaged, and what must be converted is not repaired."""
     number = FIRST
     try:
-        number = read_identity(directory, formats).stored_format
+        identity = read_identity(directory, formats)
+        number = identity.stored_format
+        if identity.fetcher is not None:
+            raise OtherFormatError(
+                f"{directory} is the job of {identity.fetcher}: requests cannot be made again from their records: "
+                "restore a backup"
+            )
         if formats.conversions_after(number):
             raise OtherFormatError(
                 f"{directory} has format version {number}, this program repairs version {formats.newest}: the command "

@@ -10,7 +10,7 @@ from pathlib import Path
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import ReadingDisk, RealDisk
 from crawler.filters import FilterError, FormatError, NoMemoryError, SeenSet
-from crawler.frontier import Entry
+from crawler.frontier import Entry, EntryError, decode_entry
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.integrity.inventory import Inventory, InventorySettings, Source
@@ -29,6 +29,7 @@ from crawler.settings import SettingsError
 from crawler.store import StoreError, StoreVersionError
 from crawler.store.salvage import holes
 from crawler.store.wal import log_fault
+from crawler.urls.request_name import name_in
 
 
 def verify_job(directory: Path, formats: Formats = KNOWN) -> Iterator[Finding]:
@@ -68,6 +69,8 @@ def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
         source = Source(
             job.directory, InventorySettings.of(job.settings, job.identity.hash_in_use), job.store, job.counters
         )
+        if job.identity.fetcher is not None:
+            yield from parts.check(_requests(job.store))
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             yield from parts.check(part)
@@ -235,6 +238,20 @@ def _parcels(job: OpenJob) -> Iterator[Finding]:
             yield Finding(Kind.PARCEL_DAMAGED, INBOX, {"parcel": name, "error": str(error)})
         except FileNotFoundError:
             pass  # a running crawl has admitted it since
+
+
+def _requests(store: Reader) -> Iterator[Finding]:
+    """Each pending URL of another fetcher's job needs its request."""
+    for rows in store.pages(Family.PENDING):
+        names = []
+        for key, value in rows:
+            with contextlib.suppress(EntryError):  # reported with the queue
+                names.append((name_in(decode_entry(value).href).encode("ascii"), key))
+        names.sort()
+        stored = store.get_many(Family.REQUESTS, [name for name, _ in names])
+        for (name, key), request in zip(names, stored, strict=True):
+            if request is None:
+                yield Finding(Kind.REQUEST_MISSING, STORE, {"name": name.decode("ascii")}, Family.PENDING, key)
 
 
 def _generations(job: OpenJob) -> Iterator[Finding]:

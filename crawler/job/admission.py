@@ -16,7 +16,7 @@ from crawler.exact import Ledger
 from crawler.filters import CannotForgetError, SeenSet
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
-from crawler.job.found import KEEP_ALL, UNLISTED, Found, Router
+from crawler.job.found import KEEP_ALL, UNLISTED, Brought, Found, Router
 from crawler.job.journal_search import JournalSearch
 from crawler.job.transaction import Transaction
 from crawler.kv import Batch, Family, Reader
@@ -127,6 +127,21 @@ class Admission:
                 entries = self._refuse(entries, found_at, transaction, copy)
             self._frontier.admit(entries, batch)
         return len(new)
+
+    def admit_brought(self, brought: Sequence[Brought], transaction: Transaction) -> None:
+        """Queue requests that another fetcher found to be new. All are: the seen-set was asked before."""
+        if not brought:
+            return
+        batch = transaction.batch
+        digests, new = self.seen.admit([request.name for request in brought], batch)
+        if len(new) < len(brought):
+            # One may look like another that was added just now: its bits are set already, and it counts as new.
+            fresh = set(new)
+            self.seen.restore(_chosen(digests, [at for at in range(len(brought)) if at not in fresh]))
+        self._name(digests, batch)
+        for request in brought:
+            batch.put(Family.REQUESTS, request.name.encode("ascii"), request.stored)
+        self._frontier.admit_placed([(request.entry, request.place) for request in brought], batch)
 
     def _unknown(self, known: KnownUrls, found: Found, urls: Sequence[Canonical]) -> Sequence[Canonical]:
         """Leave out links to known URLs, and count them. A sitemap is read whoever knows it: new pages are in it."""

@@ -105,6 +105,9 @@ KNOWN = Formats(
         Format(frozenset({Family.PAYLOADS})),
         # 6. On demand: the records are in several files. An older program takes the first one for all of them.
         Format(on_demand=True),
+        # 7. On demand: the job is that of another fetcher. An older program takes its requests for URLs.
+        Format(frozenset({Family.REQUESTS}), on_demand=True),
     )
 )
 SEVERAL_FILES = 6
+OF_A_FETCHER = 7

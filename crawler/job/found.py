@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from crawler.frontier import Statements
+from crawler.frontier import Entry, Place, Statements
 from crawler.kv import Batch
 from crawler.records import PageRecord
 from crawler.urls import Canonical
@@ -51,6 +51,16 @@ class Found(NamedTuple):
     probe: bool = False
     priority: int | None = None
     reach: Mapping[str, int] = NONE_OUTSIDE
+
+
+class Brought(NamedTuple):
+    """A request that another fetcher brings. Its ``name`` is what the seen-set hashes, and the fragment of the href of
+    its ``entry``; ``stored`` is the request as that fetcher wrote it."""
+
+    name: str
+    entry: Entry
+    place: Place
+    stored: bytes
 
 
 class Router(Protocol):

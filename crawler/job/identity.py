@@ -36,13 +36,16 @@ class Identity:
     ``format``; None if no conversion is under way.
 
     ``hash`` is that of the job's URLs, with its secret; None for an older job that has not got a secret yet: the next
-    run gives it one, if it can. ``unkeyed`` says why it could not."""
+    run gives it one, if it can. ``unkeyed`` says why it could not.
+
+    ``fetcher`` is the program that makes the requests of the job, and that alone can go on with it; None: this one."""
 
     format: int
     shaping: Shaping
     converting: int | None = None
     hash: KeyHash | None = None
     unkeyed: str | None = None
+    fetcher: str | None = None
 
     @property
     def stored_format(self) -> int:
@@ -71,13 +74,14 @@ def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
         content = decode_envelope(data, MAGIC, known, str(path))
         shaping = {table: dict(values) for table, values in content["shaping"].items()}
         converting = content.get("converting")
-        unkeyed = content.get("unkeyed")
+        unkeyed, fetcher = content.get("unkeyed"), content.get("fetcher")
         identity = Identity(
             known,
             shaping,
             None if converting is None else int(converting),
             _stored_hash(path, content.get("hash")),
             None if unkeyed is None else str(unkeyed),
+            None if fetcher is None else str(fetcher),
         )
     except (FileNotFoundError, NotADirectoryError):
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
@@ -173,6 +177,19 @@ def raise_format(disk: Disk, directory: Path, identity: Identity, number: int) -
     return raised
 
 
+def check_fetcher(directory: Path, fetcher: str | None = None, formats: Formats = KNOWN) -> None:
+    """Raise JobError unless the job in the directory, if there is one, is that of this fetcher."""
+    kept = read_identity(directory, formats).fetcher if holds_job(directory) else fetcher
+    if kept == fetcher:
+        return
+    if kept is None:
+        raise JobError(f"{directory} holds a crawl of the command line", new_job=True)
+    raise JobError(
+        f"{directory} is the job of {kept}: only a spider with this JOBDIR can go on with it",
+        new_job=True,
+    )
+
+
 def write_identity(disk: Disk, directory: Path, identity: Identity) -> None:
     """Replace ``job.json``, durably. Raises OSError."""
     replace_file(disk, directory / IDENTITY, _encoded(identity))
@@ -191,6 +208,8 @@ def _encoded(identity: Identity) -> bytes:
         content["hash"] = identity.hash.as_json()
     if identity.unkeyed is not None:
         content["unkeyed"] = identity.unkeyed
+    if identity.fetcher is not None:
+        content["fetcher"] = identity.fetcher
     return encode_envelope(MAGIC, identity.format, content)
 
 

@@ -25,13 +25,13 @@ from crawler.clock import Anchor
 from crawler.disk import Disk, failpoint
 from crawler.exact import ExactSeenSet, Ledger
 from crawler.filters import SeenSet
-from crawler.frontier import Answer, Entry, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
+from crawler.frontier import ANSWERED, Answer, Entry, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
 from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE
 from crawler.job.event_log import tell_failed, tell_host
-from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Found, Router
+from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Found, Router
 from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
@@ -308,6 +308,23 @@ class Job:
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
         return new
+
+    def exchange(
+        self,
+        ended: Sequence[tuple[Lease, PageRecord]],
+        brought: Sequence[Brought],
+        also: Callable[[Batch], None],
+        now: float,
+    ) -> None:
+        """End requests of another fetcher, and queue those that it brings, in one transaction. ``also`` puts into it
+        what that fetcher stores besides. Its requests hold no host: its pace is its own."""
+        with self.writer as transaction:
+            self._admission.admit_brought(brought, transaction)
+            for lease, record in ended:
+                outcome = self._finish_record(record, transaction).outcome
+                done = frontier.Done(ANSWERED, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
+                self.frontier.finish(lease, done, now, transaction.batch)
+            also(transaction.batch)
 
     def put_back(
         self, parcel: str, part: Sequence[Past], done: int, pending: Collection[str], priority: int | None = None

@@ -23,11 +23,12 @@ from crawler.job.directory import (
     holds_job,
     make_directory,
 )
-from crawler.job.formats import SEVERAL_FILES
+from crawler.job.formats import OF_A_FETCHER, SEVERAL_FILES
 from crawler.job.identity import (
     Identity,
     Shaping,
     begin_identity,
+    check_fetcher,
     format_in_use,
     raise_format,
     read_identity,
@@ -52,7 +53,8 @@ class OpenFiles:
         self.resumed = holds_job(directory)
         self.disk = disk = platform.disk
         if self.resumed:
-            read_identity(directory, platform.formats)  # before anything is written, the lock's file among it
+            # Before anything is written, the lock's file among it.
+            check_fetcher(directory, platform.fetcher, platform.formats)
         with contextlib.ExitStack() as undo:
             try:
                 make_directory(directory, disk)
@@ -140,7 +142,8 @@ class OpenFiles:
                 new_job=True,
             )
         secret = KeyHash.new(shaping["seen"]["hash"]) if platform.formats.keyed else None
-        identity = Identity(platform.formats.usual, shaping, hash=secret)
+        number = platform.formats.usual if platform.fetcher is None else OF_A_FETCHER
+        identity = Identity(number, shaping, hash=secret, fetcher=platform.fetcher)
         begin_identity(disk, directory, identity)
         return [], identity
 

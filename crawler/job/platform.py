@@ -21,10 +21,12 @@ def _durability_thread() -> Executor:
 @dataclass(frozen=True, slots=True)
 class Platform:
     """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
-    ``renewal`` says how often the seen-set is stored again, ``formats`` which jobs can be opened."""
+    ``renewal`` says how often the seen-set is stored again, ``formats`` which jobs can be opened, and
+    ``fetcher`` whose: None is this program."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
     executor: Callable[[], Executor] = _durability_thread
     renewal: Renewal = field(default_factory=Renewal)
     formats: Formats = KNOWN
+    fetcher: str | None = None

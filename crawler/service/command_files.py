@@ -9,6 +9,8 @@ import os
 
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import Expendable
+from crawler.job.directory import JobError
+from crawler.job.identity import check_fetcher
 from crawler.job.inbox import INBOX, Inbox
 from crawler.service.commands import (
     SNAPSHOT,
@@ -29,6 +31,10 @@ _POLL = 0.1
 
 async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = WAIT) -> Result:
     """Leave a command for the process, wait for the result, and return it. Raises OSError."""
+    try:
+        check_fetcher(inbox.path.parent)
+    except JobError as other:
+        return Refused(Refusal.NOT_NOW, str(other))
     name = inbox.command({"pid": pid, "do": command.word, "host": command.host})
     now = asyncio.get_running_loop().time
     deadline = now() + wait

@@ -3,12 +3,13 @@
 from crawler.store.closed_copy import copy_closed
 from crawler.store.faulty_store import FaultyStore
 from crawler.store.memory_store import MemoryStore
-from crawler.store.rocks import Broken, RocksStore, StoreDamagedError, StoreError, StoreVersionError
+from crawler.store.rocks import Broken, RequestStore, RocksStore, StoreDamagedError, StoreError, StoreVersionError
 
 __all__ = [
     "Broken",
     "FaultyStore",
     "MemoryStore",
+    "RequestStore",
     "RocksStore",
     "StoreDamagedError",
     "StoreError",

@@ -43,7 +43,7 @@ from rocksdict import (
 )
 
 from crawler.disk import FULL
-from crawler.kv import Batch, Family, Store
+from crawler.kv import ON_DEMAND, Batch, Family, Store
 from crawler.memory import address_space
 from crawler.store.symlink_overlay import data_files, link_files
 from crawler.store.wal import MARK, log_fault, mark, recycled_record
@@ -55,7 +55,8 @@ _SMALL_MEMTABLE = 8 * 2**20
 _WAL_MAX = 256 * 2**20  # bytes of log after which the oldest memtables are flushed
 _BUSY = frozenset({Family.PENDING, Family.ADMITTED, Family.SEEN})
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
-_BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES})  # rows are read one by one
+# Rows are read one by one.
+_BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES, Family.REQUESTS})
 _LOOKS = 5  # tries to open a store whose files are changing
 _FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
 _OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few thousand for each family
@@ -189,6 +190,8 @@ class RocksStore(Store):
     One thread writes and reopens; others may read and sync. After a failed write the open database stays readable until
     ``reopen`` replaces it."""
 
+    unused = ON_DEMAND  # families that it makes only if they are there already
+
     def __init__(
         self,
         path: Path,
@@ -286,7 +289,7 @@ class RocksStore(Store):
         data = [path for end in ("*.log", "*.sst") for path in self._at.glob(end)]
         has_data = any(path.exists() and path.stat().st_size for path in data)
         if not has_data and not (self._optional and (self._at / "CURRENT").exists()):
-            return list(Family)
+            return [family for family in Family if family not in self.unused]
         what = f"cannot open the store {self._path}: damaged"
         if not (self._at / "CURRENT").exists():
             raise StoreDamagedError(f"{what}: it has data and no file CURRENT")
@@ -294,9 +297,10 @@ class RocksStore(Store):
             known = Rdict.list_cf(str(self._at), database_options())
         lost = [family for family in Family if family.value not in known]
         for family in lost:
-            if family not in self._optional:
+            if family not in self._optional | self.unused:
                 self._raise_lost(family)
-        return [family for family in Family if self._at is self._path or family not in lost]
+        made = frozenset(lost) - self.unused if self._at is self._path else frozenset[Family]()
+        return [family for family in Family if family not in lost or family in made]
 
     def _raise_lost(self, family: Family) -> NoReturn:
         """Raise StoreDamagedError; StoreVersionError if the store never had the family."""
@@ -555,6 +559,12 @@ def database_options() -> Options:
 def table_files(limit: int) -> int:
     """How many of the ``limit`` open files of a process RocksDB may use for its tables, if they are few."""
     return max(_LEAST_TABLES, (limit - _FIXED_FILES) // 2)
+
+
+class RequestStore(RocksStore):
+    """The store of a job of another fetcher."""
+
+    unused = frozenset()
 
 
 def files_left(limit: int) -> int:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.kv import PAGE, Family, Reader, Store
-from crawler.store import MemoryStore, RocksStore
+from crawler.store import MemoryStore, RequestStore
 from tests.examples import TIMES
 
 Contents = dict[Family, dict[bytes, bytes]]
@@ -25,7 +25,7 @@ batches = st.lists(st.lists(puts | deletes | ranges, max_size=12), max_size=4)
 
 @pytest.fixture(params=["memory", "rocks"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else RocksStore(tmp_path / "store")
+    made: Store = MemoryStore() if request.param == "memory" else RequestStore(tmp_path / "store")
     yield made
     made.close()
 

@@ -1,0 +1,250 @@
+"""SCHEDULER: Scrapy's requests in a durable frontier."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from scrapy import Request, Spider
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.job import job_dir
+from scrapy.utils.misc import load_object
+
+from crawler.job.directory import JobError, check_vacant
+from crawler.records import Outcome
+from crawler.scrapy.dupefilter import DupeFilter
+from crawler.scrapy.in_progress import watch_engine
+from crawler.scrapy.job_settings import settings_of_job
+from crawler.scrapy.request_job import Ending, RequestJob, Taken
+from crawler.scrapy.request_rows import RequestRows, UnreadableError, UnserialisableError, own_name
+from crawler.scrapy.start_requests import StartRequests
+
+log = logging.getLogger(__name__)
+
+_SPIDER = b"spider"
+_OF_SCRAPY = ("spider.state",)  # what else Scrapy keeps in a job directory
+_CHOICES = {
+    "CRAWLER_SEEN": ("seen", "kind", str),
+    "CRAWLER_FPP": ("seen", "fpp", float),
+    "CRAWLER_CAPACITY": ("seen", "capacity", int),
+    "CRAWLER_SYNC_INTERVAL": ("durability", "sync_interval", float),
+    "CRAWLER_CHECKPOINT_INTERVAL": ("durability", "checkpoint_interval", float),
+}
+_ENDED = Ending(Outcome.FAILED, error="the engine dropped it")
+
+
+class Scheduler(BaseScheduler):
+    """Hands out the requests of a job, and ends each when its callback's output has been consumed."""
+
+    def __init__(self, crawler: Any, dupefilter: Any) -> None:
+        self.crawler = crawler
+        self.stats = crawler.stats
+        self.df = dupefilter
+        self._memory = MemoryRequests()
+        self._start = StartRequests()
+        self._out: dict[Request, tuple[Taken, Ending]] = {}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._told_unserialisable = False
+        self._job: RequestJob
+        self._rows: RequestRows
+        self.spider: Spider
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Self:
+        filter_class = load_object(crawler.settings["DUPEFILTER_CLASS"])
+        make = getattr(filter_class, "from_crawler", None)
+        scheduler = cls(crawler, filter_class() if make is None else make(crawler))
+        scheduler._start.watch(crawler.engine.scraper.spidermw.methods)
+        return scheduler
+
+    # -- the run -----------------------------------------------------------------------------------------------
+
+    def open(self, spider: Spider) -> Any:
+        self.spider = spider
+        settings = self.crawler.settings
+        directory = self._directory(job_dir(settings))
+        per_host = max(
+            settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
+            *(int(slot.get("concurrency", 0)) for slot in settings.getdict("DOWNLOAD_SLOTS").values()),
+            1,
+        )
+        check_vacant(directory, _OF_SCRAPY)
+        self._job = RequestJob(directory, settings_of_job(directory, per_host, _given(settings)))
+        try:
+            self._check_spider(directory)
+            self._rows = RequestRows(
+                spider,
+                newest_first="fifo" not in str(settings.get("SCHEDULER_DISK_QUEUE")).lower(),
+                start_last=bool(settings.get("SCHEDULER_START_DISK_QUEUE", True)),
+            )
+            watch_engine(self.crawler.engine, self._answered, self._done)
+            self._start.begin(self._job)
+            if isinstance(self.df, DupeFilter):
+                self.df.attach(self._job.knows)
+        except BaseException:
+            self._job.close()
+            raise
+        if self._job.waiting:
+            log.info("Resuming crawl (%(n)d requests scheduled)", {"n": self._job.waiting}, extra={"spider": spider})
+        for line in self._job.job.notes:
+            log.info("%s", line, extra={"spider": spider})
+        return self.df.open()
+
+    def _directory(self, job: str | None) -> Path:
+        if job is not None:
+            return Path(job)
+        self._scratch = tempfile.TemporaryDirectory(prefix="crawler-scrapy-")
+        log.warning("JOBDIR is not set: the requests are in a directory that is removed when the spider closes")
+        return Path(self._scratch.name)
+
+    def _check_spider(self, directory: Path) -> None:
+        """Raises JobError if the job is that of another spider."""
+        kept, name = self._job.note(_SPIDER), str(self.spider.name).encode()
+        if kept is None:
+            self._job.put_note(_SPIDER, name)
+        elif kept != name:
+            raise JobError(
+                f"{directory} is the job of the spider {kept.decode()!r}, not of {self.spider.name!r}: give each "
+                "spider a JOBDIR of its own"
+            )
+
+    def close(self, reason: str) -> Any:
+        try:
+            self._job.close()
+        finally:
+            if self._scratch is not None:
+                self._scratch.cleanup()
+        return self.df.close(reason)
+
+    # -- requests ----------------------------------------------------------------------------------------------
+
+    def has_pending_requests(self) -> bool:
+        return len(self) > 0
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+        return self._job.waiting + len(self._memory)
+
+    def enqueue_request(self, request: Request) -> bool:
+        start = self._start.is_start(request)
+        if request.dont_filter:
+            if start and not self._start.is_due(self.crawler.request_fingerprinter.fingerprint(request)):
+                self._count("scheduler/start/resumed")
+                return False
+            name = self._name_of_its_own()
+        elif self._is_duplicate(request):
+            self.df.log(request, self.spider)
+            return False
+        else:
+            name = self.df.name(request) if isinstance(self.df, DupeFilter) else self._name_of_its_own()
+        try:
+            self._job.bring(self._rows.row(request, name, start=start))
+        except UnserialisableError as error:
+            self._keep_in_memory(request, name, error)
+        else:
+            self._count("scheduler/enqueued/disk")
+        self._count("scheduler/enqueued")
+        return True
+
+    def _is_duplicate(self, request: Request) -> bool:
+        if not isinstance(self.df, DupeFilter):
+            return bool(self.df.request_seen(request))
+        names = self._memory.names
+        return (bool(names) and self.df.name(request) in names) or self.df.request_seen(request)
+
+    def _name_of_its_own(self) -> str:
+        name = own_name()
+        while not self._job.may_be_new(name):  # the seen-set takes it for another
+            name = own_name()
+        return name
+
+    def _keep_in_memory(self, request: Request, name: str, error: UnserialisableError) -> None:
+        if not self._told_unserialisable:
+            self._told_unserialisable = True
+            log.warning(
+                "Unable to serialize request: %(request)s - reason: %(reason)s - it is kept in memory, and lost if the "
+                "spider is killed; no more unserializable requests will be logged (stats being collected)",
+                {"request": request, "reason": error},
+                extra={"spider": self.spider},
+            )
+        self._memory.push(request, name)
+        self._count("scheduler/unserializable")
+        self._count("scheduler/enqueued/memory")
+
+    def next_request(self) -> Request | None:
+        request = self._memory.pop()
+        if request is not None:
+            self._count("scheduler/dequeued/memory")
+        else:
+            request = self._take()
+            if request is None:
+                return None
+            self._count("scheduler/dequeued/disk")
+        self._count("scheduler/dequeued")
+        return request
+
+    def _take(self) -> Request | None:
+        while (taken := self._job.take()) is not None:
+            try:
+                if taken.stored is None:
+                    raise UnreadableError("its bytes are not in the store")
+                request = self._rows.request(taken.stored)
+            except UnreadableError as error:
+                # It stays in the job, and comes again at the next start: perhaps with the code that it needs.
+                log.error("A stored request of %s cannot be read: %s", taken.entry.href, error)
+                self._job.answered(taken)
+                self._count("scheduler/unreadable")
+                continue
+            self._out[request] = (taken, _ENDED)
+            return request
+        return None
+
+    def _answered(self, request: Request, ending: Ending) -> None:
+        """The download of a request has ended."""
+        out = self._out.get(request)
+        if out is not None:
+            self._job.answered(out[0])
+            self._out[request] = (out[0], ending)
+
+    def _done(self, request: Request) -> None:
+        """The engine has nothing more to do for a request."""
+        out = self._out.pop(request, None)
+        if out is not None:
+            self._job.end(*out)
+
+    def _count(self, name: str) -> None:
+        self.stats.inc_value(name)
+
+
+class MemoryRequests:
+    """Requests that cannot be stored, by priority, the newest first. ``names``: of all that there were."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Request]] = []
+        self._numbers = itertools.count(0, -1)
+        self.names: set[str] = set()
+
+    def push(self, request: Request, name: str) -> None:
+        heapq.heappush(self._heap, (-request.priority, next(self._numbers), request))
+        self.names.add(name)
+
+    def pop(self) -> Request | None:
+        return heapq.heappop(self._heap)[2] if self._heap else None
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+
+def _given(settings: Any) -> Mapping[str, Mapping[str, Any]]:
+    """What the user chose of the job, by table."""
+    given: dict[str, dict[str, Any]] = {}
+    for name, (table, key, kind) in _CHOICES.items():
+        value = settings.get(name)
+        if value is not None:
+            given.setdefault(table, {})[key] = kind(value)
+    return given

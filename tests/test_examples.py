@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import tomllib
+import zipfile
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping
@@ -403,6 +404,53 @@ def test_keeping_a_copy(tmp_path: Path) -> None:
     changes = [json.loads(line) for line in (here / "changes.jsonl").read_text().splitlines()]
     assert [each["change"] for each in changes if each["url"].endswith("/gone")] == ["delete"]
     assert changes[-1]["cursor"] == place[0]
+
+
+def test_archiving_a_site(tmp_path: Path) -> None:
+    here = made(tmp_path)
+
+    async def css(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="body {}", content_type="text/css")
+
+    style = Site({"/style.css": css})
+    with (
+        style,
+        Site({"/": linked(["/a"]) + f'<link rel="stylesheet" href="{style.url("/style.css")}">', "/a": ""}) as site,
+    ):
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        packed, indexed = carry_out("archive-a-site.md", here, {"--contact you@example.org": ON_LOOPBACK})[1:]
+        urls = {site.url("/"), site.url("/a"), style.url("/style.css")}
+    assert packed.startswith("site.wacz: 2 pages, ")
+    assert indexed.startswith("index.cdxj: ")
+    captures = {
+        json.loads("{" + line.partition(" {")[2])["url"] for line in (here / "index.cdxj").read_text().splitlines()
+    }
+    assert captures >= urls
+    with zipfile.ZipFile(here / "site.wacz") as package:
+        assert "archive/crawl-000001.warc.gz" in package.namelist()
+    (index, archive) = re.findall(r"(?:index|archive_paths): (\S+)", (here / "config.yaml").read_text())
+    assert (here / index).is_file()
+    assert [path.name for path in (here / archive).iterdir()] == ["crawl-000001.warc.gz"]
+    assert re.search(r"^text/html 200 2$", python_files("archive-a-site.md", here)["captures.py"], re.MULTILINE)
+
+
+def test_crawling_what_is_new(tmp_path: Path) -> None:
+    here, weeks = made(tmp_path), list[int]()
+
+    async def front(_: web.Request) -> web.StreamResponse:
+        weeks.append(len(weeks))
+        added = [f"/new/{week}" for week in weeks[1:]]
+        return web.Response(text=linked(["/a", "/b", *added]), content_type="text/html")
+
+    with Site({"/": front, "/a": "one", "/b": "two", "/new/1": "three", "/new/2": "four"}) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        _, known, _ = carry_out("crawl-what-is-new.md", here, {"--contact you@example.org": ON_LOOPBACK})
+        assert known == "2\n"
+        assert [record["url"] for record in records(here / "next-monday")] == [site.url("/"), site.url("/new/1")]
+        assert python_files("crawl-what-is-new.md", here) == {"new_pages.py": f"200 {site.url('/new/1')}\n"}
+        words = ("--known", here / "had.filter", *ON_LOOPBACK.split())
+        assert crawler(here / "seeds.txt", "--job", here / "third", *words).code == 0
+        assert [record["url"] for record in records(here / "third")] == [site.url("/"), site.url("/new/2")]
 
 
 def test_running_your_own_code(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from crawler.metrics import count, counted, forecast, probability, size, trust
 from crawler.scope import OF_PAGES
 
+_SCOPE = "crawl.scope"
+
 
 def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:
     """Return a few lines about the crawl, without a line break at the end.
@@ -40,7 +42,9 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
     left_out = _left_out(get("links_left_out") or {})
     if left_out:
         pages = counted(stats["pages_at_border"], "page")
-        lines.append(f"left out  {', '.join(left_out)}: a run with wider limits visits these {pages} again")
+        lines.append(
+            f"left out  {', '.join(left_out)}; a later run with wider limits visits {pages} again to follow them"
+        )
     if get("revisits"):
         lines.append(
             f"revisits  {count(stats['revisits'])} queued, {count(stats['revisits_changed'])} found a change,"
@@ -63,7 +67,7 @@ def _left_out(links: Mapping[str, int]) -> list[str]:
     words = []
     for limit, number in links.items():
         what = "the rest of " + counted(number, "page") if limit in OF_PAGES else counted(number, "link")
-        words += [f"{what} by {limit}"] if number else []
+        words += [f"{what} out of scope ({limit})" if limit == _SCOPE else f"{what} by {limit}"] if number else []
     return words
 
 

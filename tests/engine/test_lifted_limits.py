@@ -252,7 +252,7 @@ def test_against_a_server_and_what_is_said(tmp_path: Path) -> None:
         fetched, left = len(rows(job)), json.loads(crawler("stats", job, "--json").out)
         pages, missing = left["pages_at_border"], left["links_left_out"]["crawl.max_depth"]
         assert (
-            f"left out  {missing} links by crawl.max_depth: a run with wider limits visits these {pages} pages"
+            f"left out  {missing} links by crawl.max_depth; a later run with wider limits visits {pages} pages"
             in first.err
         )
         assert fetched < 40

@@ -86,9 +86,10 @@ def test_the_summary_says_how_it_went() -> None:
         "answers   9,800 2xx, 150 3xx, 190 4xx, 10 5xx",
         "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"
         " (rules of this crawl; `crawler explain` says what permits a URL)",
-        "left out  244 links by crawl.max_depth, 31 links by crawl.scope, 12 links by scope.exclude, 1 link by"
-        " links.max_url_length, the rest of 2 pages by links.max_links: a run with wider limits visits these 40 pages"
-        " again",
+        "your code failed on 7 pages (`data_error` in their records)",
+        "left out  244 links by crawl.max_depth, 31 links out of scope (crawl.scope), 12 links by scope.exclude,"
+        " 1 link by links.max_url_length, the rest of 2 pages by links.max_links; a later run with wider limits visits"
+        " 40 pages again to follow them",
         "kept      pages 49.6 MiB in 1 file, links 1.4 GiB in 2 files",
         "seen-set  2 slices, 33.2 bits/URL, blake2b with a secret, estimated fpp 0.00019 (target 0.001)",
         "          About 2 of 12,347 new URLs were probably skipped by mistake."

@@ -209,7 +209,7 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
         "--parquet",
         type=Path,
         metavar="OUT",
-        help="when the run has ended, write its Parquet files to the directory OUT",
+        help="when the run has ended, write Parquet files of the job to the directory OUT, which it replaces",
     )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")

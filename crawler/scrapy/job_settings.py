@@ -25,13 +25,14 @@ _POLITENESS = {
 }
 
 
-def settings_of_job(directory: Path, per_host: int, given: Mapping[str, Mapping[str, Any]]) -> Settings:
-    """The settings of a run on the job in the directory. ``per_host``: requests of one host that are out at a time.
-    ``given`` are those that the user chose, by table; a job keeps what shaped it, unless a choice says otherwise.
+def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str, Mapping[str, Any]]) -> Settings:
+    """The settings of a run on the job in the directory. So many requests are ``out`` at a time, and so many of one
+    host. ``given`` are those that the user chose, by table; a job keeps what shaped it, unless a choice says otherwise.
     Raises JobError, SettingsError."""
     tables: dict[str, dict[str, Any]] = shape_of_job(directory)
     own: dict[str, dict[str, Any]] = {
-        "crawl": {"scope": "any"},
+        # Twice as many slots as there can be requests out: the frontier never lacks any.
+        "crawl": {"scope": "any", "concurrency": 2 * max(out, per_host)},
         "robots": {"ignore": True},
         "politeness": _POLITENESS | {"per_host": per_host},
     }

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from crawler.clock import SteadyClock
-from crawler.frontier import ANSWERED, Entry, Lease
+from crawler.frontier import ANSWERED, Entry, Lease, Limits
 from crawler.job.checkpointer import drive
 from crawler.job.found import Brought
 from crawler.job.job import Job
@@ -27,13 +27,14 @@ from crawler.job.run_settings import write_run
 from crawler.kv import Batch, Family
 from crawler.records import Outcome, PageRecord, decode_done
 from crawler.scrapy.job_settings import FETCHER
+from crawler.scrapy.spider_status import SpiderStatus
 from crawler.settings import Settings
 from crawler.store import RequestStore
 from crawler.urls.request_name import name_in
 
 log = logging.getLogger(__name__)
 
-_TOGETHER = 512  # requests that wait in memory at most, before they are written
+TOGETHER = 512  # requests that should wait in memory at most, before they are written
 _RECENT = 32_768  # names that were asked for lately; on most pages nearly all links are among them
 _NOTE = b"+"  # before the name of a note, which no name of a request begins with
 
@@ -100,6 +101,8 @@ class RequestJob:
         self._recent: dict[str, None] = {}
         self._ended = _EndedNames([name.encode("ascii") for name in ended])
         self._upkeep = _Upkeep(settings, now)
+        self._settings = settings
+        self._status = SpiderStatus(job, settings, self.clock)
         self._blocked = False
 
     # -- requests come in --------------------------------------------------------------------------------------
@@ -119,12 +122,12 @@ class RequestJob:
         """Whether the seen-set can tell that no request of that name was brought. It counts nothing."""
         return name not in self._unwritten.brought and not self._was_seen(name)
 
-    def bring(self, brought: Brought) -> None:
-        """Queue a request of which ``knows`` said that it is new, or whose name is of this call alone."""
+    def bring(self, brought: Brought) -> int:
+        """Queue a request of which ``knows`` said that it is new, or whose name is of this call alone. Returns how many
+        wait to be written."""
         self._unwritten.brought[brought.name] = brought
         self._remember(brought.name)
-        if len(self._unwritten.brought) >= _TOGETHER:
-            self.flush()
+        return len(self._unwritten.brought)
 
     def _remember(self, name: str) -> None:
         recent = self._recent
@@ -146,14 +149,13 @@ class RequestJob:
     # -- requests go out ---------------------------------------------------------------------------------------
 
     def take(self) -> Taken | None:
-        """The request whose turn it is; None while there is none, or while the disk is full."""
-        if not self.flush():
-            return None
+        """The request whose turn it is; None while there is none. Call ``flush`` before."""
         frontier, now = self.job.frontier, self.clock()
         while frontier.queued:
             lease = frontier.take(now)
             if lease is not None and lease.entry is not None:
                 name = name_in(lease.entry.href)
+                self._status.taken(lease)
                 stored = self.job.store.get(Family.REQUESTS, name.encode("ascii"))
                 return Taken(name, stored, lease.entry, lease)
             ready = frontier.next_ready()
@@ -180,6 +182,15 @@ class RequestJob:
             location=ending.location,
         )
         self._unwritten.ended.append((taken.lease, record))
+        self._status.ended(taken.lease)
+
+    def allow(self, per_host: int) -> None:
+        """From now on a host may have so many requests out, if that is more than before."""
+        politeness = self._settings.politeness
+        if per_host > politeness.per_host:
+            self._settings = replace(self._settings, politeness=replace(politeness, per_host=per_host))
+            for _ in self.job.frontier.change(self._settings.politeness, Limits.of(self._settings)):
+                pass
 
     @property
     def waiting(self) -> int:
@@ -213,13 +224,20 @@ class RequestJob:
         self._keep_up(self.clock())
         return True
 
+    @property
+    def _is_broken(self) -> bool:
+        """Whether the disk failed in a way that waiting does not mend: memory is ahead of it then."""
+        writer = self.job.writer
+        return writer.failed is not None or (writer.in_transaction and writer.blocked is None)
+
     def _say_blocked(self) -> None:
         if not self._blocked:
             log.warning("%s: no request is sent until there is room; nothing is lost", self.job.blocked)
         self._blocked = True
 
     def _keep_up(self, now: float) -> None:
-        """Make durable what is due. Raises OSError."""
+        """Show the status, and make durable what is due. Raises OSError."""
+        self._status.show(now)
         if now < self._upkeep.next_sync:
             return
         self.sync()
@@ -244,11 +262,12 @@ class RequestJob:
     def close(self) -> None:
         """Write what waits, make it durable and release the directory. Requests that are out come again."""
         try:
-            if self.flush() and self.job.writer.whole:
+            if not self._is_broken and self.flush() and self.job.writer.whole:
                 self.sync()
                 self._checkpoint(self.clock(), whole=True)
                 self.sync()
         finally:
+            self._status.take_away()
             self.job.close()
 
 

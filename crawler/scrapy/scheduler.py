@@ -12,15 +12,18 @@ from typing import Any, Self
 
 from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
+from scrapy.utils.reactor import CallLaterOnce
 
 from crawler.job.directory import JobError, check_vacant
 from crawler.records import Outcome
 from crawler.scrapy.dupefilter import DupeFilter
 from crawler.scrapy.in_progress import watch_engine
 from crawler.scrapy.job_settings import settings_of_job
-from crawler.scrapy.request_job import Ending, RequestJob, Taken
+from crawler.scrapy.request_job import TOGETHER, Ending, RequestJob, Taken
 from crawler.scrapy.request_rows import RequestRows, UnreadableError, UnserialisableError, own_name
 from crawler.scrapy.start_requests import StartRequests
 
@@ -50,6 +53,8 @@ class Scheduler(BaseScheduler):
         self._out: dict[Request, tuple[Taken, Ending]] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._told_unserialisable = False
+        self._writing: CallLaterOnce[bool]
+        self._broken = False
         self._job: RequestJob
         self._rows: RequestRows
         self.spider: Spider
@@ -68,13 +73,9 @@ class Scheduler(BaseScheduler):
         self.spider = spider
         settings = self.crawler.settings
         directory = self._directory(job_dir(settings))
-        per_host = max(
-            settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
-            *(int(slot.get("concurrency", 0)) for slot in settings.getdict("DOWNLOAD_SLOTS").values()),
-            1,
-        )
         check_vacant(directory, _OF_SCRAPY)
-        self._job = RequestJob(directory, settings_of_job(directory, per_host, _given(settings)))
+        out = settings.getint("CONCURRENT_REQUESTS")
+        self._job = RequestJob(directory, settings_of_job(directory, _per_host(settings), out, _given(settings)))
         try:
             self._check_spider(directory)
             self._rows = RequestRows(
@@ -93,6 +94,7 @@ class Scheduler(BaseScheduler):
             log.info("Resuming crawl (%(n)d requests scheduled)", {"n": self._job.waiting}, extra={"spider": spider})
         for line in self._job.job.notes:
             log.info("%s", line, extra={"spider": spider})
+        self._writing = CallLaterOnce(self._write)
         return self.df.open()
 
     def _directory(self, job: str | None) -> Path:
@@ -114,6 +116,7 @@ class Scheduler(BaseScheduler):
             )
 
     def close(self, reason: str) -> Any:
+        self._writing.cancel()
         try:
             self._job.close()
         finally:
@@ -128,7 +131,7 @@ class Scheduler(BaseScheduler):
 
     def __len__(self) -> int:
         """Requests that wait."""
-        return self._job.waiting + len(self._memory)
+        return 0 if self._broken else self._job.waiting + len(self._memory)
 
     def enqueue_request(self, request: Request) -> bool:
         start = self._start.is_start(request)
@@ -142,11 +145,17 @@ class Scheduler(BaseScheduler):
             return False
         else:
             name = self.df.name(request) if isinstance(self.df, DupeFilter) else self._name_of_its_own()
+        slot = request.meta.get("download_slot")
+        if slot is not None and slot != urlparse_cached(request).hostname:
+            # Slots of its own: the requests of one host are in several.
+            self._job.allow(self.crawler.settings.getint("CONCURRENT_REQUESTS"))
         try:
-            self._job.bring(self._rows.row(request, name, start=start))
+            row = self._rows.row(request, name, start=start)
         except UnserialisableError as error:
             self._keep_in_memory(request, name, error)
         else:
+            if self._job.bring(row) >= TOGETHER:
+                self._write()
             self._count("scheduler/enqueued/disk")
         self._count("scheduler/enqueued")
         return True
@@ -189,7 +198,7 @@ class Scheduler(BaseScheduler):
         return request
 
     def _take(self) -> Request | None:
-        while (taken := self._job.take()) is not None:
+        while self._write() and (taken := self._job.take()) is not None:
             try:
                 if taken.stored is None:
                     raise UnreadableError("its bytes are not in the store")
@@ -204,6 +213,27 @@ class Scheduler(BaseScheduler):
             return request
         return None
 
+    def _write(self) -> bool:
+        """Write what waits. False if that is not possible now: nothing can be handed out then."""
+        if self._broken:
+            return False
+        try:
+            return self._job.flush()
+        except OSError as error:
+            self._broken = True
+            log.critical(
+                "The job cannot be written: %s: the spider stops. Start it again once this is fixed: what was stored "
+                "is whole",
+                error,
+                extra={"spider": self.spider},
+            )
+            stop = getattr(self.crawler, "stop_async", None)
+            if stop is None:
+                self.crawler.stop()
+            else:
+                deferred_from_coro(stop())
+            return False
+
     def _answered(self, request: Request, ending: Ending) -> None:
         """The download of a request has ended."""
         out = self._out.get(request)
@@ -216,6 +246,8 @@ class Scheduler(BaseScheduler):
         out = self._out.pop(request, None)
         if out is not None:
             self._job.end(*out)
+            # What came out of the request is in memory too: written together, once this turn of the reactor ends.
+            self._writing.schedule()
 
     def _count(self, name: str) -> None:
         self.stats.inc_value(name)
@@ -238,6 +270,13 @@ class MemoryRequests:
 
     def __len__(self) -> int:
         return len(self._heap)
+
+
+def _per_host(settings: Any) -> int:
+    """How many requests of one host can be in the downloader. Scrapy takes 0 for 1."""
+    slots = settings.getdict("DOWNLOAD_SLOTS").values()
+    most = [int(slot.get("concurrency") or 0) for slot in slots]
+    return max(1, int(settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")), *most)
 
 
 def _given(settings: Any) -> Mapping[str, Mapping[str, Any]]:

@@ -506,7 +506,10 @@ class _NoRows:
     def status(self) -> None:
         """Raise nothing: no read can fail."""
 
-    next = status
+    next = flush = status
+
+    def property_int_value(self, _: str) -> int:
+        return 0
 
     def valid(self) -> bool:
         return False

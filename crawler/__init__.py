@@ -4,6 +4,7 @@ What programs may import from here is stable, and described in docs/reference/li
 
     canonicalise        a URL's two identities
     Frontier            a durable frontier without a fetcher
+    Link                a link as functions that filter and score links see it
     Job                 a job to read: statistics, records, hosts
     JobError            a job directory that cannot be used
     Crawl               a crawl as a loop over its pages
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crawler import filters
+    from crawler.engine.link_judge import Link
     from crawler.hooks.answers import DROP
     from crawler.inspect.job_view import JobView as Job
     from crawler.job.directory import JobError
@@ -45,7 +47,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["DROP", "Crawl", "Frontier", "Job", "JobError", "Page", "__version__", "canonicalise", "filters", "run"]
+__all__ = [
+    "DROP",
+    "Crawl",
+    "Frontier",
+    "Job",
+    "JobError",
+    "Link",
+    "Page",
+    "__version__",
+    "canonicalise",
+    "filters",
+    "run",
+]
 
 # Loaded on first use: most commands need none of them.
 _LAZY = {
@@ -54,6 +68,7 @@ _LAZY = {
     "Frontier": ("crawler.job.durable_frontier", "DurableFrontier"),
     "Job": ("crawler.inspect.job_view", "JobView"),
     "JobError": ("crawler.job.directory", "JobError"),
+    "Link": ("crawler.engine.link_judge", "Link"),
     "Page": ("crawler.library.delivered_page", "Page"),
     "canonicalise": ("crawler.urls", "canonicalise"),
     "filters": ("crawler.filters", None),

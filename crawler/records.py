@@ -74,7 +74,8 @@ class PageRecord:
     later visit: None if there is nothing to compare. ``gone``: the page was not found so often that it is not visited
     again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the directives of the page for this
     crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it;
-    ``data_error``: why the code failed."""
+    ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks for, 0 to 1, as other code
+    of the user says."""
 
     entry: Entry
     outcome: Outcome
@@ -97,6 +98,7 @@ class PageRecord:
     id: str | None = None
     data: Mapping[str, Any] | None = None
     data_error: str | None = None
+    score: float | None = None
 
 
 def time_label(seconds: float) -> str:
@@ -156,7 +158,8 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
 
 
 def _of_code(record: PageRecord) -> tuple[tuple[str, object], ...]:
-    return ("id", record.id), ("data", record.data), ("data_error", record.data_error)
+    score = None if record.score is None else round(record.score, 6)
+    return ("score", score), ("id", record.id), ("data", record.data), ("data_error", record.data_error)
 
 
 def _public(href: str) -> str:
@@ -436,6 +439,10 @@ class Counters:
     blocked: int = 0  # pages that bar the crawler from others
     known: int = 0  # links to URLs that an older seen-set knows
     code_failed: int = 0  # pages on which code of the user failed
+    filtered: int = 0  # links that code of the user refused
+    raised: int = 0  # pending URLs that went earlier because another link to them had a better score
+    rated: int = 0  # pages that code of the user was to score
+    relevant: int = 0  # of these, those whose score says that they are wanted
 
     @property
     def done(self) -> int:
@@ -506,6 +513,8 @@ def count_outside(counters: Counters, reason: Outside, links: int) -> None:
             counters.excluded_by_pattern += links
         case Outside.TOO_LONG:
             counters.too_long += links
+        case Outside.FILTERED:
+            counters.filtered += links
 
 
 _COUNTER_NAMES = tuple(Counters.__dataclass_fields__)

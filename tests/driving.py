@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from crawler.engine.lifecycle import Stop
+from crawler.engine.link_judge import LinkJudge
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.page_handler import PageHandler
 from crawler.engine.run import Run
@@ -39,9 +40,10 @@ class Driven:
         lag: LoopLag | None = None,
         texts: Texts | None = None,
         handler: PageHandler | None = None,
+        judge: LinkJudge | None = None,
     ) -> None:
         self.worker = Worker(web, WorkerSettings.of(settings), clock, lag, texts=texts)
-        self.run = Run(job, settings, self.worker.context.with_code(UserCode(handler)), seeds)
+        self.run = Run(job, settings, self.worker.context.with_code(UserCode(handler, judge=judge)), seeds)
 
     async def to_the_end(self) -> Stop:
         await self.worker.drive(self.run)

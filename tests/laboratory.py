@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from crawler.clock import Anchor
 from crawler.disk import PowerCutError
 from crawler.engine.lifecycle import Stop
+from crawler.engine.link_judge import LinkJudge
 from crawler.extract.text_pool import Texts
 from crawler.fetch import Failure, Response, SimulatedWeb
 from crawler.fetch.simulated import Answer
@@ -89,6 +90,7 @@ class Laboratory:
     asked: list[Asked] = field(default_factory=list)
     anchor: Anchor | None = None
     texts: Texts | None = None
+    judge: LinkJudge | None = None
     store: MemoryStore = field(default_factory=MemoryStore)
 
     def with_politeness(self, **changes: Any) -> Laboratory:
@@ -136,7 +138,7 @@ class Laboratory:
         store = _Mortal(self.store)
         job = Job(self.directory, settings, clock(), platform, anchor=self.anchor)
         try:
-            driven = Driven(job, web, settings, clock, _each(seeds), Unwatched(), self.texts)
+            driven = Driven(job, web, settings, clock, _each(seeds), Unwatched(), self.texts, judge=self.judge)
             running = asyncio.ensure_future(driven.to_the_end())
             others: list[Coroutine[Any, Any, None]] = [] if during is None else [during(driven.run, job)]
             beside = [asyncio.ensure_future(other) for other in others]

@@ -68,7 +68,7 @@ MODULES: dict[str, str] = {
     "frontier": """
         entry fair_semaphore jitter timer_queue order page signals visit_times politeness
         request_outcome limits host outage revisits postponement backoff_policy host_closed refused_hosts
-        importance slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
+        importance places slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
         host_keys address_gap domain_tallies gate
         queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,
@@ -120,8 +120,9 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover ending judge
-        ledger_resolver lifecycle loop_lag seeds page_handler user_code context proxy_watch own_line injector gauges
-        durability robots_redirect robots_visit keeping on_disk handing_over visit run put_aside rate worker
+        ledger_resolver lifecycle loop_lag seeds page_handler link_judge user_code context proxy_watch own_line injector
+        gauges durability robots_redirect robots_visit keeping on_disk focusing handing_over visit run put_aside rate
+        worker
     """,
     "integrity": """
         finding change part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
@@ -139,7 +140,8 @@ MODULES: dict[str, str] = {
         layout copying body_copies back_up restoration
     """,
     "hooks": """
-        named_code page_view answers calls thread_calls loop_calls page_child process_calls hook on_page loaded
+        named_code page_view answers calls thread_calls loop_calls page_child process_calls hook call_watch on_page
+        asking score_batches focus loaded
     """,
     "library": """
         deliveries delivered_page keyword_options crawl_loop blocking

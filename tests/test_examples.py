@@ -38,6 +38,7 @@ from tests.examples import long_or
 from tests.extract.test_text_pool import PAGE
 from tests.hostile.server import NOT_FOUND, Answer, Server, Talk
 from tests.hostile.server import page as answered
+from tests.outputs import files_of
 from tests.program import PATIENCE, crawler, stand_in
 from tests.site import Site, linked, tree
 
@@ -492,6 +493,43 @@ def test_running_your_own_code(tmp_path: Path) -> None:
         assert rows == {url: number + 0.5 for number, url in enumerate(found)}
         assert {row["url"]: row["data"]["price"] for row in records(here / "shop") if "data" in row} == rows
         assert run("broken.py") == f"404 {site.url('/gone')} linked from {site.url('/')}\n"
+
+
+def test_a_focused_crawl(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    relevant = {f"/book/{number}": ("whale ", "orca ", "dolphin ")[number % 3] * 5 for number in range(4, 80, 10)}
+    books = {f"/book/{number}": f"<p>{number}" for number in range(80)}
+    books |= {path: books[path] + text for path, text in relevant.items()}
+    texts = {4: "On whales", 5: "A calendar"}
+    shelves = {
+        f"/shelf/{shelf}": "".join(
+            f'<a href="/book/{shelf}{each}">{texts.get(each, "x")}</a>'.replace("/0", "/") for each in range(10)
+        )
+        for shelf in range(8)
+    }
+    with Site({"/": linked(shelves), **shelves, **books}) as site:
+        (here / "seeds.txt").write_text(site.url("/"))
+        harvest, _ = carry_out("focused-crawl.md", here, {"--delay 0.5": f"{ON_LOOPBACK} --concurrency 1"})
+        assert harvest == "harvest   8 of 89 pages relevant (9.0%)\n"
+        focused = [each.path for each in site.asked if each.path != "/robots.txt"][:25]
+        assert set(relevant) <= set(focused)
+        edges = b"".join(files_of(here / "filtered", "links").values()).splitlines()
+        assert Counter(json.loads(line).get("why") for line in edges)["filtered"] == 8
+        site.asked.clear()
+        words = ("--job", "broad", "--max-pages", "25", "--concurrency", "1", *ON_LOOPBACK.split())
+        crawler("seeds.txt", *words, directory=here)
+        broad = [each.path for each in site.asked if each.path != "/robots.txt"]
+        assert (len(broad), len(set(broad) & set(relevant))) == (25, 2), "in the order of a crawl without scores"
+        (program,) = (block.text for block in blocks("focused-crawl.md") if block.title == "program.py")
+        changed = program.replace("https://library.example/", site.url("/")).replace(
+            "delay=0.5", "delay=0.0, allow_private=True"
+        )
+        (here / "program.py").write_text(changed)
+        ran = subprocess.run(
+            [sys.executable, "program.py"], cwd=here, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert set(ran.stdout.split()) == {site.url(path) for path in relevant}
 
 
 def test_a_spider_of_scrapy(tmp_path: Path) -> None:

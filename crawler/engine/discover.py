@@ -54,6 +54,7 @@ class Outlinks:
     reach: Mapping[str, int] = field(default_factory=dict)  # of those that are off the site
     edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output wants them
     urls: Sequence[Canonical] = ()  # all of the page, whether they are followed or not
+    classes: Mapping[str, int] | None = None  # of those in ``inside``, by their scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class DiscoverySettings:
 
     @classmethod
     def of(cls, settings: Settings) -> DiscoverySettings:
-        edges = "links" in settings.output.keep
+        edges = "links" in settings.output.keep or settings.hooks.of_links
         return cls(settings.canonical.rules, settings.links, settings.traps, settings.fetch.max_redirects, edges)
 
 

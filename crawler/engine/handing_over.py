@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery, Outlinks
+from crawler.engine.focusing import Focusing
 from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
 from crawler.frontier import Lease
 from crawler.job.found import Found
@@ -21,7 +22,10 @@ from crawler.urls import Canonical
 class HandingOver:
     """Hands the pages of one run over to ``handler``."""
 
-    def __init__(self, job: Job, discovery: Discovery, handler: PageHandler, context: Context) -> None:
+    def __init__(
+        self, job: Job, discovery: Discovery, handler: PageHandler, focus: Focusing | None, context: Context
+    ) -> None:
+        self._focus = focus
         self._job = job
         self._discovery = discovery
         self._handler = handler
@@ -41,18 +45,27 @@ class HandingOver:
     ) -> tuple[HandedPage, Finished, Outlinks]:
         """Wait until the code is done with the page. Returns what is to be finished. Raises Withdrawn."""
         job, discovery, entry, now = self._job, self._discovery, finished.record.entry, self._context.clock
-        page = HandedPage(self._id(finished), finished, _hrefs(links.urls), partial(discovery.follows, entry))
-        job.frontier.answered(lease, finished.request, now())
-        self._context.wake()
+        page = HandedPage(job.name_of_visit(entry), finished, _hrefs(links.urls), partial(discovery.follows, entry))
+        if not lease.left:
+            job.frontier.answered(lease, finished.request, now())
+            self._context.wake()
         with self._context.slots.lent():
             handled = await self._handler.handle(page)
+            named = discovery.named(entry, handled.links) if handled.links else None
+            if named is not None and self._focus is not None:
+                named = await self._focus.named(finished, named)
         await job.room()
-        named = discovery.named(entry, handled.links) if handled.links else None
         if named is not None and finished.record.outcome is Outcome.REDIRECT:
             # The one link of a redirect is at the depth of the redirect.
-            job.admit(Found(named.inside, entry.depth + 1, entry.href, found_at=now(), reach=named.reach))
+            depth, classes = entry.depth + 1, named.classes
+            job.admit(Found(named.inside, depth, entry.href, found_at=now(), reach=named.reach, classes=classes))
         elif named is not None:
-            links = replace(links, inside=[*links.inside, *named.inside], reach={**links.reach, **named.reach})
+            links = replace(
+                links,
+                inside=[*links.inside, *named.inside],
+                reach={**links.reach, **named.reach},
+                classes={**(named.classes or {}), **(links.classes or {})},
+            )
         record = replace(finished.record, id=page.id, data=handled.data, data_error=handled.error)
         return page, replace(finished, record=record, is_kept=handled.keep), links
 
@@ -66,10 +79,20 @@ class HandingOver:
         finally:
             self._handler.ended(page, finished=finished)
 
-    def _id(self, finished: Finished) -> str:
-        entry = finished.record.entry
-        visit = self._job.revisiting.number_of(entry)
-        return f"{self._job.seen.hash.digest_keys([entry.href]).hex()}-{visit}"
+
+@dataclass(frozen=True, slots=True)
+class OwnCode:
+    """Where the visits of one run meet code of the user."""
+
+    handing_over: HandingOver | None
+    focus: Focusing | None
+
+    @classmethod
+    def of(cls, job: Job, discovery: Discovery, relevant: float, context: Context) -> OwnCode:
+        """``relevant``: the least score of a page that is wanted."""
+        handler, judge = context.code.handler, context.code.judge
+        focus = None if judge is None else Focusing(job, judge, relevant, context)
+        return cls(None if handler is None else HandingOver(job, discovery, handler, focus, context), focus)
 
 
 def _hrefs(urls: Sequence[Canonical]) -> list[str]:

@@ -50,4 +50,5 @@ def links_that_lead_on(settings: Settings) -> LinkSettings:
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
     links = replace(links, kinds=(*links.kinds, FEED)) if feeds else links
-    return DescribedLinks(*astuple(links)) if "links" in settings.output.keep else links
+    described = "links" in settings.output.keep or settings.hooks.of_links
+    return DescribedLinks(*astuple(links)) if described else links

@@ -77,6 +77,8 @@ class Run:
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
+        if context.code.judge is not None and context.code.judge.scores:
+            job.frontier.keep_places(job.store)
         self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
@@ -259,6 +261,7 @@ class Run:
             proxies=self.gauges.proxies.figures(),
             text_failed=self._context.texts.failed,
             hooks={name: each.as_json() for name, each in self._context.code.figures.items()},
+            recent=self._visitor.harvest,
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from crawler.engine.link_judge import LinkJudge
 from crawler.engine.page_handler import PageHandler
 
 
@@ -28,9 +29,10 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """The code of the user in a run. ``handler`` gets its pages. ``figures``: by the setting that names the function.
-    ``close`` is called when the run is over."""
+    """The code of the user in a run. ``handler`` gets its pages; ``judge`` is asked about them and their links.
+    ``figures``: by the setting that names the function. ``close`` is called when the run is over."""
 
     handler: PageHandler | None = None
     figures: Mapping[str, HookFigures] = field(default_factory=dict)
     close: Callable[[], None] = _nothing
+    judge: LinkJudge | None = None

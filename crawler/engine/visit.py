@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
@@ -19,7 +19,7 @@ from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import Describer, Facts, payload_digest
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
-from crawler.engine.handing_over import HandingOver
+from crawler.engine.handing_over import OwnCode
 from crawler.engine.heading import HeadingReader, links_that_lead_on
 from crawler.engine.judge import answer_of, as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
@@ -34,6 +34,7 @@ from crawler.extract import Edge
 from crawler.fetch import Failure, FailureKind, Response, is_html
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
+from crawler.inspect.statistics import Rated
 from crawler.job.event_log import tell_learned
 from crawler.job.found import NONE_OUTSIDE, Found
 from crawler.job.job import Job
@@ -86,6 +87,7 @@ class VisitSettings:
     output: OutputSettings
     describer: Describer
     store: StoreChoice | None  # which answers are kept as they came, if any are
+    relevant: float  # the least score of a page that code of the user calls relevant
 
     @classmethod
     def of(cls, settings: Settings) -> VisitSettings:
@@ -97,6 +99,7 @@ class VisitSettings:
             settings.output,
             Describer.of(settings.output),
             None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output),
+            settings.hooks.relevant_score,
         )
 
 
@@ -121,8 +124,7 @@ class Visitor:
         most = 0 if settings.store is None else settings.store.max_size
         bodies = BodyKeeper(job.files.outputs.bodies, most)
         self._keepers = Keepers.of(settings.output, Archive(job.store), bodies, context.texts)
-        handler = context.code.handler
-        self._code = None if handler is None else HandingOver(job, discovery, handler, context)
+        self._code = OwnCode.of(job, discovery, settings.relevant, context)
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -211,6 +213,11 @@ class Visitor:
     def close(self) -> None:
         """No visit is under way any more."""
         self._reader.close()
+
+    @property
+    def harvest(self) -> Rated | None:
+        """The last pages that code of the user rated; None if none does."""
+        return None if self._code.focus is None else self._code.focus.recent
 
     async def visit(self, lease: Lease) -> None:
         """Carry out a lease to its end. If cancelled, release it."""
@@ -354,7 +361,7 @@ class Visitor:
     async def _finish_html(
         self, lease: Lease, finished: Finished, links: PageLinks | Unreadable, content: Content | Unreadable | None
     ) -> None:
-        job, entry, body = self._job, finished.record.entry, finished.body
+        entry, body = finished.record.entry, finished.body
         assert body is not None
         wall, written = None, list[str]()
         if not isinstance(links, Unreadable):
@@ -374,33 +381,46 @@ class Visitor:
         if isinstance(page, Unreadable):
             await self._finish_unreadable(lease, finished, page)
             return
-        found, outlinks, left_out, reach = 0, list[Canonical](), list[Canonical](), NONE_OUTSIDE
-        edges, urls = list[Edge](), list[Canonical]()
+        parts: Iterable[Outlinks | Unreadable] = self._discovery.outlinks(entry, page)
+        if self._code.focus is not None:
+            finished, parts = await self._code.focus.page(lease, finished, parts, rated=_is_itself(entry, page, wall))
+        found = await self._discovered(entry, page, parts)
+        if isinstance(found, Unreadable):
+            await self._finish_unreadable(lease, finished, found)
+            return
+        record = _as_read(finished.record, page, found.found)
+        by = Limit.MAX_LINKS if page.links.truncated else None
+        left = LeftOut.of(found.outside, entry.depth + 1, cut=by) if page.is_followed else NOTHING_LEFT_OUT
+        finished = self._judged(replace(finished, record=record, left=left, is_page=True), page.judged)
+        if wall is not None:
+            finished = _blocked(finished, wall)
+            self._seed_failed(finished.record)
+        await self._finish(lease, finished, found)
+
+    async def _discovered(
+        self, entry: Entry, page: Page, parts: Iterable[Outlinks | Unreadable]
+    ) -> Outlinks | Unreadable:
+        """Admit the links of a page, but for its last part. Returns that part, with the counts of all."""
+        job, found, outlinks, left_out, reach = self._job, 0, list[Canonical](), list[Canonical](), NONE_OUTSIDE
+        edges, urls, classes = list[Edge](), list[Canonical](), None
         outside = Counter({Outside.TOO_LONG: page.links.too_long})
-        for number, part in enumerate(self._discovery.outlinks(entry, page)):
+        for number, part in enumerate(parts):
             if outlinks:
-                job.admit(Found(outlinks, entry.depth + 1, entry.href, found_at=self._context.clock(), reach=reach))
+                now = self._context.clock()
+                job.admit(Found(outlinks, entry.depth + 1, entry.href, found_at=now, reach=reach, classes=classes))
             if number:
                 self._context.wake()
                 await asyncio.sleep(0)
                 await self._context.turns.turn(bulk=number > USUAL_PARTS)
                 await job.room()
             if isinstance(part, Unreadable):
-                await self._finish_unreadable(lease, finished, part)
-                return
-            found, outlinks, reach = found + part.found, part.inside, part.reach
+                return part
+            found, outlinks, reach, classes = found + part.found, part.inside, part.reach, part.classes
             outside.update(part.outside)
             left_out += part.left_out[: LINKS_A_PART - len(left_out)]
             edges += part.edges
             urls += part.urls
-        record = _as_read(finished.record, page, found)
-        by = Limit.MAX_LINKS if page.links.truncated else None
-        left = LeftOut.of(outside, entry.depth + 1, cut=by) if page.is_followed else NOTHING_LEFT_OUT
-        finished = self._judged(replace(finished, record=record, left=left, is_page=True), page.judged)
-        if wall is not None:
-            finished = _blocked(finished, wall)
-            self._seed_failed(finished.record)
-        await self._finish(lease, finished, Outlinks(found, outlinks, None, left_out, outside, reach, edges, urls))
+        return Outlinks(found, outlinks, None, left_out, outside, reach, edges, urls, classes)
 
     async def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
         """Finish what bars the crawler from the page. Nothing on it belongs to the site."""
@@ -461,7 +481,7 @@ class Visitor:
             if isinstance(stated, Unreadable):
                 await self._finish_unreadable(lease, finished, stated)
                 return
-            links = stated
+            links = stated if self._code.focus is None else await self._code.focus.links(lease, finished, stated)
             left = LeftOut.of(links.outside, record.entry.depth + 1)
             finished = replace(finished, record=replace(record, links=links.found), left=left)
         await self._finish(lease, finished, links)
@@ -475,7 +495,7 @@ class Visitor:
 
     def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
         """Return the test for the content types whose body is wanted."""
-        wanted, code = self._read_by_crawl(entry), self._code
+        wanted, code = self._read_by_crawl(entry), self._code.handing_over
         return wanted if code is None else lambda content_type: wanted(content_type) or code.wants_body(content_type)
 
     def _read_by_crawl(self, entry: Entry) -> Callable[[str | None], bool]:
@@ -561,9 +581,12 @@ class Visitor:
         job, links = self._job, self._discovery.sitemap(entry, listed, index=index)
         if isinstance(links, Unreadable):
             return links
+        depth = listed_depth(entry)
+        if self._code.focus is not None and not index:
+            links = await self._code.focus.listed(entry, links, depth)
         if links.inside:
-            depth, now = listed_depth(entry), self._context.clock()
-            job.admit(Found(links.inside, depth, entry.href, found_at=now, listing=links.listing, reach=links.reach))
+            found = Found(links.inside, depth, entry.href, listing=links.listing, reach=links.reach)
+            job.admit(found._replace(found_at=self._context.clock(), classes=links.classes))
         self._context.wake()
         await asyncio.sleep(0)
         await self._context.turns.turn(bulk=True)
@@ -577,13 +600,16 @@ class Visitor:
             await self._finish_unreadable(lease, finished, target)
             return
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
-        finished = replace(finished, record=record, left=LeftOut.of(target.outside, record.entry.depth))
         inside = [] if record.entry.probe else target.inside
-        await self._finish(lease, finished, Outlinks(1, inside, reach=target.reach, edges=target.edges))
+        links = Outlinks(1, inside, outside=target.outside, reach=target.reach, edges=target.edges)
+        if self._code.focus is not None:
+            links = await self._code.focus.target(lease, finished, links)
+        finished = replace(finished, record=record, left=LeftOut.of(links.outside, record.entry.depth))
+        await self._finish(lease, finished, links)
 
     async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
         """Finish a URL that was answered, with its last links, and keep of it what outputs want."""
-        code = self._code
+        code = self._code.handing_over
         if code is None or not code.wants(finished):
             await self._finish_kept(lease, finished, links)
             return
@@ -631,6 +657,8 @@ class Visitor:
         self._end(lease, finished, links)
 
     def _end(self, lease: Lease, finished: Finished, links: Outlinks) -> None:
+        if links.classes:
+            finished = replace(finished, classes=links.classes)
         self._job.finish(
             lease,
             finished,
@@ -665,6 +693,11 @@ class Visitor:
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
+
+
+def _is_itself(entry: Entry, page: Page, wall: Wall | None) -> bool:
+    """Whether a page is the one that was asked for, and not one that its host or the crawler put in its place."""
+    return wall is None and not entry.probe and page.judged.kind is PageKind.PAGE
 
 
 def _as_read(record: PageRecord, page: Page, links: int) -> PageRecord:

@@ -80,6 +80,7 @@ PAGES = (
     Column("headers", Kind.HEADERS),
     Column("body", Kind.TEXT),
     Column("body_cut", Kind.TEXT),
+    Column("score", Kind.NUMBER),
     Column("id", Kind.TEXT),
     Column("data", Kind.JSON),
     Column("kept", Kind.PLACES),

@@ -56,7 +56,7 @@ from crawler.frontier.lease import (
     Throttled,
 )
 from crawler.frontier.limits import Limits, MemoryLimits
-from crawler.frontier.order import Order, Place, class_of, default_class
+from crawler.frontier.order import Order, Place, class_of, class_of_score, default_class
 from crawler.frontier.pace import HostTime, HostTimes, Work, time_of
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
 from crawler.frontier.politeness import HoldReason
@@ -123,6 +123,7 @@ __all__ = [
     "Turn",
     "Work",
     "class_of",
+    "class_of_score",
     "decode_entry",
     "decode_host",
     "default_class",

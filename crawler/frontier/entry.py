@@ -162,6 +162,11 @@ def with_class(slot: bytes, priority: int) -> bytes:
     return slot[:1] + bytes([priority]) + slot[2:]
 
 
+def class_of_slot(slot: bytes) -> int:
+    """The class that a slot of the fresh lane is in."""
+    return slot[1]
+
+
 def revisit_slot(number: int) -> bytes:
     """The slot of a page that is to be visited again."""
     return _FRESH.pack(FRESH_LANE, REVISIT_CLASS, 0, number)

@@ -18,10 +18,10 @@ not grow with the number of pending URLs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from crawler.frontier.ad_hoc_lease import AdHocLeases
-from crawler.frontier.entry import Entry, QueueOf, queue_of, retry_slot
+from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
 from crawler.frontier.host import Host, count_fetched
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
@@ -41,6 +41,7 @@ from crawler.frontier.lease import (
 from crawler.frontier.limits import Limits
 from crawler.frontier.order import Order, Place, placed_slot, slot_of
 from crawler.frontier.overrides import Overrides
+from crawler.frontier.places import Places
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
@@ -156,6 +157,35 @@ class Frontier:
         for host in touched.values():
             workbench.save(host, batch)
         return changed
+
+    def keep_places(self, store: Reader) -> None:
+        """From now on note where URLs wait, so that ``raise_classes`` finds them."""
+        self._queues.places = Places(store)
+
+    def raise_classes(self, classes: Mapping[str, int], batch: Batch) -> int:
+        """Let pending URLs go earlier, by href: those that wait in a later class than the given one move to it. What is
+        in flight or waits for another try stays. Returns how many moved. No effect unless places are kept. Raises
+        EntryError."""
+        places, touched, moved = self._queues.places, dict[str, Host](), 0
+        if places is None or not classes:
+            return 0
+        for (href, priority), slot in zip(classes.items(), places.find(list(classes)), strict=True):
+            if slot is None or class_of_slot(slot) <= priority:
+                continue
+            name = self.queue_of(href)
+            host = touched.get(name) or self._workbench.host(name)
+            if slot in (host.queue.out or ()):
+                continue
+            entry = self._queues.look_up(host, slot)
+            if entry is None or entry.href != href:
+                places.forget(href, batch)
+                continue
+            touched[name] = host
+            self._queues.change_class(host, slot, entry._replace(priority=priority), batch)
+            moved += 1
+        for host in touched.values():
+            self._workbench.save(host, batch)
+        return moved
 
     def share(self, lease: Lease) -> float:
         """The importance that the leased page hands on to its links; 0 unless the order is by score."""
@@ -301,6 +331,8 @@ class Frontier:
     def _done(self, lease: Lease, batch: Batch) -> None:
         if self._importance.active and lease.entry is not None:
             self._importance.spend(lease.host, lease.entry)
+        if self._queues.places is not None and lease.entry is not None:
+            self._queues.places.forget(lease.entry.href, batch)
         self._queues.remove(lease.host, lease.slot, batch)
 
     def _again(self, lease: Lease, again: Entry, not_before: float, batch: Batch) -> None:

@@ -37,6 +37,11 @@ def default_class(order: Order, depth: int, *, seed: bool) -> int:
     return min(depth, CLASSES - 1) if order is Order.BREADTH else _MIDDLE_CLASS
 
 
+def class_of_score(score: float) -> int:
+    """The class of a link with a score from 0 to 1: each class has an eighth of the scores, the first one the best."""
+    return CLASSES - 1 - min(CLASSES - 1, int(score * CLASSES))
+
+
 def slot_of(order: Order, entry: Entry, number: int) -> bytes:
     """The slot of a new entry in its host's queue."""
     if entry.revisit:

@@ -38,6 +38,7 @@ from crawler.frontier.entry import (
 )
 from crawler.frontier.host import BackQueue, Host, RevisitLane
 from crawler.frontier.limits import Limits
+from crawler.frontier.places import Places
 from crawler.kv import Batch, Family, Reader
 
 _PENDING = Family.PENDING  # a lookup in the enumeration costs more than its use
@@ -66,6 +67,7 @@ class BackQueues:
         self._best = best
         self._rows = 0  # in all windows
         self.hosts = 0  # with something queued or in flight
+        self.places: Places | None = None  # of what waits in fresh lanes; None: nobody asks for them
 
     # -- changes that read nothing -----------------------------------------------------------------------------
 
@@ -73,6 +75,8 @@ class BackQueues:
         """Add an entry to the fresh lane."""
         value = encode_entry(entry)
         batch.put(_PENDING, pending_key(host.name, slot), value)
+        if self.places is not None:
+            self.places.note(entry, slot, batch)
         self._grow(host.queue)
         self._insert(self._lane(host, slot), slot, value)
 
@@ -118,12 +122,19 @@ class BackQueues:
             if self._due(slot) == host.queue.retry_at:
                 host.queue.retry_class = entry.priority
             return
+        if self.places is not None:
+            self.places.note(entry, to, batch)
         lane = self._lane(host, slot)
         at = bisect_left(lane.window, slot)
         if at < len(lane.window) and lane.window[at].startswith(slot):
             del lane.window[at]
             self._rows -= 1
         self._insert(lane, to, value)
+
+    def look_up(self, host: Host, slot: bytes) -> Entry | None:
+        """The entry in the slot; None if there is none. Raises EntryError."""
+        value = self._store.get(_PENDING, pending_key(host.name, slot))
+        return None if value is None else decode_entry(value)
 
     def forget(self, host: Host) -> None:
         """Drop the window from memory. Its rows are read again after the host is restored from its record."""

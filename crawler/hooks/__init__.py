@@ -6,6 +6,10 @@ answers          what a function says of a page
 calls            a call under way: in threads (``thread_calls``), in an event loop (``loop_calls``), or in processes
                  (``process_calls``, and ``page_child`` in them)
 hook             counts the failures of a function, and shows them
+call_watch       waits for a call, names it if it takes long, and gives it up
 on_page          the function that is called with each page
+asking           asks other functions
+score_batches    links of many pages in one call
+focus            the functions that score and filter links and pages
 loaded           all functions that the settings name
 """

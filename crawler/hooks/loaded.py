@@ -10,7 +10,9 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.user_code import UserCode
 from crawler.hooks.answers import Answered
+from crawler.hooks.asking import AskSettings
 from crawler.hooks.calls import PageCalls
+from crawler.hooks.focus import ASKED, Focus
 from crawler.hooks.hook import Hook
 from crawler.hooks.loop_calls import PageLoop
 from crawler.hooks.named_code import CodeError, NamedCode, load_code
@@ -20,7 +22,7 @@ from crawler.hooks.thread_calls import PageThreads
 from crawler.settings import HookSettings, Settings, Source
 
 # The settings that name a function, and what it is called with.
-ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",)}
+ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",), **ASKED}
 
 
 class Hooks:
@@ -32,8 +34,10 @@ class Hooks:
         self._on_page = None
         if "on_page" in self._hooks:
             self._on_page = _on_page(self._hooks["on_page"], settings.hooks, settings.crawl.concurrency)
+        focusing = {setting: hook for setting, hook in self._hooks.items() if setting in ASKED}
+        self._focus = Focus(focusing, AskSettings.of(settings.hooks)) if focusing else None
         figures = {setting: hook.figures for setting, hook in self._hooks.items()}
-        self.code = UserCode(self._on_page, figures, self._close)
+        self.code = UserCode(self._on_page, figures, self._close, self._focus)
 
     def begin(self, run: Run) -> None:
         """The run begins."""
@@ -41,10 +45,14 @@ class Hooks:
             hook.note = run.note_failure
         if self._on_page is not None:
             self._on_page.stop = partial(run.stop, Stop.CODE)
+        if self._focus is not None:
+            self._focus.on_stop(partial(run.stop, Stop.CODE))
 
     def _close(self) -> None:
         if self._on_page is not None:
             self._on_page.close()
+        if self._focus is not None:
+            self._focus.close()
 
 
 def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:

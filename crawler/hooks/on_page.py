@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.hooks.answers import Answered, CallFailed
-from crawler.hooks.calls import Call, PageCalls
+from crawler.hooks.call_watch import outcome_of
+from crawler.hooks.calls import PageCalls
 from crawler.hooks.hook import Hook
 from crawler.hooks.page_view import facts_of
 from crawler.records import PageRecord
@@ -18,8 +18,6 @@ from crawler.scope import StoreChoice
 from crawler.settings import HookSettings, OutputSettings
 
 log = logging.getLogger("crawler")
-
-LONG = 10.0  # seconds after which a call is named, or half of those that it may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,8 @@ class OnPage:
         async with self._places:
             self._hook.figures.calls += 1
             try:
-                answered = await self._called(page)
+                call = self._calls.begin(facts_of(page), page.follows)
+                answered = await outcome_of(call, self._hook, page.record.entry.href, self._settings.timeout)
             except CallFailed as error:
                 return self._failed(page, str(error))
         return Handled(answered.data, answered.links, answered.keep)
@@ -71,41 +70,6 @@ class OnPage:
     def close(self) -> None:
         """The run is over."""
         self._calls.close()
-
-    async def _called(self, page: HandedPage) -> Answered:
-        """What the function says of the page. Raises CallFailed."""
-        most = self._settings.timeout
-        call = self._calls.begin(facts_of(page), page.follows)
-        try:
-            with self._watched(call, page.record.entry.href):
-                done, _ = await asyncio.wait((call.answer,), timeout=most)
-            if done:
-                return call.answer.result()
-            place = call.place()
-            where = "" if place is None else f"{place}: "
-            raise CallFailed(f"{where}{self._hook.code.name} has not returned after {most:g} s")
-        finally:
-            if not call.answer.done():
-                call.abandon()
-
-    @contextmanager
-    def _watched(self, call: Call[Answered], url: str) -> Iterator[None]:
-        """Name the call if it takes long."""
-        most, figures, named = self._settings.timeout, self._hook.figures, 0
-        seconds = LONG if most is None else min(LONG, most / 2)
-
-        def name() -> None:
-            nonlocal named
-            named = 1
-            figures.hanging += 1
-            self._hook.takes_long(url, seconds, call.place())
-
-        timer = asyncio.get_running_loop().call_later(seconds, name)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            figures.hanging -= named
 
     def _failed(self, page: HandedPage, text: str) -> Handled:
         """What becomes of the page. Raises Withdrawn if it is to be handed over again by a later run."""

@@ -41,6 +41,7 @@ from crawler.inspect.statistics import FailingProxy, SlotFigures
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES, JobError
 from crawler.job.live_status import Live, read_live
+from crawler.job.recovery import stored_counters
 from crawler.job.scope_state import scope_key
 from crawler.job.stored_errors import DAMAGE
 from crawler.kv import Family, Reader
@@ -444,7 +445,13 @@ def _scope(known: Known, url: Canonical) -> ScopeAnswer:
     scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
     boundary, outside = Boundary.of(scope, known.settings), Counter[Outside]()
     boundary.inside([_Link(url.href)], 0, outside)
-    return ScopeAnswer(mode, next((rule for rule in Outside if outside[rule]), None), boundary.explain(url.href, None))
+    reasons, asked = boundary.explain(url.href, None), known.settings.hooks.filter_link
+    if asked is not None:
+        refused = stored_counters(known.store).filtered
+        reasons.append(
+            f"Links in scope are followed if {asked} wants them (hooks.filter_link): it refused {refused:,}."
+        )
+    return ScopeAnswer(mode, next((rule for rule in Outside if outside[rule]), None), reasons)
 
 
 def _ledger(known: Known, url: Canonical) -> LedgerAnswer:
@@ -518,6 +525,12 @@ def _place(
     known: Known, entry: Entry, slot: bytes, number: int, since: float | None, upcoming: NextTry | None
 ) -> Place:
     rules = PriorityRules.of_settings(known.settings)
+    rule = rules.explain(entry.href, entry.depth, seed=entry.seed)
+    ruled = rules.of(entry.href, entry.depth, seed=entry.seed, sitemap_priority=None) is not None
+    if known.settings.hooks.score_links is not None and not (ruled or entry.seed):
+        rule = (
+            f"Class by the best score of a link to it ({known.settings.hooks.score_links}): no priority rule matches."
+        )
     return Place(
         number=number if since is None else None,
         lane="retry" if is_retry(slot) else "revisit" if is_revisit(slot) else "fresh",
@@ -529,7 +542,7 @@ def _place(
         visited_before=entry.revisit,
         crashes=entry.crashes,
         priority_class=entry.priority,
-        priority_rule=rules.explain(entry.href, entry.depth, seed=entry.seed),
+        priority_rule=rule,
         next=upcoming,
     )
 

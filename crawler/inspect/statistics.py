@@ -93,10 +93,23 @@ class SlotFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Rated:
+    """How many of some pages that a function of the user was to score are relevant."""
+
+    pages: int
+    relevant: int
+
+    @property
+    def rate(self) -> float | None:
+        return self.relevant / self.pages if self.pages else None
+
+
+@dataclass(frozen=True, slots=True)
 class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
-    slots, the proxies that fail, pages whose text could not be extracted, and what functions of the user did."""
+    slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, and the last
+    pages that one has scored."""
 
     elapsed: float
     in_flight: int
@@ -111,6 +124,7 @@ class RunFigures:
     proxies: dict[str, Any]
     text_failed: int
     hooks: dict[str, dict[str, Any]]
+    recent: Rated | None = None
 
 
 def assemble(
@@ -135,6 +149,7 @@ def assemble(
         "slots": None if run is None else asdict(run.slots),
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
+        "harvest": _harvest(job.counters, None if run is None else run.recent),
         "links_left_out": {limit.value: job.border.links[limit] for limit in COUNTED},
         "pages_at_border": job.border.pages,
         **_visits(job.counters),
@@ -183,6 +198,7 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "urls_returned": counters.returned,
         "urls_duplicate": counters.duplicates,
         "urls_known": counters.known,
+        "urls_raised": counters.raised,
         "pages_fetched": counters.fetched,
         "pages_failed": counters.failed,
         "pages_redirected": counters.redirected,
@@ -206,10 +222,25 @@ def _links(counters: Counters) -> dict[str, int]:
         "links_rejected": counters.rejected_links,
         "links_too_deep": counters.too_deep,
         "links_too_long": counters.too_long,
+        "links_filtered": counters.filtered,
         "links_trapped": counters.trapped,
         "sitemaps_read": counters.sitemaps,
         "links_of_copies": counters.links_of_copies,
         "links_of_soft404": counters.links_of_soft404,
+    }
+
+
+def _harvest(counters: Counters, recent: Rated | None) -> dict[str, Any] | None:
+    """The harvest rate; None if no page was rated."""
+    rated = Rated(counters.rated, counters.relevant)
+    if not rated.pages:
+        return None
+    return {
+        "rated": rated.pages,
+        "relevant": rated.relevant,
+        "rate": rated.rate,
+        "recent_pages": None if recent is None else recent.pages,
+        "recent_rate": None if recent is None else recent.rate,
     }
 
 

@@ -80,7 +80,7 @@ class Admission:
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
-        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach = found
+        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach, classes = found
         batch = transaction.batch
         urls = self.policy.router.ours(found, batch)
         if self.policy.known is not None and found_at is not None:
@@ -107,16 +107,16 @@ class Admission:
             ruled = given
             if ruled is None:
                 ruled = self.policy.classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
-            priority = otherwise if ruled is None else ruled
+            priority = (classes or {}).get(href, otherwise) if ruled is None else ruled
             if probe:
                 return Entry(href, depth, via, probe=True)
             far = reach.get(href, 0) if reach else 0
             admitted = Entry(href, depth, via, seed, redirects, 0, 0, priority, score, sitemap=declared, reach=far)
             return admitted._replace(changefreq=said[href].frequency) if href in said else admitted
 
-        if share:
+        if share or classes:
             fresh = set(new)
-            self._frontier.credit([url.href for i, url in enumerate(urls) if i not in fresh], score, batch)
+            self._found_again(found, [url.href for i, url in enumerate(urls) if i not in fresh], score, batch)
 
         if self.ledger is not None:
             self.ledger.note(keys, digests, new, entry, batch)
@@ -142,6 +142,21 @@ class Admission:
         for request in brought:
             batch.put(Family.REQUESTS, request.name.encode("ascii"), request.stored)
         self._frontier.admit_placed([(request.entry, request.place) for request in brought], batch)
+
+    def _found_again(self, found: Found, hrefs: Sequence[str], importance: float, batch: Batch) -> None:
+        """More links lead to known URLs: these gain importance, and a better score lets them go earlier, unless a rule
+        gives them their class."""
+        if found.share:
+            self._frontier.credit(hrefs, importance, batch)
+        of, classes = self.policy.classes.of, found.classes
+        if not classes:
+            return
+        better = {
+            href: classes[href]
+            for href in hrefs
+            if href in classes and of(href, found.depth, seed=False, sitemap_priority=None) is None
+        }
+        self.counters.raised += self._frontier.raise_classes(better, batch)
 
     def _unknown(self, known: KnownUrls, found: Found, urls: Sequence[Canonical]) -> Sequence[Canonical]:
         """Leave out links to known URLs, and count them. A sitemap is read whoever knows it: new pages are in it."""

@@ -37,7 +37,8 @@ class Found(NamedTuple):
     refuses those. ``listing`` is what a sitemap says about its URLs. ``share`` is the importance that their page hands
     on. If their page is a ``copy`` of another, all new URLs are refused. ``probe``: the crawler made them up, to learn
     what the host sends for paths that do not exist. ``priority``: the class that a user gave them. ``reach``: that of
-    those which are off the site, by href."""
+    those which are off the site, by href. ``classes``: those that their scores give them, by href; a URL that waits in
+    a later one moves."""
 
     urls: Sequence[Canonical]
     depth: int
@@ -51,6 +52,7 @@ class Found(NamedTuple):
     probe: bool = False
     priority: int | None = None
     reach: Mapping[str, int] = NONE_OUTSIDE
+    classes: Mapping[str, int] | None = None
 
 
 class Brought(NamedTuple):

@@ -209,6 +209,10 @@ class Job:
     def scope(self) -> Scope:
         return self._scopes.current
 
+    def name_of_visit(self, entry: Entry) -> str:
+        """Text that names this visit of this URL: no other visit of the job has it."""
+        return f"{self.seen.hash.digest_keys([entry.href]).hex()}-{self.revisiting.number_of(entry)}"
+
     # -- transactions ------------------------------------------------------------------------------------------
 
     def widen(self, href: str) -> bool:
@@ -296,9 +300,13 @@ class Job:
                 DECLARED if entry.sitemap and redirect else None,
                 self.frontier.share(lease),
                 reach=reach,
+                classes=verdict.classes,
             )
             new = self._admission.admit(found, transaction)
             self._admission.leave_out(left_out, record, transaction, now)
+            if verdict.rating is not None:
+                self.counters.rated += 1
+                self.counters.relevant += verdict.rating.relevant
             if verdict.lesson is not None:
                 self._learn(verdict.lesson, verdict.probe, entry, transaction)
             record = self._finish_record(record, transaction, verdict.answer, verdict.kept)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crawler.frontier import Answer, Entry, RequestOutcome
 from crawler.job.found import Found
@@ -31,6 +32,14 @@ class Heading:
 NO_HEADING = Heading()
 
 
+class Rating(NamedTuple):
+    """How much a page is what the crawl looks for, from 0 to 1; None if the code of the user could not say. A page that
+    is ``relevant`` is one that the crawl is to find."""
+
+    score: float | None
+    relevant: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The URL is done. ``body``: the page from which links are extracted. ``location``: the target of a redirect.
@@ -39,7 +48,8 @@ class Finished:
     its host; ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was
     not read. ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if
     that is kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may
-    keep something of it."""
+    keep something of it. ``rating``: what code of the user says of it; None if it was not asked. ``classes``: those of
+    its last links, by their scores."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -57,6 +67,8 @@ class Finished:
     kept: Kept = ()
     is_page: bool = False
     is_kept: bool = True
+    rating: Rating | None = None
+    classes: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

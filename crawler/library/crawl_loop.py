@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from crawler.engine.run import Run
-from crawler.engine.user_code import UserCode
+from crawler.hooks.loaded import Hooks
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
 from crawler.library.delivered_page import Page
 from crawler.library.deliveries import Deliveries
-from crawler.library.keyword_options import settings_of
+from crawler.library.keyword_options import HOOKS, code_of, settings_of
 from crawler.scope import StoreChoice
 from crawler.service.reloading import Configuration
 from crawler.service.session import Result, RunOptions, run_crawl
@@ -30,7 +31,8 @@ class Crawl:
 
     ``seeds`` are URLs; a directory that holds a job already needs none. ``types`` (``"text/html"``, ``"image/*"``) and
     ``statuses`` (``"404"``, ``"2xx"``) say which answers are delivered. ``config`` is a TOML file. All further
-    arguments are the flags of the command line, with ``_`` for ``-``.
+    arguments are the flags of the command line, with ``_`` for ``-``, and of the table ``[hooks]`` ``filter_link``,
+    ``score_links`` and ``score_page``, functions themselves or their names, and ``relevant_score``.
 
     Raises TypeError and ValueError for arguments that cannot be used, and changes nothing then."""
 
@@ -45,7 +47,10 @@ class Crawl:
         **options: Any,
     ) -> None:
         self._directory = Path(directory)
-        self._settings = settings_of(self._directory, None if config is None else Path(config), options)
+        hooks = {name: options.pop(name) for name in HOOKS if name in options}
+        settings = settings_of(self._directory, None if config is None else Path(config), options)
+        self._settings, codes = code_of(settings, hooks)
+        self._hooks = Hooks(self._settings, codes)
         if self._settings.hooks.on_page is not None:
             raise ValueError("hooks.on_page: a program that loops over the pages calls its functions itself")
         self._seeds = [seeds] if isinstance(seeds, str) else list(seeds)
@@ -61,7 +66,13 @@ class Crawl:
             raise RuntimeError("a Crawl can be entered once; make another one to go on")
         self._deliveries = deliveries = Deliveries(self._choice)
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-        options = RunOptions(code=UserCode(deliveries), begun=begun.set_result, signals=False)
+        hooks = self._hooks
+
+        def began(run: Run) -> None:
+            hooks.begin(run)
+            begun.set_result(run)
+
+        options = RunOptions(code=replace(hooks.code, handler=deliveries), begun=began, signals=False)
         self._task = task = asyncio.create_task(
             run_crawl(self._directory, Configuration(self._settings), _batches(self._seeds), None, options)
         )

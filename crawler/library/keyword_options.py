@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from crawler.cli.crawl import build_settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS, STDOUT
-from crawler.settings import Settings, nearest
+from crawler.hooks.focus import ASKED
+from crawler.hooks.loaded import load_hooks
+from crawler.hooks.named_code import NamedCode, load_code
+from crawler.settings import Settings, Source, nearest, settings_from
 
 _NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
+HOOKS = (*ASKED, "relevant_score", "on_error", "on_page_timeout")  # settings of [hooks] that are arguments too
 _LISTS = frozenset(name for name, arguments in _NAMES.items() if arguments.get("action") == "append") | {"output"}
 
 
@@ -25,7 +30,7 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
     given = {}
     for name, value in options.items():
         if name not in _NAMES:
-            raise TypeError(f"a crawl has no option {name!r}{nearest(name, _NAMES)}")
+            raise TypeError(f"a crawl has no option {name!r}{nearest(name, (*_NAMES, *HOOKS))}")
         if value is None:
             continue
         several = name in _LISTS and not isinstance(value, str)
@@ -36,6 +41,21 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
         return build_settings(argparse.Namespace(job=directory, config=config, parquet=None, **given))[0]
     except UsageError as error:
         raise ValueError(str(error)) from error
+
+
+def code_of(settings: Settings, hooks: Mapping[str, Any]) -> tuple[Settings, dict[str, NamedCode]]:
+    """The settings with what is given of ``HOOKS``, and the functions of the crawl, given themselves or by their
+    names. None stands for what is not given.
+
+    Raises ValueError for a function that cannot be used, and for any other value that cannot."""
+    given = {name: value for name, value in hooks.items() if value is not None}
+    own = {name: load_code(value, ASKED[name]) for name, value in given.items() if name in ASKED and callable(value)}
+    table = {**given, **{name: code.name for name, code in own.items()}}
+    checked = settings_from({"hooks": table}, Source("keyword arguments")).hooks
+    named = replace(settings.hooks, **{name: getattr(checked, name) for name in given})
+    unnamed: dict[str, Any] = dict.fromkeys(own)
+    loaded = load_hooks(replace(named, **unnamed), Source("keyword arguments"))
+    return replace(settings, hooks=named), {**loaded, **own}
 
 
 def _listed(name: str, value: str) -> list[str]:

@@ -47,6 +47,8 @@ _LEVELS = {
     "fpp_measured": ("seen", "fpp_measured", "value"),
     "fpp_measured_low": ("seen", "fpp_measured", "low"),
     "fpp_measured_high": ("seen", "fpp_measured", "high"),
+    "harvest_rate": ("harvest", "rate"),
+    "harvest_recent_rate": ("harvest", "recent_rate"),
 }
 _COLUMNS = ("t", *_RATES.values(), *("_".join(path) for path in _LEVELS.values()))
 

@@ -74,6 +74,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge("crawler_elapsed_seconds", ("elapsed_seconds",), "How long this run of the crawl has lasted."),
     _counter("crawler_urls_admitted_total", "urls_admitted", "URLs found new and put into the frontier."),
     _counter("crawler_urls_known_total", "urls_known", "Links to URLs that an older seen-set knows."),
+    _counter("crawler_urls_raised_total", "urls_raised", "URLs that a link with a better score let go earlier."),
     _counter("crawler_urls_duplicate_total", "urls_duplicate", "Links whose URL had been seen before."),
     _counter("crawler_urls_excluded_total", "urls_excluded", "URLs refused after admission: robots, limits."),
     Metric(
@@ -124,6 +125,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("crawler_links_rejected_total", "links_rejected", "Links that are not URLs the crawler can fetch."),
     _counter("crawler_links_too_deep_total", "links_too_deep", "Links beyond the maximum depth."),
     _counter("crawler_links_too_long_total", "links_too_long", "Links whose URL is longer than allowed."),
+    _counter("crawler_links_filtered_total", "links_filtered", "Links that code of the user refused."),
     _counter("crawler_links_trapped_total", "links_trapped", "Links dropped because they lead into a closed trap."),
     _counter("crawler_sitemaps_read_total", "sitemaps_read", "Sitemaps and sitemap indexes that were read."),
     _counter("crawler_links_of_copies_total", "links_of_copies", "Links not followed because their page is a copy."),
@@ -316,6 +318,10 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("crawler_hook_failures_total", "counter", "Calls of this run that failed.", ("hooks",), "hook", "failed"),
     Metric("crawler_hook_hanging", "gauge", "Calls that take remarkably long now.", ("hooks",), "hook", "hanging"),
+    Metric("crawler_pages_rated_total", "counter", "Pages that code of the user was to score.", ("harvest", "rated")),
+    Metric("crawler_pages_relevant_total", "counter", "Of these, the relevant ones.", ("harvest", "relevant")),
+    _gauge("crawler_harvest_ratio", ("harvest", "rate"), "Relevant pages for each page that was rated."),
+    _gauge("crawler_harvest_recent_ratio", ("harvest", "recent_rate"), "The same of the last 1,000 pages of this run."),
     Metric("crawler_output_bytes", "gauge", "Bytes of an output.", ("outputs",), "output", "bytes"),
     _gauge(
         "crawler_loop_stall_p99_seconds",

@@ -39,6 +39,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         )
     if get("pages_code_failed"):
         lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
+    if get("harvest"):
+        lines.append(_harvest(stats["harvest"]))
     left_out = _left_out(get("links_left_out") or {})
     if left_out:
         pages = counted(stats["pages_at_border"], "page")
@@ -60,6 +62,15 @@ def _state(stats: Mapping[str, Any]) -> str:
     elapsed, state = stats["elapsed_seconds"], str(stats["state"])
     why = f": {stats['paused']}" if state == "paused" and stats.get("paused") else ""
     return f"{state}{why}" if elapsed is None else f"{state} after {_duration(elapsed)}{why}"
+
+
+def _harvest(harvest: Mapping[str, Any]) -> str:
+    """How many pages were relevant."""
+    pages = counted(harvest["rated"], "page")
+    words = f"harvest   {count(harvest['relevant'])} of {pages} relevant ({harvest['rate']:.1%})"
+    if harvest["recent_rate"] is None or harvest["recent_pages"] == harvest["rated"]:
+        return words
+    return f"{words}, {harvest['recent_rate']:.1%} of the last {count(harvest['recent_pages'])}"
 
 
 def _left_out(links: Mapping[str, int]) -> list[str]:

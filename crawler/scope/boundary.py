@@ -35,6 +35,7 @@ class Outside(StrEnum):
     NOT_INCLUDED = "not_included"
     EXCLUDED_BY_PATTERN = "excluded_by_pattern"
     TOO_LONG = "too_long"
+    FILTERED = "filtered"  # by code of the user, which is asked last
 
 
 class Linked(Protocol):

@@ -31,6 +31,7 @@ class Limit(StrEnum):
     MAX_BODY = "fetch.max_body"
     MAX_SITEMAP_BYTES = "links.max_sitemap_bytes"
     HOPS_OUTSIDE = "crawl.hops_outside"  # has no count of its own: its links are among those of the scope
+    FILTER = "hooks.filter_link"
 
 
 # Nobody knows how many links these leave out, so the pages are counted that they cut.
@@ -42,10 +43,12 @@ LIMIT_OF = {
     Outside.NOT_INCLUDED: Limit.INCLUDE,
     Outside.EXCLUDED_BY_PATTERN: Limit.EXCLUDE,
     Outside.TOO_LONG: Limit.MAX_URL_LENGTH,
+    Outside.FILTERED: Limit.FILTER,
 }
 
 
-_ADDED = {"max_sitemap_bytes": LinkSettings().max_sitemap_bytes, "hops_outside": 0}  # not stored by earlier versions
+# Not stored by earlier versions.
+_ADDED = {"max_sitemap_bytes": LinkSettings().max_sitemap_bytes, "hops_outside": 0, "filter_link": None}
 
 
 class BoundsError(ValueError):
@@ -64,8 +67,9 @@ class Bounds:
     max_links: int
     max_body: int
     sites: tuple[str, ...] = ()  # the ``[[site]]`` tables with patterns of their own, as text
-    max_sitemap_bytes: int = _ADDED["max_sitemap_bytes"]
-    hops_outside: int = _ADDED["hops_outside"]
+    max_sitemap_bytes: int = LinkSettings().max_sitemap_bytes
+    hops_outside: int = 0
+    filter_link: str | None = None  # the function that is asked
 
     @classmethod
     def of(cls, settings: Settings) -> Bounds:
@@ -85,6 +89,7 @@ class Bounds:
             ),
             links.max_sitemap_bytes,
             settings.crawl.hops_outside,
+            settings.hooks.filter_link,
         )
 
     def lifted(self, now: Bounds) -> frozenset[Limit]:
@@ -100,6 +105,7 @@ class Bounds:
             Limit.MAX_BODY: now.max_body > self.max_body,
             Limit.MAX_SITEMAP_BYTES: now.max_sitemap_bytes > self.max_sitemap_bytes,
             Limit.HOPS_OUTSIDE: now.hops_outside > self.hops_outside,
+            Limit.FILTER: self.filter_link is not None and now.filter_link != self.filter_link,
         }
         return frozenset(limit for limit, lifted in lifts.items() if lifted)
 
@@ -115,7 +121,7 @@ class Bounds:
     def decode(cls, value: bytes) -> Bounds:
         """The inverse of ``encode``. Raises BoundsError."""
         try:
-            found = json.loads(value)
+            found = {**_ADDED, **json.loads(value)}
             depth = found["max_depth"]
             bounds = cls(
                 None if depth is None else int(depth),
@@ -126,8 +132,9 @@ class Bounds:
                 int(found["max_links"]),
                 int(found["max_body"]),
                 tuple(map(str, found.get("sites", ()))),
-                int(found.get("max_sitemap_bytes", _ADDED["max_sitemap_bytes"])),
-                int(found.get("hops_outside", _ADDED["hops_outside"])),
+                int(found["max_sitemap_bytes"]),
+                int(found["hops_outside"]),
+                None if found["filter_link"] is None else str(found["filter_link"]),
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise BoundsError(f"not the limits of a run: {error}") from error

@@ -188,6 +188,7 @@ _MOST: dict[tuple[str, str], float] = {
     ("recrawl", "decrease"): 0.9,
     ("seen", "capacity"): 2**40,
     ("durability", "generations"): 1_000,
+    ("hooks", "relevant_score"): 1,
     (RULES, "class"): CLASSES - 1,
     (SITE, "priority"): CLASSES - 1,
     (RULES, "min_depth"): 2**32 - 2,

@@ -329,6 +329,15 @@ class HookSettings:
     on_page_types: tuple[str, ...] = HTML  # which pages ...
     on_page_statuses: tuple[str, ...] = ("2xx",)  # ... must fit both
     on_error: str = "count"  # what a page does on which it fails
+    filter_link: str | None = None  # whether a link is followed
+    score_links: str | None = None  # how early links are followed: 0 to 1 for each
+    score_page: str | None = None  # how much a page is what the crawl looks for: 0 to 1
+    relevant_score: float = 0.5  # the least score of a page that counts as relevant
+
+    @property
+    def of_links(self) -> bool:
+        """Whether code is asked about links."""
+        return self.filter_link is not None or self.score_links is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ import pytest
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.hooks.answers import Answered, CallFailed
+from crawler.hooks.call_watch import LONG
 from crawler.hooks.hook import SHOWN, Hook
 from crawler.hooks.named_code import load_code
-from crawler.hooks.on_page import LONG, OnPage, OnPageSettings
+from crawler.hooks.on_page import OnPage, OnPageSettings
 from crawler.hooks.page_view import PageFacts
 from crawler.settings import HookSettings
 from tests.engine.test_handing_over import GAP, crawl, site

@@ -192,6 +192,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested |= {("seen", "ledger", field.name) for field in fields(LedgerCounts)}
     nested |= {("loop_stall_seconds", key) for key in stats["loop_stall_seconds"]}
     nested |= {("seen", "hash", "forgeable")}
+    nested |= {("harvest", key) for key in ("rated", "relevant", "rate", "recent_rate")}
     nested -= {("seen", "ledger"), ("seen", "hash"), ("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning")}
     # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
     nested -= {("advice", "forecast")}
@@ -204,7 +205,15 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         ("loop_stalls", "count"),
     }  # the names are for people
     nested_parts = ("seen", "advice", "checkpoint", "outage", "paused")
-    nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked", "slowest_host", "slots", "proxies")
+    nested_parts += (
+        "harvest",
+        "loop_stall_seconds",
+        "loop_stalls",
+        "hosts_overlooked",
+        "slowest_host",
+        "slots",
+        "proxies",
+    )
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.label == "slice"} == SliceStatistics.__annotations__.keys()

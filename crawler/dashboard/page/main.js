@@ -48,6 +48,13 @@ const charts = [
       { key: "in_flight", label: "in flight", colour: "red" },
     ],
   }),
+  new Chart(find("chart-harvest"), {
+    format: format.percent,
+    lines: [
+      { key: "harvest_recent_rate", label: "of the last pages", colour: "blue" },
+      { key: "harvest_rate", label: "of all", colour: "green" },
+    ],
+  }),
   new Chart(find("chart-bytes"), {
     bytes: true,
     format: format.bytes,
@@ -118,6 +125,7 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   // Only some crawls have these.
   find("ledger").hidden = !stats.seen?.ledger;
   find("held-back").hidden = !Object.values(stats.urls_held_back ?? {}).some(Boolean);
+  for (const id of ["harvest", "chart-harvest"]) find(id).hidden = !stats.harvest;
   find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
   showState(stats.state);
   controls.showControls(stats);

@@ -1,0 +1,161 @@
+"""Focusing: code of the user says of each page how much it is what the crawl looks for, and of each link whether it is
+followed and how early.
+
+A visit waits for the code after its response has ended: its host has its slot back, and its URL stays in flight. Pages
+that wait at the same time are asked about together, see ``LinkJudge``. A score becomes the priority class of a new URL;
+a URL that waits already in a later class moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from crawler.engine.context import Context
+from crawler.engine.discover import Outlinks
+from crawler.engine.link_judge import SITEMAP, Link, LinkJudge
+from crawler.engine.page_handler import HandedPage
+from crawler.engine.reading import Unreadable
+from crawler.frontier import Entry, Lease, class_of_score
+from crawler.inspect.statistics import Rated
+from crawler.job.job import Job
+from crawler.job.verdict import Finished, Rating
+from crawler.records import count_outside
+from crawler.scope import Outside
+
+NEUTRAL = 0.5  # the score of a page or a link of which nobody says anything
+RECENT = 1_000  # pages of which the recent harvest rate is
+OWN = "own"  # the kind of a link that code of the user named
+
+
+class Focusing:
+    """Asks the code of the user about the pages of one run. A page with a score of ``relevant`` or more is wanted."""
+
+    def __init__(self, job: Job, judge: LinkJudge, relevant: float, context: Context) -> None:
+        self._job = job
+        self._judge = judge
+        self._relevant = relevant
+        self._context = context
+        self._last: deque[bool] = deque(maxlen=RECENT)  # whether each page was relevant
+
+    @property
+    def recent(self) -> Rated | None:
+        """The last pages that were rated in this run; None if the code does not rate pages."""
+        return Rated(len(self._last), sum(self._last)) if self._judge.rates else None
+
+    async def page(
+        self, lease: Lease, finished: Finished, parts: Iterable[Outlinks | Unreadable], *, rated: bool
+    ) -> tuple[Finished, list[Outlinks | Unreadable]]:
+        """Return the page with its rating, and the parts of its links with what is said of them. ``rated``: it is the
+        page that was asked for, and not one in its place."""
+        found: list[Outlinks | Unreadable] = []
+        for part in parts:
+            found.append(part)
+            await asyncio.sleep(0)
+            await self._context.turns.turn(bulk=len(found) > 1)
+        with self._waiting(lease, finished):
+            if rated and self._judge.rates:
+                finished = await self._rated(finished, found)
+            score = self._page_score(finished)
+            judged = [
+                part if isinstance(part, Unreadable) else await self._links(finished, part, score) for part in found
+            ]
+        await self._job.room()
+        return finished, judged
+
+    async def links(self, lease: Lease, finished: Finished, links: Outlinks) -> Outlinks:
+        """Return the links of what is no page, with what is said of them."""
+        if not links.inside:
+            return links
+        with self._waiting(lease, finished):
+            links = await self._links(finished, links, NEUTRAL)
+        await self._job.room()
+        return links
+
+    async def listed(self, entry: Entry, links: Outlinks, depth: int) -> Outlinks:
+        """Return the links of a part of a sitemap, with what is said of them."""
+        asked = [Link(url.href, entry.href, kind=SITEMAP, depth=depth) for url in links.inside]
+        links = await self._judged(links, asked)
+        await self._job.room()
+        return links
+
+    async def target(self, lease: Lease, finished: Finished, links: Outlinks) -> Outlinks:
+        """Return the target of a redirect, if it is followed. It has the class of the URL that leads there."""
+        entry = finished.record.entry
+        if not links.inside or entry.seed:
+            return links
+        if self._judge.filters:
+            with self._waiting(lease, finished):
+                links = await self._filtered(links, self._asked(finished, links, NEUTRAL, entry.depth))
+            await self._job.room()
+        return replace(links, classes={url.href: entry.priority for url in links.inside} if self._judge.scores else {})
+
+    async def named(self, finished: Finished, links: Outlinks) -> Outlinks:
+        """Return the links that code of the user named, with their scores. That it named them says that it wants
+        them."""
+        entry, score = finished.record.entry, self._page_score(finished)
+        asked = [Link(url.href, entry.href, "", "", OWN, entry.depth + 1, score) for url in links.inside]
+        return await self._scored(links, asked) if asked else links
+
+    @contextmanager
+    def _waiting(self, lease: Lease, finished: Finished) -> Iterator[None]:
+        """A context in which the visit waits for the code."""
+        if not lease.left:
+            self._job.frontier.answered(lease, finished.request, self._context.clock())
+            self._context.wake()
+        with self._context.slots.lent():
+            yield
+
+    async def _rated(self, finished: Finished, parts: Sequence[Outlinks | Unreadable]) -> Finished:
+        record = finished.record
+        urls = [url.href for part in parts if isinstance(part, Outlinks) for url in part.urls]
+        page = HandedPage(self._job.name_of_visit(record.entry), finished, urls, lambda _: False)
+        score = await self._judge.score_page(page)
+        rating = Rating(score, score is not None and score >= self._relevant)
+        self._last.append(rating.relevant)
+        return replace(finished, record=replace(record, score=score), rating=rating)
+
+    def _page_score(self, finished: Finished) -> float:
+        return NEUTRAL if finished.record.score is None else finished.record.score
+
+    async def _links(self, finished: Finished, links: Outlinks, score: float) -> Outlinks:
+        return await self._judged(links, self._asked(finished, links, score, finished.record.entry.depth + 1))
+
+    def _asked(self, finished: Finished, links: Outlinks, score: float, depth: int) -> list[Link]:
+        """The links that may be followed, as the code is asked about them."""
+        page, said = finished.record.entry.href, {edge.to: edge for edge in links.edges}
+        asked = []
+        for url in links.inside:
+            edge = said.get(url.href)
+            text, rel, kind = ("", "", "a") if edge is None else (edge.text, edge.rel, edge.kind)
+            asked.append(Link(url.href, page, text, rel, kind, depth, score))
+        return asked
+
+    async def _judged(self, links: Outlinks, asked: Sequence[Link]) -> Outlinks:
+        if self._judge.filters and asked:
+            links = await self._filtered(links, asked)
+            inside = {url.href for url in links.inside}
+            asked = [link for link in asked if link.url in inside]
+        return await self._scored(links, asked) if asked else links
+
+    async def _filtered(self, links: Outlinks, asked: Sequence[Link]) -> Outlinks:
+        wanted = await self._judge.wanted(asked)
+        refused = {link.url for link, wants in zip(asked, wanted, strict=True) if not wants}
+        if not refused:
+            return links
+        inside = [url for url in links.inside if url.href not in refused]
+        count = len(links.inside) - len(inside)
+        count_outside(self._job.counters, Outside.FILTERED, count)
+        edges = [edge._replace(why=Outside.FILTERED) if edge.to in refused else edge for edge in links.edges]
+        outside = links.outside + Counter({Outside.FILTERED: count})
+        return replace(links, inside=inside, outside=outside, edges=edges)
+
+    async def _scored(self, links: Outlinks, asked: Sequence[Link]) -> Outlinks:
+        if not self._judge.scores:
+            return links
+        scores = await self._judge.score_links(asked)
+        classes = {link.url: class_of_score(score) for link, score in zip(asked, scores, strict=True)}
+        return replace(links, classes=classes)

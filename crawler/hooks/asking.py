@@ -1,0 +1,121 @@
+"""Asking a function of the user: it has an answer, or it fails, which is counted, and nobody waits for it for ever.
+
+A function that is not async is called in a thread, an async one in the event loop of the crawl.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from crawler.engine.page_handler import Withdrawn
+from crawler.hooks.answers import CallFailed
+from crawler.hooks.call_watch import TaskCall, outcome_of
+from crawler.hooks.calls import Call
+from crawler.hooks.hook import Hook
+from crawler.hooks.named_code import NamedCode
+from crawler.hooks.thread_calls import Threads
+from crawler.settings import HookSettings
+
+log = logging.getLogger("crawler")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AskSettings:
+    """``timeout``: seconds that the answers to one question may take; None: any time. ``stops``: a failure stops the
+    crawl."""
+
+    timeout: float | None
+    stops: bool
+
+    @classmethod
+    def of(cls, settings: HookSettings) -> AskSettings:
+        return cls(settings.on_page_timeout or None, settings.on_error == "stop")
+
+
+class Asked(Generic[T]):
+    """A function that is asked. ``read`` makes an answer of what it returned; it raises CallFailed if that is none."""
+
+    def __init__(self, hook: Hook, settings: AskSettings, read: Callable[[object], T]) -> None:
+        self.stop: Callable[[], None] | None = None  # stops the run
+        self._hook = hook
+        self._settings = settings
+        self._read = read
+        self._threads = Threads(hook.code)
+
+    async def ask(self, about: object, url: str) -> T | None:
+        """Return what the function says about one thing; None if it failed. ``url`` is for messages. Raises Withdrawn
+        if its failure stops the crawl."""
+        (answer,) = await self.ask_each([about], [url])
+        return answer
+
+    async def ask_each(self, about: Sequence[object], urls: Sequence[str]) -> list[T | None]:
+        """The same about several things, which the function is called with one after the other."""
+        self._hook.figures.calls += len(about)
+        code, read = self._hook.code, self._read
+        try:
+            call: Call[list[T | CallFailed]]
+            if code.is_async:
+                call = TaskCall(_awaited(code, about, read))
+            else:
+                call = self._threads.begin(lambda: [_called(code, each, read) for each in about])
+            found = await outcome_of(call, self._hook, urls[0], self._settings.timeout)
+        except CallFailed as error:
+            self.failed(urls[0], str(error))
+            return [None] * len(about)
+        answers: list[T | None] = []
+        for each, url in zip(found, urls, strict=True):
+            if isinstance(each, CallFailed):
+                self.failed(url, str(each))
+            answers.append(None if isinstance(each, CallFailed) else each)
+        return answers
+
+    def close(self) -> None:
+        """The run is over."""
+        self._threads.close()
+
+    def failed(self, url: str, text: str) -> None:
+        """Count a failure. Raises Withdrawn if it stops the crawl."""
+        self._hook.failed(url, text)
+        if not self._settings.stops:
+            return
+        if self.stop is not None:
+            log.warning("stopping because of that (hooks.on_error): the next run asks again")
+            self.stop()
+            self.stop = None
+        raise Withdrawn
+
+
+def _called(code: NamedCode, about: object, read: Callable[[object], T]) -> T | CallFailed:
+    try:
+        returned = code.function(about)
+    except BaseException as error:  # also what would end the thread  # noqa: BLE001
+        return CallFailed(code.told(error))
+    if inspect.iscoroutine(returned):
+        returned.close()
+        return CallFailed(f"{code.name} returned a coroutine: write it with async def")
+    return _read(returned, read)
+
+
+async def _awaited(code: NamedCode, about: Sequence[object], read: Callable[[object], T]) -> list[T | CallFailed]:
+    found: list[T | CallFailed] = []
+    for each in about:
+        try:
+            returned = await code.function(each)
+        except Exception as error:  # whatever the code of the user raises  # noqa: BLE001
+            found.append(CallFailed(code.told(error)))
+        else:
+            found.append(_read(returned, read))
+    return found
+
+
+def _read(returned: object, read: Callable[[object], T]) -> T | CallFailed:
+    try:
+        return read(returned)
+    except CallFailed as error:
+        return error

@@ -1,0 +1,64 @@
+"""Waiting for a call of a function of the user: it is named if it takes long, and given up if it takes too long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from crawler.hooks.answers import CallFailed
+from crawler.hooks.calls import Call
+from crawler.hooks.hook import Hook
+
+LONG = 10.0  # seconds after which a call is named, or half of those that it may take
+T = TypeVar("T")
+
+
+async def outcome_of(call: Call[T], hook: Hook, url: str, most: float | None) -> T:
+    """What a call that is about the URL returns, if it does within ``most`` seconds. Raises CallFailed."""
+    try:
+        with _watched(call, hook, url, most):
+            done, _ = await asyncio.wait((call.answer,), timeout=most)
+        if done:
+            return call.answer.result()
+        place = call.place()
+        where = "" if place is None else f"{place}: "
+        raise CallFailed(f"{where}{hook.code.name} has not returned after {most:g} s")
+    finally:
+        if not call.answer.done():
+            call.abandon()
+
+
+@contextmanager
+def _watched(call: Call[T], hook: Hook, url: str, most: float | None) -> Iterator[None]:
+    """Name the call if it takes long."""
+    figures, named, seconds = hook.figures, 0, LONG if most is None else min(LONG, most / 2)
+
+    def name() -> None:
+        nonlocal named
+        named = 1
+        figures.hanging += 1
+        hook.takes_long(url, seconds, call.place())
+
+    timer = asyncio.get_running_loop().call_later(seconds, name)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        figures.hanging -= named
+
+
+class TaskCall(Generic[T]):
+    """A call of an async function, in the event loop of the crawl. See ``Call``."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self.answer: asyncio.Future[T] = asyncio.ensure_future(work)
+
+    def place(self) -> str | None:
+        """See ``Call``."""
+        return None
+
+    def abandon(self) -> None:
+        """See ``Call``."""
+        self.answer.cancel()

@@ -1,0 +1,301 @@
+"""Code of the user about links and pages, in virtual time: what it changes, what is counted, what it costs a host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.disk import PowerCutError
+from crawler.engine.link_judge import Link
+from crawler.engine.page_handler import HandedPage
+from crawler.engine.run import Run
+from crawler.fetch.simulated import Answer, redirect
+from crawler.job.job import Job
+from crawler.settings import (
+    CrawlSettings,
+    HookSettings,
+    OutputSettings,
+    PriorityRule,
+    PrioritySettings,
+    Settings,
+)
+from tests.laboratory import SETTINGS, Laboratory
+from tests.outputs import edges_of
+
+A = "http://a.test"
+
+
+class Judge:
+    """Scores links by what their texts say, and pages by their paths; takes ``seconds`` each time."""
+
+    filters = scores = rates = True
+
+    def __init__(
+        self, seconds: float = 0.0, wants: Callable[[Link], bool] = lambda _: True, page: float | None = 0.1
+    ) -> None:
+        self.seconds = seconds
+        self.wants = wants
+        self.page = page
+        self.met: list[Link] = []
+        self.now = self.most = 0
+
+    async def wanted(self, links: Sequence[Link]) -> Sequence[bool]:
+        return [self.wants(link) for link in links]
+
+    async def score_links(self, links: Sequence[Link]) -> Sequence[float]:
+        self.met += links
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(self.seconds)
+        self.now -= 1
+        return [float(link.text) if link.text else 0.5 for link in links]
+
+    async def score_page(self, page: HandedPage) -> float | None:
+        good = page.record.entry.href.endswith("good")
+        return 1.0 if good else self.page
+
+
+def settings(**changes: Any) -> Settings:
+    hooks = HookSettings(score_links="x:links", score_page="x:page", filter_link="x:wanted")
+    crawl = CrawlSettings(concurrency=1, scope="any")
+    return replace(SETTINGS, hooks=hooks, crawl=crawl, **changes)
+
+
+def links(*scored: tuple[str, float | str]) -> str:
+    """A page that links to these paths, each with its score for a text."""
+    return "".join(f'<a href="{path}">{score}</a>' for path, score in scored)
+
+
+def crawled(directory: Path, pages: dict[str, Answer], judge: Judge | None = None, **changes: Any) -> Laboratory:
+    lab = Laboratory(directory / "job", pages, settings(**changes), judge=judge or Judge())
+    lab.run(f"{A}/")
+    return lab
+
+
+def paths(lab: Laboratory) -> list[str]:
+    return [asked.href.removeprefix(A) for asked in lab.asked]
+
+
+def test_promising_links_go_first(tmp_path: Path) -> None:
+    pages: dict[str, Answer] = {
+        f"{A}/": links(("/dull", 0.1), ("/fair", 0.6), ("/best", 0.95), ("/good", 0.7)),
+        f"{A}/best": links(("/below", 0.9), ("/worse", 0.2)),
+    }
+    pages |= {f"{A}/{name}": f"<p>{name}" for name in ("dull", "fair", "good", "below", "worse")}
+    lab = crawled(tmp_path, pages)
+    assert paths(lab) == ["/", "/best", "/below", "/good", "/fair", "/worse", "/dull"]
+    assert {record["url"].removeprefix(A): record["score"] for record in lab.records()} == {
+        path: 1.0 if path == "/good" else 0.1 for path in paths(lab)
+    }
+
+
+def test_what_a_link_says_of_itself(tmp_path: Path) -> None:
+    judge = Judge()
+    page = '<a href="/a" rel="Nofollow">0.25</a><area href="/b"><a href="/c#x">0.5</a>'
+    crawled(tmp_path, {f"{A}/": page, f"{A}/a": links(("/d", 0.5)), f"{A}/d": "<p>d"}, judge)
+    assert judge.met[:3] == [
+        Link(f"{A}/a", f"{A}/", "0.25", "nofollow", "a", 1, 0.1),
+        Link(f"{A}/b", f"{A}/", "", "", "area", 1, 0.1),
+        Link(f"{A}/c", f"{A}/", "0.5", "", "a", 1, 0.1),
+    ]
+    assert judge.met[3:] == [Link(f"{A}/d", f"{A}/a", "0.5", "", "a", 2, 0.1)]
+
+
+def test_a_url_that_waits_goes_earlier_when_it_is_found_again_with_a_better_score(tmp_path: Path) -> None:
+    pages: dict[str, Answer] = {
+        f"{A}/": links(("/first", 0.9), ("/hidden", 0.1), ("/other", 0.3), ("/kept", 0.6)),
+        f"{A}/first": links(("/hidden", 0.8), ("/kept", 0.1)),
+    }
+    pages |= {f"{A}/{name}": f"<p>{name}" for name in ("hidden", "other", "kept")}
+    runs: list[Run] = []
+
+    async def during(run: Run, _: Job) -> None:
+        runs.append(run)
+
+    lab = Laboratory(tmp_path / "job", pages, settings(), judge=Judge())
+    lab.run(f"{A}/", during=during)
+    assert paths(lab) == ["/", "/first", "/hidden", "/kept", "/other"], "and a worse score takes no place away"
+    assert runs[0].stats()["urls_raised"] == 1
+
+
+def test_a_rule_goes_before_a_score(tmp_path: Path) -> None:
+    rules = PrioritySettings((PriorityRule(class_=6, pattern="*/ruled"),))
+    pages: dict[str, Answer] = {
+        f"{A}/": links(("/ruled", 1.0), ("/first", 0.9), ("/other", 0.3)),
+        f"{A}/first": links(("/ruled", 1.0)),
+    }
+    pages |= {f"{A}/{name}": f"<p>{name}" for name in ("ruled", "other")}
+    assert paths(crawled(tmp_path, pages, priority=rules)) == ["/", "/first", "/other", "/ruled"]
+
+
+def test_the_target_of_a_redirect_has_the_place_of_its_url(tmp_path: Path) -> None:
+    pages: dict[str, Answer] = {
+        f"{A}/": links(("/moved", 0.9), ("/fair", 0.6)),
+        f"{A}/moved": redirect(f"{A}/there"),
+        f"{A}/there": "<p>there",
+        f"{A}/fair": "<p>fair",
+    }
+    assert paths(crawled(tmp_path, pages)) == ["/", "/moved", "/there", "/fair"]
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_links_that_are_refused_are_counted_shown_and_come_back_without_the_filter(
+    tmp_path: Path, scores: bool
+) -> None:
+    pages: dict[str, Answer] = {
+        f"{A}/": links(("/a", 0.5), ("/b", 0.5), ("/moved", 0.5)),
+        f"{A}/a": links(("/b", 0.5)),
+        f"{A}/b": "<p>b",
+        f"{A}/moved": redirect(f"{A}/b"),
+    }
+    judge = Judge(wants=lambda link: not link.url.endswith("/b"))
+    judge.scores = scores
+    lab = crawled(tmp_path, pages, judge, output=OutputSettings(("links",)))
+    assert paths(lab) == ["/", "/a", "/moved"]
+    why = {
+        (url.removeprefix(A), row["to"].removeprefix(A)): row.get("why")
+        for url, rows in edges_of(lab.directory).items()
+        for row in rows
+    }
+    assert why == {
+        ("/", "/a"): None,
+        ("/", "/b"): "filtered",
+        ("/", "/moved"): None,
+        ("/a", "/b"): "filtered",
+        ("/moved", "/b"): "filtered",
+    }
+    lab.judge, lab.settings = None, replace(lab.settings, hooks=HookSettings())
+    seen: list[dict[str, Any]] = []
+
+    async def during(run: Run, _: Job) -> None:
+        seen.append(run.stats())
+
+    lab.run(during=during)
+    assert seen[0]["links_filtered"] == 3
+    assert seen[0]["links_left_out"]["hooks.filter_link"] == 3
+    assert "/b" in paths(lab)
+
+
+def test_seeds_and_what_they_redirect_to_are_not_refused(tmp_path: Path) -> None:
+    pages: dict[str, Answer] = {f"{A}/": redirect(f"{A}/start"), f"{A}/start": links(("/a", 0.5))}
+    lab = crawled(tmp_path, pages, Judge(wants=lambda _: False))
+    assert paths(lab) == ["/", "/start"]
+
+
+def test_code_that_is_slow_is_no_time_of_the_host(tmp_path: Path) -> None:
+    pages: dict[str, Answer] = {f"{A}/": links(*((f"/{number}", 0.5) for number in range(12)))}
+    pages |= {f"{A}/{number}": links((f"/{number}/below", 0.1)) for number in range(12)}
+    judge = Judge(30.0)
+    lab = Laboratory(tmp_path / "job", pages, replace(settings(), crawl=SETTINGS.crawl), judge=judge)
+    lab.with_politeness(delay=1.0)
+    in_flight: list[int] = []
+
+    async def during(run: Run, _: Job) -> None:
+        await asyncio.sleep(41.0)
+        in_flight.append(run.stats()["urls_in_flight"])
+
+    lab.run(f"{A}/", during=during)
+    first = [asked.begin for asked in lab.asked if asked.href.count("/") == 3][1:]
+    assert len(first) == 12
+    waits = [later - earlier for earlier, later in pairwise(first)]
+    assert max(waits) < 1.3, "the page before still waits for the code"
+    assert min(waits) >= 1.2 - 1e-6, "the gap, from the end of a response"
+    assert judge.most > 1
+    assert in_flight[0] > 1, "until the links have their scores"
+
+
+def test_the_harvest(tmp_path: Path) -> None:
+    pages: dict[str, Answer] = {f"{A}/": links(("/good", 0.5), ("/x", 0.5), ("/y/good", 0.5))}
+    pages |= {f"{A}/good": "<p>1", f"{A}/x": "<p>2", f"{A}/y/good": "<p>3"}
+    for page, scored in ((0.1, 4), (None, 2)):
+        runs: list[Run] = []
+
+        async def during(run: Run, _: Job, runs: list[Run] = runs) -> None:
+            runs.append(run)
+
+        lab = Laboratory(tmp_path / str(scored), pages, settings(), judge=Judge(page=page))
+        lab.run(f"{A}/", during=during)
+        assert runs[0].stats()["harvest"] == {
+            "rated": 4,
+            "relevant": 2,
+            "rate": 0.5,
+            "recent_pages": 4,
+            "recent_rate": 0.5,
+        }
+        assert sum("score" in record for record in lab.records()) == scored, "without a score it is not relevant"
+
+
+def test_a_sitemap_lists_links_too(tmp_path: Path) -> None:
+    listed = "".join(f"<url><loc>{A}/{name}</loc></url>" for name in ("a", "b", "c"))
+    sitemap = f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{listed}</urlset>'
+    judge = Judge(wants=lambda link: not link.url.endswith("/b"))
+    lab = Laboratory(
+        tmp_path / "job",
+        {f"{A}/sitemap.xml": sitemap, f"{A}/a": "<p>a", f"{A}/c": "<p>c"},
+        settings(),
+        judge=judge,
+    )
+    lab.run(f"{A}/sitemap.xml")
+    assert paths(lab) == ["/sitemap.xml", "/a", "/c"]
+    assert judge.met == [Link(f"{A}/{name}", f"{A}/sitemap.xml", kind="sitemap", depth=1) for name in ("a", "c")]
+
+
+WEB: dict[str, Answer] = {
+    f"{A}/": links(*((f"/s{number}", f"0.{9 - number}") for number in range(8))),
+    **{
+        f"{A}/s{number}": links(*((f"/s{number}/{item}", f"0.{(item * 7 + number) % 10}") for item in range(6)))
+        + links(("/s7", f"0.{number}"))
+        for number in range(8)
+    },
+    **{f"{A}/s{number}/{item}": f"<p>{number} {item}" for number in range(8) for item in range(6)},
+}
+
+
+class Neutral(Judge):
+    """Knows nothing."""
+
+    async def score_links(self, links: Sequence[Link]) -> Sequence[float]:
+        return [0.5] * len(links)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.3, 6.1, 20.7])
+def test_the_order_survives_the_death_of_the_process(tmp_path: Path, seconds: float) -> None:
+    whole = crawled(tmp_path / "whole", WEB)
+    assert len(whole.asked) == len(WEB) == 57
+
+    async def dies(run: Run, _: Job) -> None:
+        await asyncio.sleep(seconds)
+        raise PowerCutError
+
+    lab = Laboratory(tmp_path / "job", WEB, settings(), judge=Judge())
+    with pytest.raises(PowerCutError):
+        lab.run(f"{A}/", during=dies)
+    cut = len(lab.asked)
+    assert 0 < cut < len(WEB)
+    assert paths(lab) == paths(whole)[:cut], "until then"
+    lab.run()
+    found = paths(lab)
+    again = found[cut:]
+    assert len(found) - len(set(found)) <= 1, "what was in flight"
+    assert [path for path in again if path not in found[:cut]] == paths(whole)[len(set(found[:cut])) :]
+
+
+def test_what_waits_has_its_place_although_nobody_scores_any_more(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path / "job", WEB, settings(), judge=Judge())
+
+    async def dies(run: Run, _: Job) -> None:
+        await asyncio.sleep(0.3)
+        raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        lab.run(f"{A}/", during=dies)
+    lab.judge = Neutral()
+    lab.run()
+    shelves = [path for path in dict.fromkeys(paths(lab)) if path in {f"/s{number}" for number in range(7)}]
+    assert shelves == [f"/s{number}" for number in range(7)]

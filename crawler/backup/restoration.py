@@ -13,7 +13,7 @@ from crawler.disk import failpoint, make_private_directory
 from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, STORE, holds_job
 from crawler.job.formats import KNOWN
 from crawler.job.identity import check_readable
-from crawler.kv import Family
+from crawler.kv import ON_DEMAND, Family
 from crawler.output.body_files import BODY_SIZES, decode_sizes, encode_sizes
 from crawler.output.rotated_files import Size
 from crawler.store import Broken, RocksStore, StoreError
@@ -47,7 +47,8 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
         make_private_directory((directory / name).parent, exist_ok=True)
         copy_range(top / kept_name(manifest.kept) / name, directory / name, 0, size, written)
     bodies = copy_bodies(directory / PAGES, 0, manifest.output_end, top, directory, written)
-    if bodies.files and not KNOWN.families_after(identity.stored_format):  # opening the store would add these
+    # Opening the store would add the families of later formats, but for those that few jobs need.
+    if bodies.files and KNOWN.families_after(identity.stored_format) <= ON_DEMAND:
         _count_bodies(directory / STORE, bodies)
     for path, _, _ in os.walk(directory):
         sync(Path(path))

@@ -30,7 +30,7 @@ from crawler.integrity.reconcile import Reconciliation, RepairContext, place_who
 from crawler.integrity.verifier import unreadable, verify_job
 from crawler.job.conversion import OLD, discard_copy, place_parts
 from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
-from crawler.job.formats import FIRST, KNOWN, Formats
+from crawler.job.formats import FIRST, KNOWN, SEVERAL_FILES, Formats
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import Identity, OtherFormatError, format_in_use, read_identity, shaping_of, write_identity
 from crawler.job.inbox import Inbox
@@ -160,11 +160,12 @@ class _Repair:
         self._quarantine = Quarantine(directory, disk)
         self._formats = formats
         self._optional: frozenset[Family] = frozenset()  # families that the store may lack
+        self._found = FIRST  # the format that the job has, by `job.json` or the store
         self._hash: KeyHash | None = None  # None: an older job without a secret
 
     def run(self, number: int) -> None:
         """Repair a job whose state is of that format; it is one of the newest then."""
-        self._optional = self._formats.families_after(number)
+        self._optional, self._found = self._formats.families_after(number), number
         self._settle_conversion()
         self._mark_format()
         self._put_back_store()
@@ -339,7 +340,7 @@ class _Repair:
             tables["seen"]["ledger"] = tables["seen"].get("kind") != "exact" and bool(
                 store.scan(Family.SEEN, b"", None, 1)
             )
-        number = kept_format(store)
+        number = self._found = kept_format(store)
         if number > self._formats.newest or self._formats.conversions_after(number):
             raise OtherFormatError(
                 f"{self._directory}: {IDENTITY} is damaged and {STORE}/ has format version {number}, this program "
@@ -360,6 +361,8 @@ class _Repair:
 
     def _identity(self, settings: Settings) -> Identity:
         number = format_in_use(self._directory, self._formats)  # a repair may have made one file of several
+        if self._found > SEVERAL_FILES:
+            number = max(number, self._found)
         return Identity(number, shaping_of(settings), hash=self._hash)
 
     def _keep_identity(self, store: RocksStore, settings: Settings) -> Identity:

@@ -15,7 +15,7 @@ import pytest
 from crawler.disk import Disk, FaultyDisk, RealDisk
 from crawler.integrity.repairer import find_all, repair_job
 from crawler.job.directory import IDENTITY, PAGES
-from crawler.job.formats import KNOWN, SEVERAL_FILES, Formats
+from crawler.job.formats import KNOWN, OF_A_FETCHER, SEVERAL_FILES, Formats
 from crawler.job.found import Found
 from crawler.job.identity import MAGIC, OtherFormatError, check_format, read_identity, write_identity
 from crawler.job.job import Job
@@ -129,6 +129,21 @@ def test_a_repair_that_makes_one_file_gives_the_number_of_one_file(tmp_path: Pat
     assert not page_numbers(job / PAGES)
     assert (read_identity(job).format, stored(job)) == (KNOWN.usual, KNOWN.usual)
     assert find_all(job, BEFORE) == []
+
+
+@pytest.mark.parametrize("lost", [IDENTITY, PAGES])
+def test_a_repair_leaves_the_number_of_what_it_does_not_change(tmp_path: Path, lost: str) -> None:
+    """Of a later format on demand, whatever needs it."""
+    job = begun(tmp_path / "job", ONE_FILE, pages=6)
+    write_identity(RealDisk(), job, replace(read_identity(job), format=OF_A_FETCHER))
+    with opened(job, ONE_FILE):
+        pass  # the store says it too
+    if lost == IDENTITY:
+        (job / IDENTITY).unlink()
+    else:
+        flip(job / PAGES, 10)
+    assert repair_job(job, 0.0, lambda _: None).left == []
+    assert (read_identity(job).format, stored(job)) == (OF_A_FETCHER, OF_A_FETCHER)
 
 
 @pytest.mark.parametrize("operation", ["open", "pwrite", "sync", "replace", "sync_directory"])

@@ -52,6 +52,26 @@ def undisturbed(seeds: Path, home: Path) -> set[str]:
     return set(crawler.pages(own))
 
 
+SCHEDULERS = {
+    "Scrapy with JOBDIR": {},
+    "Scrapy with SQLite": {
+        "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleLifoSQLiteQueue",
+        "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleFifoSQLiteQueue",
+    },
+    "Scrapy on ours": {
+        "SCHEDULER": "crawler.scrapy.Scheduler",
+        "DUPEFILTER_CLASS": "crawler.scrapy.DupeFilter",
+    },
+}
+
+
+def scrapy_with(python: Path, name: str) -> Crawler:
+    """The same spider, with one of the ways in which Scrapy keeps requests on the disk."""
+    plain = scrapy(python, job=True)
+    settings = [word for key, value in SCHEDULERS[name].items() for word in ("-s", f"{key}={value}")]
+    return Crawler(name, lambda seeds, home: [*plain.command(seeds, home), *settings], plain.pages)
+
+
 def scrapy(python: Path, *, job: bool) -> Crawler:
     def command(seeds: Path, home: Path) -> list[str]:
         words = [str(python), "-m", "scrapy", "runspider", str(HERE / "peer_scrapy.py"), "-a", f"seeds={seeds}"]

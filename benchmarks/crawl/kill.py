@@ -71,11 +71,12 @@ def main(words: Sequence[str]) -> None:
             kind = "given directories" if chosen.serve else "made files"
             print(f"web       {kind}, {len(web.seeds)} hosts, {len(wanted)} HTML pages")
             print(f"kill      SIGKILL after {chosen.after} pages, then the same command until it ends by itself\n")
-            losses = {crawler.name: _killed(crawler, chosen.after, web, seeds, home, wanted) for crawler in crawlers}
-    _table(losses)
+            losses = {crawler.name: killed(crawler, chosen.after, web, seeds, home, wanted) for crawler in crawlers}
+    table(losses)
 
 
-def _killed(crawler: Crawler, after: int, web: Web, seeds: Path, home: Path, wanted: set[str]) -> Loss:
+def killed(crawler: Crawler, after: int, web: Web, seeds: Path, home: Path, wanted: set[str]) -> Loss:
+    """Kill the crawler after so many pages, and run it again until it ends by itself."""
     own = home / crawler.name
     own.mkdir()
     command, log = crawler.command(seeds, own), own / "log"
@@ -107,7 +108,8 @@ def _killed(crawler: Crawler, after: int, web: Web, seeds: Path, home: Path, wan
     )
 
 
-def _table(losses: dict[str, Loss]) -> None:
+def table(losses: dict[str, Loss]) -> None:
+    """Print what was lost."""
     heads = ("killed after", "never asked", "missing", "asked again", "twice")
     print(f"{'pages':<20}" + "".join(f"{head:>14}" for head in heads) + "  exit codes")
     for name, loss in losses.items():

@@ -77,7 +77,13 @@ class _Unwritten:
 class RequestJob:
     """The job in a directory, opened for writing. Always close it."""
 
-    def __init__(self, directory: Path, settings: Settings, clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings,
+        clock: Callable[[], float] | None = None,
+        platform: Platform | None = None,
+    ) -> None:
         """Raises JobError, OSError when the disk fails, and the codecs' errors when stored bytes are damaged."""
         steady = SteadyClock()
         self.clock = clock or steady
@@ -87,7 +93,7 @@ class RequestJob:
             directory,
             settings,
             now,
-            Platform(fetcher=FETCHER, open_store=RequestStore),
+            platform or Platform(open_store=RequestStore, fetcher=FETCHER),
             anchor,
         )
         try:

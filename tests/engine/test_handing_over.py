@@ -62,11 +62,15 @@ def crawl(
     code: PageHandler,
     concurrency: int,
     begun: Callable[[Run], object] = bool,
+    *,
+    gap: float = GAP,
+    answers_in: float = 0.1,
 ) -> list[tuple[str, float]]:
-    """Crawl it all; returns what was asked for, and when. ``begun`` gets the run."""
+    """Crawl it all; returns what was asked for, and when. ``begun`` gets the run. ``gap`` is that between requests of a
+    host; a request takes ``answers_in`` seconds."""
     settings = Settings(
         crawl=CrawlSettings(concurrency=concurrency),
-        politeness=PolitenessSettings(delay=GAP),
+        politeness=PolitenessSettings(delay=gap),
         robots=RobotsSettings(ignore=True),
     )
     asked: list[tuple[str, float]] = []
@@ -76,7 +80,7 @@ def crawl(
 
         async def note(href: str) -> None:
             asked.append((href, loop.time()))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(answers_in)
 
         async def seeds() -> AsyncIterator[list[str]]:
             yield [href for href in pages if href.endswith("/")]
@@ -119,6 +123,14 @@ def test_so_many_pages_are_in_the_hands_of_the_code(tmp_path: Path) -> None:
     asked = crawl(tmp_path / "job", pages, code, 8)
     assert len(asked) == len(pages)
     assert code.most == 16, "as many as there are slots, and those that keep their slots"
+
+
+def test_waiting_overlaps(tmp_path: Path) -> None:
+    code = Slow(0.05)
+    pages = {href: text for number in range(200) for href, text in site(f"h{number}.test", 9).items()}
+    asked = crawl(tmp_path / "job", pages, code, 64, gap=0.0, answers_in=0.001)
+    assert code.ends == Counter({True: len(pages)})
+    assert len(pages) / (asked[-1][1] - asked[0][1]) > 1_000, "64 at once, with 20 pages a second for each"
 
 
 def test_what_is_withdrawn_is_handed_over_again_by_its_name(tmp_path: Path) -> None:

@@ -485,7 +485,7 @@ def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str
         said = dict(zip([url.key for url in resolved.urls], described, strict=True))
         described = [said[url.key] for url in urls]
     return [
-        _new_edge((href, kind, text, rel, why))
+        _new_edge((href, kind, text, rel, why, None))
         for (href, _), (kind, text, rel), why in zip(urls, described, reasons, strict=False)
     ]
 

@@ -157,5 +157,6 @@ class Focusing:
         if not self._judge.scores:
             return links
         scores = await self._judge.score_links(asked)
-        classes = {link.url: class_of_score(score) for link, score in zip(asked, scores, strict=True)}
-        return replace(links, classes=classes)
+        found = {link.url: score for link, score in zip(asked, scores, strict=True)}
+        edges = [edge._replace(score=found[edge.to]) if edge.to in found else edge for edge in links.edges]
+        return replace(links, classes={url: class_of_score(score) for url, score in found.items()}, edges=edges)

@@ -109,6 +109,7 @@ LINKS = (
     Column("rel", Kind.TEXT),
     Column("in_scope", Kind.TRUTH),
     Column("why", Kind.TEXT),
+    Column("score", Kind.NUMBER),
 )
 TEXT = (
     Column("record", Kind.LARGE),

@@ -163,6 +163,8 @@ def test_links_that_are_refused_are_counted_shown_and_come_back_without_the_filt
         for url, rows in edges_of(lab.directory).items()
         for row in rows
     }
+    scored = {row["to"].removeprefix(A): row.get("score") for rows in edges_of(lab.directory).values() for row in rows}
+    assert scored == {"/a": 0.5 if scores else None, "/b": None, "/moved": 0.5 if scores else None}
     assert why == {
         ("/", "/a"): None,
         ("/", "/b"): "filtered",

@@ -36,6 +36,7 @@ some_bounds = st.builds(
     st.integers(1, 3),
     max_sitemap_bytes=st.integers(1, 3),
     hops_outside=st.integers(0, 2),
+    filter_link=st.sampled_from([None, "site:wanted"]),
 )
 links = st.builds(
     lambda host, path: Link(f"http://{host}/{path}"),
@@ -93,11 +94,19 @@ def test_the_same_limits_lift_nothing_and_are_stored(bounds: Bounds) -> None:
         ({"max_sitemap_bytes": 2**30}, {Limit.MAX_SITEMAP_BYTES}),
         ({"max_sitemap_bytes": 1}, set()),
         ({"hops_outside": 1}, {Limit.HOPS_OUTSIDE}),
+        ({"filter_link": "site:wanted"}, set()),
         ({"max_url_length": 49, "max_links": 9, "max_body": 999}, set()),
     ],
 )
 def test_which_limits_are_lifted(changes: dict[str, object], limits: set[Limit]) -> None:
     assert BOUNDS.lifted(replace(BOUNDS, **changes)) == limits  # type: ignore[arg-type]
+
+
+def test_a_function_that_refuses_links_is_lifted_by_none_and_by_another() -> None:
+    before = replace(BOUNDS, filter_link="site:wanted")
+    assert before.lifted(before) == set()
+    assert before.lifted(replace(before, filter_link=None)) == {Limit.FILTER}
+    assert before.lifted(replace(before, filter_link="site:other")) == {Limit.FILTER}
 
 
 def test_the_limits_are_those_of_the_settings() -> None:
@@ -110,7 +119,7 @@ def test_the_limits_are_those_of_the_settings() -> None:
 
 
 def test_the_limits_of_an_earlier_version_lack_what_it_did_not_know() -> None:
-    assert not {"max_sitemap_bytes", "hops_outside"} & json.loads(BOUNDS.encode()).keys()
+    assert not {"max_sitemap_bytes", "hops_outside", "filter_link"} & json.loads(BOUNDS.encode()).keys()
     assert Bounds.decode(BOUNDS.encode()) == BOUNDS
 
 

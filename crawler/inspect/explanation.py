@@ -40,6 +40,7 @@ from crawler.inspect.known_urls import open_known
 from crawler.inspect.statistics import FailingProxy, SlotFigures
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES, JobError
+from crawler.job.identity import check_readable
 from crawler.job.live_status import Live, read_live
 from crawler.job.recovery import stored_counters
 from crawler.job.scope_state import scope_key
@@ -313,6 +314,9 @@ class Known:
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
     """``explain`` for a job in a directory, at ``now`` or by the job's own clock. Raises what ``open_job`` raises."""
+    fetcher = check_readable(directory).fetcher
+    if fetcher is not None:
+        raise JobError(f"{directory} is the job of {fetcher}, which decides what its requests are and when they go")
     live = read_live(directory)
     with ExitStack() as opened:
         job, older, fault = opened.enter_context(open_job(directory)), None, None

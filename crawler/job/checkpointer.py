@@ -1,14 +1,14 @@
 """Makes a job durable: syncs, and generations of the seen-set that replace a part of the journal.
 
 Long work is done in pieces. A generator yields a callable that may run in a thread, or None where other tasks may run.
-``drive`` does all pieces at once, ``drive_beside`` does them beside an event loop.
+``drive`` does all pieces at once, ``drive_beside`` does them beside an event loop, a ``Walk`` beside any other work.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -125,7 +125,7 @@ class Checkpointer:
         return CheckpointResult(manifest)
 
 
-class _Walk(Generic[T]):
+class Walk(Generic[T]):
     """Steps through the pieces of a generator, and sends back the result of each piece, or its OSError."""
 
     result: T  # set when ``advance`` has returned False
@@ -144,6 +144,15 @@ class _Walk(Generic[T]):
             return False
         return True
 
+    def go_on(self, executor: Executor) -> Future[None] | None:
+        """Do the pieces up to the next one that may run in a thread, and begin that one in ``executor``; None if the
+        walk is at its end. Call it again when that piece is done."""
+        while self.advance():
+            if self.piece is not None:
+                return executor.submit(self.do)
+            self.do()
+        return None
+
     def do(self) -> None:
         """Do the current piece."""
         try:
@@ -154,7 +163,7 @@ class _Walk(Generic[T]):
 
 def drive(pieces: Pieces[T]) -> T:
     """Do all pieces in this thread. Returns the generator's result."""
-    walk = _Walk(pieces)
+    walk = Walk(pieces)
     while walk.advance():
         walk.do()
     return walk.result
@@ -162,7 +171,7 @@ def drive(pieces: Pieces[T]) -> T:
 
 async def drive_beside(pieces: Pieces[T], executor: Executor) -> T:
     """Do all pieces, with the callables in ``executor``, while the event loop runs. Returns the generator's result."""
-    loop, walk = asyncio.get_running_loop(), _Walk(pieces)
+    loop, walk = asyncio.get_running_loop(), Walk(pieces)
     while walk.advance():
         if walk.piece is None:
             await asyncio.sleep(0)

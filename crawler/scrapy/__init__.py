@@ -1,6 +1,7 @@
 """Scrapy on this project's frontier: its requests live in a job, which ``crawler stats`` and ``verify`` read.
 
     job_settings   the settings of such a job, from those of Scrapy
+    upkeep         makes it durable, in a thread
     request_job    the job: requests of which it knows the name, the place and the bytes; nothing here needs Scrapy
     request_rows   a request as bytes, and back
     start_requests which start requests an earlier run has queued already

@@ -12,14 +12,12 @@ because its record in ``pages.jsonl`` is lost; then it is queued again, and need
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from crawler.clock import SteadyClock
 from crawler.frontier import ANSWERED, Entry, Lease, Limits
-from crawler.job.checkpointer import drive
 from crawler.job.found import Brought
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -28,6 +26,7 @@ from crawler.kv import Batch, Family
 from crawler.records import Outcome, PageRecord, decode_done
 from crawler.scrapy.job_settings import FETCHER
 from crawler.scrapy.spider_status import SpiderStatus
+from crawler.scrapy.upkeep import EndedNames, Upkeep, delete
 from crawler.settings import Settings
 from crawler.store import RequestStore
 from crawler.urls.request_name import name_in
@@ -105,8 +104,8 @@ class RequestJob:
             raise
         self._unwritten = _Unwritten()
         self._recent: dict[str, None] = {}
-        self._ended = _EndedNames([name.encode("ascii") for name in ended])
-        self._upkeep = _Upkeep(settings, now)
+        self._ended = EndedNames([name.encode("ascii") for name in ended])
+        self._upkeep = Upkeep(job, self._ended, settings.durability, now)
         self._settings = settings
         self._status = SpiderStatus(job, settings, self.clock)
         self._blocked = False
@@ -218,7 +217,7 @@ class RequestJob:
             gone = self._ended.take_durable()
 
             def also(batch: Batch) -> None:
-                _delete(gone, batch)
+                delete(gone, batch)
                 for name, noted in unwritten.notes.items():
                     batch.put(Family.REQUESTS, name, noted)
 
@@ -242,77 +241,19 @@ class RequestJob:
         self._blocked = True
 
     def _keep_up(self, now: float) -> None:
-        """Show the status, and make durable what is due. Raises OSError."""
+        """Show the status, and go on with what makes the job durable. Raises OSError."""
         self._status.show(now)
-        if now < self._upkeep.next_sync:
-            return
-        self.sync()
-        self._upkeep.synced(now)
-        if now >= self._upkeep.next_checkpoint:
-            self._upkeep.checkpointed(now)
-            self._checkpoint(now, whole=False)
+        self._upkeep.go_on(now)
 
     def sync(self) -> None:
         """Make everything that was written durable. Raises OSError."""
-        drive(self.job.checkpointer.sync())
-        self._ended.synced()
-
-    def _checkpoint(self, now: float, *, whole: bool) -> None:
-        # A generation lets go of the journal before it, which says what has ended: their bytes go first.
-        gone = self._ended.take_durable()
-        if gone:
-            self.job.change_hosts(partial(_delete, gone))
-        if self.job.writer.whole:
-            drive(self.job.checkpointer.checkpoint(now, whole=whole))
+        self._upkeep.sync()
 
     def close(self) -> None:
         """Write what waits, make it durable and release the directory. Requests that are out come again."""
         try:
             if not self._is_broken and self.flush() and self.job.writer.whole:
-                self.sync()
-                self._checkpoint(self.clock(), whole=True)
-                self.sync()
+                self._upkeep.end(self.clock())
         finally:
             self._status.take_away()
             self.job.close()
-
-
-def _delete(names: Iterable[bytes], batch: Batch) -> None:
-    for name in names:
-        batch.delete(Family.REQUESTS, name)
-
-
-class _EndedNames:
-    """Requests that ended and whose bytes are still stored."""
-
-    def __init__(self, found: list[bytes]) -> None:
-        self._since_sync = found
-        self.durable: list[bytes] = []
-
-    def add(self, names: Iterable[bytes]) -> None:
-        self._since_sync.extend(names)
-
-    def synced(self) -> None:
-        self.durable += self._since_sync
-        self._since_sync = []
-
-    def take_durable(self) -> list[bytes]:
-        """Those whose ends no crash takes back; the caller deletes them."""
-        gone, self.durable = self.durable, []
-        return gone
-
-
-class _Upkeep:
-    """When the next sync and the next generation are due."""
-
-    def __init__(self, settings: Settings, now: float) -> None:
-        self._durability = settings.durability
-        self.next_sync = self.next_checkpoint = 0.0
-        self.synced(now)
-        self.checkpointed(now)
-
-    def synced(self, now: float) -> None:
-        self.next_sync = now + self._durability.sync_interval
-
-    def checkpointed(self, now: float) -> None:
-        self.next_checkpoint = now + self._durability.checkpoint_interval

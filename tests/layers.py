@@ -119,10 +119,10 @@ MODULES: dict[str, str] = {
         job_view
     """,
     "engine": """
-        capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover ending judge
-        ledger_resolver lifecycle loop_lag seeds page_handler link_judge user_code context proxy_watch own_line injector
-        gauges durability robots_redirect robots_visit keeping on_disk focusing handing_over visit run put_aside rate
-        worker
+        capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover
+        ending judge ledger_resolver lifecycle loop_lag seeds page_handler link_judge user_code context
+        proxy_watch own_line injector gauges durability robots_redirect robots_visit keeping on_disk focusing
+        change_check handing_over visit run put_aside rate worker
     """,
     "integrity": """
         finding change part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
@@ -141,7 +141,7 @@ MODULES: dict[str, str] = {
     """,
     "hooks": """
         named_code page_view answers calls thread_calls loop_calls page_child process_calls hook call_watch on_page
-        asking score_batches focus loaded
+        asking requests score_batches focus loaded
     """,
     "library": """
         deliveries delivered_page keyword_options crawl_loop blocking

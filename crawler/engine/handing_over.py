@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from crawler.engine.change_check import ChangeCheck
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery, Outlinks
 from crawler.engine.focusing import Focusing
@@ -86,13 +87,16 @@ class OwnCode:
 
     handing_over: HandingOver | None
     focus: Focusing | None
+    changes: ChangeCheck | None
 
     @classmethod
     def of(cls, job: Job, discovery: Discovery, relevant: float, context: Context) -> OwnCode:
         """``relevant``: the least score of a page that is wanted."""
         handler, judge = context.code.handler, context.code.judge
         focus = None if judge is None else Focusing(job, judge, relevant, context)
-        return cls(None if handler is None else HandingOver(job, discovery, handler, focus, context), focus)
+        handing_over = None if handler is None else HandingOver(job, discovery, handler, focus, context)
+        asks = context.code.is_changed
+        return cls(handing_over, focus, None if asks is None else ChangeCheck(job, asks, context))
 
 
 def _hrefs(urls: Sequence[Canonical]) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawler.engine.link_judge import LinkJudge
-from crawler.engine.page_handler import PageHandler
+from crawler.engine.page_handler import HandedPage, PageHandler
 
 
 @dataclass(slots=True)
@@ -23,6 +23,24 @@ class HookFigures:
         return asdict(self)
 
 
+class PreviousVisit(NamedTuple):
+    """What is known of a page from its visits before. ``visits`` and ``changes`` count them and the changes that they
+    found; ``visited_at`` is the time of the last one (seconds since 1970), with the validators that its answer had.
+    ``same``: whether the answer is the same now, as far as the crawl compares it (``recrawl.compare``); None: it cannot
+    be compared."""
+
+    visits: int
+    changes: int
+    visited_at: float
+    etag: str | None
+    last_modified: str | None
+    same: bool | None
+
+
+AsksForHeaders = Callable[[str], Awaitable[Mapping[str, str]]]  # the headers of a request of a URL
+AsksOfChange = Callable[[HandedPage, PreviousVisit], Awaitable[bool | None]]  # None: the code cannot say
+
+
 def _nothing() -> None:
     """There is nothing to close."""
 
@@ -30,9 +48,12 @@ def _nothing() -> None:
 @dataclass(frozen=True, slots=True)
 class UserCode:
     """The code of the user in a run. ``handler`` gets its pages; ``judge`` is asked about them and their links.
+    ``headers`` is asked for headers of a request, ``is_changed`` whether a page has changed; both may raise Withdrawn.
     ``figures``: by the setting that names the function. ``close`` is called when the run is over."""
 
     handler: PageHandler | None = None
     figures: Mapping[str, HookFigures] = field(default_factory=dict)
     close: Callable[[], None] = _nothing
     judge: LinkJudge | None = None
+    headers: AsksForHeaders | None = None
+    is_changed: AsksOfChange | None = None

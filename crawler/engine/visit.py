@@ -31,7 +31,7 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.extract import Edge
-from crawler.fetch import Failure, FailureKind, Response, is_html
+from crawler.fetch import Failure, FailureKind, Response, is_html, with_own
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.inspect.statistics import Rated
@@ -248,9 +248,11 @@ class Visitor:
                 del self.side_requests[lease.host.name]
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        conditions = self._job.revisiting.conditions(entry)
+        headers = self._job.revisiting.conditions(entry)
+        if self._context.code.headers is not None:
+            headers = with_own(headers, await self._context.code.headers(entry.href))
         fetch, keep = self._context.fetcher.fetch, self._settings.store
-        result = await fetch(entry.href, accept=self._wanted(entry), headers=conditions, keep=keep)
+        result = await fetch(entry.href, accept=self._wanted(entry), headers=headers, keep=keep)
         await self._context.turns.turn()
         await self._job.room()
         if isinstance(result, Failure) and result.refusal is not None:
@@ -609,6 +611,8 @@ class Visitor:
 
     async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
         """Finish a URL that was answered, with its last links, and keep of it what outputs want."""
+        if self._code.changes is not None:
+            finished = await self._code.changes.checked(lease, finished, links)
         code = self._code.handing_over
         if code is None or not code.wants(finished):
             await self._finish_kept(lease, finished, links)

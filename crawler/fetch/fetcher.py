@@ -28,6 +28,7 @@ from crawler.fetch.lenient import MAX_HEADERS
 from crawler.fetch.outcome import Failure, FailureKind, Keeps, Response, browser_text
 from crawler.fetch.patience import NO_DELAYS, OwnDelays, Patience
 from crawler.fetch.proxies import ProxyTrouble
+from crawler.fetch.secret import SecretText, with_own
 from crawler.fetch.ways import Ways, trust_of
 from crawler.refusal import refusal_of
 from crawler.settings import FetchSettings, Sites
@@ -236,6 +237,9 @@ class Fetcher:
         refused = refusal_of(url.raw_host or "", url.port or 0, self._settings)
         if refused is not None:
             return Failure.refused(refused)
+        secrets = [name for name, value in (want.headers or {}).items() if isinstance(value, SecretText)]
+        if exchange.capture is not None and secrets:
+            exchange.capture.hide(secrets)
         if self._plain:
             answer = await self._session.get(
                 url, allow_redirects=False, headers=want.headers, timeout=_idle(self._settings)
@@ -252,8 +256,10 @@ class Fetcher:
         self, session: aiohttp.ClientSession, url: yarl.URL, href: str, want: _Want, exchange: Exchange
     ) -> aiohttp.ClientResponse:
         """Send the request the way that the settings say, and return the answer when its headers are complete."""
-        headers, way = dict(want.headers or {}), self._ways.to(href)
-        headers.update(way.headers or {})
+        way = self._ways.to(href)
+        asked = want.headers or {}
+        own = {name: value for name, value in asked.items() if isinstance(value, SecretText)}
+        headers = dict(with_own({**asked, **(way.headers or {})}, own))
         if exchange.capture is not None and way.headers:
             exchange.capture.hide(way.headers)
         exchange.proxy = way.proxy

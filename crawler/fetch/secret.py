@@ -9,6 +9,22 @@ from crawler.disk import read_regular
 from crawler.settings import SettingsError, secret_reference
 
 
+class SecretText(str):
+    """The value of a header that is sent and never shown or stored."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def with_own(headers: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers of a request with others, which replace those of the same name and are secret."""
+    if not own:
+        return headers
+    names = {name.lower() for name in own}
+    kept = {name: value for name, value in headers.items() if name.lower() not in names}
+    return {**kept, **{name: SecretText(value) for name, value in own.items()}}
+
+
 def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
     """Return what ``env:NAME`` or ``file:PATH`` refers to, without the line feed at its end. ``name`` is the setting's.
     Raises SettingsError, which does not contain the secret."""

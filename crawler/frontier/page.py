@@ -54,13 +54,19 @@ class PageError(ValueError):
 class Answer:
     """What a visit found. ``fingerprint`` identifies the whole answer; None: the server answered 304 (Not Modified).
     The next request sends the validators back (RFC 9110, 8.8). ``gone``: the page does not exist (404, 410).
-    ``of_text``: the fingerprint is that of the text of a page instead of its bytes."""
+    ``of_text``: the fingerprint is that of the text of a page instead of its bytes. ``changed``: what code of the user
+    says, whatever the fingerprint is."""
 
     fingerprint: bytes | None
     etag: str | None = None
     last_modified: str | None = None
     gone: bool = False
     of_text: bool = False
+    changed: bool | None = None
+
+    def is_comparable(self, page: Page) -> bool:
+        """Whether the fingerprint of this answer can be compared with that of the one before."""
+        return page.fingerprint is not None and self.of_text == bool(page.marks & OF_TEXT)
 
 
 class Page(NamedTuple):
@@ -120,10 +126,12 @@ def visited(
         interval = settings.max_interval if last_resort else _adapted(page.interval, False, settings)
         if last_resort:
             page = page.forgotten()  # whoever keeps a copy of the site drops the page now
-    elif answer.fingerprint is not None and (page.fingerprint is None or answer.of_text != bool(page.marks & OF_TEXT)):
+    elif answer.fingerprint is not None and answer.changed is None and not answer.is_comparable(page):
         changed, interval = None, page.interval  # the first answer, or the first that is compared so
     else:
-        changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
+        changed = answer.changed
+        if changed is None:
+            changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
         interval = _adapted(page.interval, changed, settings)
         after = after_signal if page.marks & HASTENED else after_visit
         rate = after(rate, now - page.visited_at, changed=changed, first=guess)

@@ -29,6 +29,10 @@ class CallFailed(Exception):
     """A call of a function of the user failed. The text is one line, with the place in the code if there is one."""
 
 
+class NoMoreCallsError(CallFailed):
+    """So many calls hang that no more are begun."""
+
+
 class Answered(NamedTuple):
     """What came of a call: ``data`` for the record, ``links`` to follow, and whether outputs keep the page."""
 
@@ -53,6 +57,8 @@ async def await_with(code: NamedCode, page: PageView) -> Answered:
     """The same with an async function."""
     try:
         returned = await code.function(page)
+    except GeneratorExit:  # nobody waits for it, and its event loop is gone
+        raise
     except BaseException as error:
         raise CallFailed(code.told(error)) from error
     return answered(code, page, returned)

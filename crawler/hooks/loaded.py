@@ -18,11 +18,12 @@ from crawler.hooks.loop_calls import PageLoop
 from crawler.hooks.named_code import CodeError, NamedCode, load_code
 from crawler.hooks.on_page import OnPage, OnPageSettings
 from crawler.hooks.process_calls import PageProcesses
+from crawler.hooks.requests import ON_VISIT, OnVisit
 from crawler.hooks.thread_calls import PageThreads
 from crawler.settings import HookSettings, Settings, Source
 
 # The settings that name a function, and what it is called with.
-ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",), **ASKED}
+ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",), **ASKED, **ON_VISIT}
 
 
 class Hooks:
@@ -36,8 +37,10 @@ class Hooks:
             self._on_page = _on_page(self._hooks["on_page"], settings.hooks, settings.crawl.concurrency)
         focusing = {setting: hook for setting, hook in self._hooks.items() if setting in ASKED}
         self._focus = Focus(focusing, AskSettings.of(settings.hooks)) if focusing else None
+        self._on_visit = OnVisit(self._hooks, AskSettings.of(settings.hooks))
         figures = {setting: hook.figures for setting, hook in self._hooks.items()}
-        self.code = UserCode(self._on_page, figures, self._close, self._focus)
+        headers, is_changed = self._on_visit.headers, self._on_visit.is_changed
+        self.code = UserCode(self._on_page, figures, self._close, self._focus, headers, is_changed)
 
     def begin(self, run: Run) -> None:
         """The run begins."""
@@ -45,6 +48,7 @@ class Hooks:
             hook.note = run.note_failure
         if self._on_page is not None:
             self._on_page.stop = partial(run.stop, Stop.CODE)
+        self._on_visit.on_stop(partial(run.stop, Stop.CODE))
         if self._focus is not None:
             self._focus.on_stop(partial(run.stop, Stop.CODE))
 
@@ -53,6 +57,7 @@ class Hooks:
             self._on_page.close()
         if self._focus is not None:
             self._focus.close()
+        self._on_visit.close()
 
 
 def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:

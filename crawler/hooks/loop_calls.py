@@ -10,8 +10,9 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from crawler.hooks.answers import Answered, CallFailed, await_with
+from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, await_with
 from crawler.hooks.calls import LOST_MOST, Told, line_of_user
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.page_view import PageFacts, PageView
@@ -26,17 +27,16 @@ class PageLoop:
         self._code = code
         self._deaf_after = deaf_after
         self._thread: _LoopThread | None = None
-        self._deaf = 0  # loops that were left
+        self.lost = 0  # calls that were given up and go on
 
     def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> LoopCall:
         if self._thread is not None and self._thread.is_deaf(self._deaf_after):
             self._thread = None
-            self._deaf += 1
-        if self._deaf >= LOST_MOST:
-            raise CallFailed(f"{self._deaf} calls of {self._code.name} do not give way: no more are begun")
+        if self.lost >= LOST_MOST:
+            raise NoMoreCallsError(f"{self.lost} calls of {self._code.name} do not return: no more are begun")
         if self._thread is None:
             self._thread = _LoopThread(self._code.name)
-        return LoopCall(self._thread, self._code, PageView(page, follows))
+        return LoopCall(self, self._thread, self._code, PageView(page, follows))
 
     def close(self) -> None:
         if self._thread is not None:
@@ -47,12 +47,14 @@ class PageLoop:
 class LoopCall:
     """A call under way. See ``Call``."""
 
-    def __init__(self, thread: _LoopThread, code: NamedCode, page: PageView) -> None:
+    def __init__(self, calls: PageLoop, thread: _LoopThread, code: NamedCode, page: PageView) -> None:
+        self._calls = calls
+        self._is_lost = False
         self._thread = thread
         self._code = code
         self._page = page
         self._told = Told[Answered]()
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Answered] | None = None
         self.answer = self._told.answer
         thread.loop.call_soon_threadsafe(self._begin)
 
@@ -70,24 +72,31 @@ class LoopCall:
     def abandon(self) -> None:
         """See ``Call``."""
         self.answer.cancel()
+        self._is_lost = True
+        self._calls.lost += 1
         self._thread.loop.call_soon_threadsafe(self._cancel)
         self._thread.ask()
 
     def _begin(self) -> None:
-        self._task = self._thread.loop.create_task(self._run())
+        self._task = self._thread.loop.create_task(await_with(self._code, self._page))
+        self._task.add_done_callback(self._tell)
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    async def _run(self) -> None:
-        answer: Answered | None = None
-        failed: CallFailed | None = None
-        try:
-            answer = await await_with(self._code, self._page)
-        except CallFailed as error:
-            failed = error
-        self._told.tell(answer, failed)
+    def _tell(self, task: asyncio.Task[Answered]) -> None:
+        if task.cancelled():
+            self._told.tell(None, CallFailed("it was cancelled before it began"), self._ended)
+            return
+        error = task.exception()
+        if error is None:
+            self._told.tell(task.result(), None, self._ended)
+        elif isinstance(error, Exception):
+            self._told.tell(None, error, self._ended)
+
+    def _ended(self) -> None:
+        self._calls.lost -= self._is_lost
 
 
 class _LoopThread(threading.Thread):
@@ -97,6 +106,8 @@ class _LoopThread(threading.Thread):
         """Raises CallFailed."""
         super().__init__(name=name, daemon=True)
         self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(self._tell_of)
+        self._is_ended = False
         self._asked: float | None = None  # when, by the loop of the crawl; None: it has answered
         self._crawl = asyncio.get_running_loop()
         try:
@@ -124,7 +135,12 @@ class _LoopThread(threading.Thread):
 
     def end(self) -> None:
         """Cancel what the loop does, and end it."""
+        self._is_ended = True
         self.loop.call_soon_threadsafe(self._stop)
+
+    def _tell_of(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not self._is_ended:  # of what does not end when it is cancelled
+            loop.default_exception_handler(context)
 
     def _answer(self) -> None:
         self._asked = None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
-from crawler.hooks.answers import Answered, CallFailed
+from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError
 from crawler.hooks.call_watch import outcome_of
 from crawler.hooks.calls import PageCalls
 from crawler.hooks.hook import Hook
@@ -61,7 +61,8 @@ class OnPage:
                 call = self._calls.begin(facts_of(page), page.follows)
                 answered = await outcome_of(call, self._hook, page.record.entry.href, self._settings.timeout)
             except CallFailed as error:
-                return self._failed(page, str(error))
+                stops = self._settings.stops or isinstance(error, NoMoreCallsError)
+                return self._failed(page, str(error), stops=stops)
         return Handled(answered.data, answered.links, answered.keep)
 
     def ended(self, page: HandedPage, *, finished: bool) -> None:
@@ -71,13 +72,13 @@ class OnPage:
         """The run is over."""
         self._calls.close()
 
-    def _failed(self, page: HandedPage, text: str) -> Handled:
+    def _failed(self, page: HandedPage, text: str, *, stops: bool) -> Handled:
         """What becomes of the page. Raises Withdrawn if it is to be handed over again by a later run."""
         self._hook.failed(page.record.entry.href, text)
-        if not self._settings.stops:
+        if not stops:
             return Handled(error=text)
         if self.stop is not None:
-            log.warning("stopping because of that (hooks.on_error): the next run has the page again")
+            log.warning("stopping because of that: the next run has the page again")
             self.stop()
             self.stop = None
         raise Withdrawn

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from crawler.hooks.answers import Answered, CallFailed, call_with
+from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, call_with
 from crawler.hooks.calls import LOST_MOST, Told, line_of_user
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.page_view import PageFacts, PageView
@@ -31,7 +31,7 @@ class Threads:
     def begin(self, work: Callable[[], T]) -> ThreadCall[T]:
         """Have a thread do the work, which raises nothing but CallFailed. Raises CallFailed."""
         if self.lost >= LOST_MOST:
-            raise CallFailed(f"{self.lost} calls of {self.code.name} do not return: no more are begun")
+            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return: no more are begun")
         thread = self._idle.pop() if self._idle else _Thread(self.code.name)
         call = ThreadCall(self, thread, work)
         thread.calls.put(call)

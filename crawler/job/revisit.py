@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Revisits, Statements
+from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Page, Revisits, Statements
 from crawler.job.border import Border
 from crawler.job.revisit_backfill import RevisitBackfill
 from crawler.kv import Batch, Store
@@ -66,6 +66,11 @@ class Revisiting:
         """The number of the visit that has begun: 1 for a first one. Raises PageError."""
         page = self._revisits.page(entry.href) if entry.revisit else None
         return 1 if page is None else page.visits + 1
+
+    def state_of(self, entry: Entry) -> Page | None:
+        """What is known of a page that is visited again; None of one that is visited for the first time. Raises
+        PageError."""
+        return self._revisits.page(entry.href) if entry.revisit else None
 
     def wants_answer(self, entry: Entry) -> bool:
         """Whether the answer of a visit must be kept for comparison."""

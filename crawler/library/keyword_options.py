@@ -11,13 +11,13 @@ from typing import Any
 from crawler.cli.crawl import build_settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS, STDOUT
-from crawler.hooks.focus import ASKED
-from crawler.hooks.loaded import load_hooks
+from crawler.hooks.loaded import ARGUMENTS, load_hooks
 from crawler.hooks.named_code import NamedCode, load_code
 from crawler.settings import Settings, Source, nearest, settings_from
 
 _NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
-HOOKS = (*ASKED, "relevant_score", "on_error", "on_page_timeout")  # settings of [hooks] that are arguments too
+_FUNCTIONS = {name: arguments for name, arguments in ARGUMENTS.items() if name != "on_page"}
+HOOKS = (*_FUNCTIONS, "relevant_score", "on_error", "on_page_timeout")  # settings of [hooks] that are arguments too
 _LISTS = frozenset(name for name, arguments in _NAMES.items() if arguments.get("action") == "append") | {"output"}
 
 
@@ -49,7 +49,8 @@ def code_of(settings: Settings, hooks: Mapping[str, Any]) -> tuple[Settings, dic
 
     Raises ValueError for a function that cannot be used, and for any other value that cannot."""
     given = {name: value for name, value in hooks.items() if value is not None}
-    own = {name: load_code(value, ASKED[name]) for name, value in given.items() if name in ASKED and callable(value)}
+    functions = {name: value for name, value in given.items() if name in _FUNCTIONS and callable(value)}
+    own = {name: load_code(value, _FUNCTIONS[name]) for name, value in functions.items()}
     table = {**given, **{name: code.name for name, code in own.items()}}
     checked = settings_from({"hooks": table}, Source("keyword arguments")).hooks
     named = replace(settings.hooks, **{name: getattr(checked, name) for name in given})

@@ -1,7 +1,7 @@
 """Every setting of the program, and how tables become settings."""
 
 from crawler.settings.hours import Hours, HoursError, hours_of
-from crawler.settings.leaving import DIRECT, PROXY_SCHEMES, secret_reference
+from crawler.settings.leaving import DIRECT, PROXY_SCHEMES, fault_of_header, secret_reference
 from crawler.settings.live import Change, Merged, merge
 from crawler.settings.load import (
     LISTED,
@@ -138,6 +138,7 @@ __all__ = [
     "TrapSettings",
     "as_tables",
     "check_tables",
+    "fault_of_header",
     "host_match",
     "hours_of",
     "merge",

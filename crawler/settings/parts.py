@@ -333,6 +333,8 @@ class HookSettings:
     score_links: str | None = None  # how early links are followed: 0 to 1 for each
     score_page: str | None = None  # how much a page is what the crawl looks for: 0 to 1
     relevant_score: float = 0.5  # the least score of a page that counts as relevant
+    request_headers: str | None = None  # headers of the request of a URL
+    is_changed: str | None = None  # whether a page that is visited again has changed
 
     @property
     def of_links(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.fetch import Failure, FailureKind, Fetcher, RawExchange, Response, Truncation, is_html
+from crawler.fetch import Failure, FailureKind, Fetcher, RawExchange, Response, Truncation, is_html, with_own
 from crawler.settings import FetchSettings, Settings, Sites, SitesSettings, SiteTable
 from tests.fetch.proxies import proxy
 from tests.fetch.sites import LOCAL, page, site
@@ -233,11 +233,14 @@ async def test_secrets_are_sent_and_not_kept(tmp_path: Path) -> None:
         settings = Settings(fetch=replace(LOCAL, cookies=True), site=SitesSettings((table,)))
         async with Fetcher(Sites(settings), concurrency=1, per_host=1) as fetcher:
             await fetcher.fetch(served.url)
-            result = await fetcher.fetch(served.url, keep=ALL, headers={"If-None-Match": '"x"'})
+            own = with_own({"If-None-Match": '"x"'}, {"x-key": "of code", "X-Own": "of code"})
+            result = await fetcher.fetch(served.url, keep=ALL, headers=own)
     sent = served.requests[1]
     assert result.raw is not None
-    secrets = [line for line in sent.split(b"\r\n") if line.startswith((b"X-Key", b"Authorization", b"Cookie"))]
-    assert len(secrets) == 3
+    names = (b"x-key: of code", b"X-Own", b"Authorization", b"Cookie")
+    secrets = [line for line in sent.split(b"\r\n") if line.startswith(names)]
+    assert len(secrets) == 4
+    assert b"X-Key" not in sent, "what code says of one request goes before what holds for its site"
     for line in secrets:
         sent = sent.replace(line + b"\r\n", b"")
     assert result.raw.request == sent

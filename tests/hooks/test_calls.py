@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import crawler
-from crawler.hooks.answers import Answered, CallFailed
+from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError
 from crawler.hooks.calls import LOST_MOST, PageCalls
 from crawler.hooks.loop_calls import PageLoop
 from crawler.hooks.named_code import load_code
@@ -190,7 +191,7 @@ async def test_threads_that_hang_are_replaced_and_come_back() -> None:
             each.abandon()
         assert await call("none") == Answered()
         calls.begin(facts("hang"), follows).abandon()
-        with pytest.raises(CallFailed, match=r"64 calls of .* do not return"):
+        with pytest.raises(NoMoreCallsError, match=r"64 calls of .* do not return"):
             await call("none")
         let_go.set()
         while True:  # until one has returned
@@ -217,6 +218,30 @@ async def test_an_event_loop_that_does_not_turn_is_replaced() -> None:
         hangs.abandon()
         assert await call("none") == Answered()
         let_go.set()
+
+
+async def test_an_async_function_that_does_not_end_when_it_is_cancelled() -> None:
+    reached = threading.Semaphore(0)
+
+    async def stays(page: PageView) -> None:
+        while page.url.endswith("hang"):
+            reached.release()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    calls = PageLoop(load_code(stays, ["page"]))
+    async with closing(calls) as call:
+        assert await call("none") == Answered()
+        calls.begin(facts("none"), follows).abandon()  # ends, and counts no longer
+        begun = [calls.begin(facts("hang"), follows) for _ in range(LOST_MOST)]
+        for _ in range(LOST_MOST):
+            assert await asyncio.to_thread(reached.acquire, timeout=PATIENCE)
+        for each in begun[1:]:
+            each.abandon()
+        assert await call("none") == Answered()
+        begun[0].abandon()
+        with pytest.raises(NoMoreCallsError, match=r"64 calls of .* do not return"):
+            await call("none")
 
 
 def test_drop_is_one_thing() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.hooks.answers import Answered, CallFailed
+from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError
 from crawler.hooks.call_watch import LONG
 from crawler.hooks.hook import SHOWN, Hook
 from crawler.hooks.named_code import load_code
@@ -41,9 +41,12 @@ class Scripted:
         self.given_up: list[str] = []
         self.now = self.most = 0
         self.closed = False
+        self.exhausted_at = 0  # the call, counted from 1, that is not begun because others hang
 
     def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> Call:
         self.met.append(page.id)
+        if len(self.met) == self.exhausted_at:
+            raise NoMoreCallsError("64 calls do not return")
         self.now += 1
         self.most = max(self.most, self.now)
         return Call(self, page)
@@ -142,7 +145,23 @@ def test_a_failure_may_stop_the_crawl_and_the_page_is_handed_over_again(
     assert all(row["data"] == {"price": 3} for row in written)
     assert (hook.figures.failed, runs[0].job.counters.code_failed) == (1, 0)
     assert runs[0].job.counters.pending == 31 - len(written)
-    assert [record for record in caplog.records if "on_error" in record.getMessage()]
+    assert [record for record in caplog.records if "the next run has the page again" in record.getMessage()]
+
+
+def test_where_so_many_calls_hang_that_no_more_are_begun_the_crawl_stops(tmp_path: Path) -> None:
+    calls, runs = Scripted(), list[Run]()
+    calls.exhausted_at = 5
+    code, _ = made(calls)
+
+    def begun(run: Run) -> None:
+        runs.append(run)
+        code.stop = partial(run.stop, Stop.CODE)
+
+    crawl(tmp_path / "job", site("h.test", 30), code, 8, begun)
+    assert runs[0].life.reason is Stop.CODE
+    written = rows(tmp_path / "job")
+    assert not [row for row in written if "data_error" in row], "no page is finished without the code"
+    assert calls.met[4] not in {row["id"] for row in written}
 
 
 def test_no_more_calls_than_workers(tmp_path: Path) -> None:

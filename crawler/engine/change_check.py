@@ -1,0 +1,47 @@
+"""Whether a page has changed since its last visit, if code of the user says so instead of a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from crawler.engine.context import Context
+from crawler.engine.discover import Outlinks
+from crawler.engine.page_handler import HandedPage
+from crawler.engine.user_code import AsksOfChange, PreviousVisit
+from crawler.frontier import Lease
+from crawler.job.job import Job
+from crawler.job.verdict import Finished
+from crawler.records import Outcome
+
+
+class ChangeCheck:
+    """Asks the code about pages of one run that are visited again, and that their servers sent again."""
+
+    def __init__(self, job: Job, ask: AsksOfChange, context: Context) -> None:
+        self._job = job
+        self._ask = ask
+        self._context = context
+
+    async def checked(self, lease: Lease, finished: Finished, links: Outlinks) -> Finished:
+        """The page with what the code says of it, if it is one that it can be asked about. Raises Withdrawn."""
+        job, record, answer, now = self._job, finished.record, finished.answer, self._context.clock
+        if record.outcome is not Outcome.FETCHED or not finished.is_page or not record.entry.revisit or answer is None:
+            return finished
+        before = job.revisiting.state_of(record.entry)
+        if before is None or before.fingerprint is None or answer.fingerprint is None:
+            return finished  # there is nothing to compare it with
+        same = before.fingerprint == answer.fingerprint if answer.is_comparable(before) else None
+        known = PreviousVisit(before.visits, before.changes, before.visited_at, before.etag, before.last_modified, same)
+        urls = [url.href for url in links.urls]
+        if not lease.left:
+            job.frontier.answered(lease, finished.request, now())
+            self._context.wake()
+        with self._context.slots.lent():
+            page = HandedPage(job.name_of_visit(record.entry), finished, urls, _follows_none)
+            changed = await self._ask(page, known)
+        await job.room()
+        return finished if changed is None else replace(finished, answer=replace(answer, changed=changed))
+
+
+def _follows_none(_: str) -> bool:
+    raise ValueError("a function that says whether a page has changed follows no links")

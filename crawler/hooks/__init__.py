@@ -11,5 +11,6 @@ on_page          the function that is called with each page
 asking           asks other functions
 score_batches    links of many pages in one call
 focus            the functions that score and filter links and pages
+requests         headers of requests, and whether a page has changed
 loaded           all functions that the settings name
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
 import socket
 import struct
@@ -20,6 +21,7 @@ from crawler.parsing import child_process
 from crawler.parsing.wire import Told, WireError, answer
 from crawler.urls import Canonicaliser, Rejected
 
+NICE = 5  # below the crawler: no host waits for code
 HEAD = struct.Struct("<Q")  # bytes of the page
 
 
@@ -47,6 +49,7 @@ def decode_answer(told: Told, payload: bytes) -> Answered | CallFailed:
 
 def parent(control_fd: int, memory: int, name: str) -> None:
     """Fork children until the crawler is gone. ``name`` is that of the function."""
+    os.nice(NICE)
     code: NamedCode | CodeError
     try:
         code = load_code(name, ("page",))

@@ -1,16 +1,16 @@
-"""Kill a crawl that keeps a web archive and the link graph, and read both with the tools of others.
+"""Kill a crawl that keeps a web archive, the link graph and texts, and read the archive with the tools of others.
 
     python benchmarks/durability/archives.py [--kills 5] [--losses 1] [--seed N] [--out FILE]
     python benchmarks/durability/archives.py --seeds FILE --truth FILE [...]
 
-Crawls a web with ``--output warc,links``: made files that it serves itself with nginx, or what FILE names, on this
+Crawls a web with ``--output warc,links,text``: made files that it serves itself with nginx, or what FILE names, on this
 machine. ``truth`` has a line for each URL there: status, kind, URL, with tabs between. After a random number of answers
 the crawl is killed, or its disk loses power; the same command is given again, until the crawl ends by itself.
 
 Then FastWARC reads the archive, and Python's gzip module each file to its last byte. Each URL must be there exactly
 once, as a response or as a revisit whose capture is there, with one request and one metadata record; its body must be
 what the server sends for the same request. Each edge of the link graph must be there once, as many of a page as its
-record counts. ``verify`` must call the job whole.
+record counts. Each page must have one text. ``verify`` must call the job whole.
 
 A power loss needs no file system of its own here: ``synced.c`` writes down how long each file was when it was last
 synced. The program is killed, and each file is cut somewhere behind that. Names of files are not lost: ``images.py``
@@ -53,13 +53,14 @@ from crawler.bench.made_pages import make_files
 HERE = Path(__file__).resolve().parent
 PACKAGES = ("aiohttp", "rocksdict", "FastWARC", "isal")
 PAGES = 600  # of the made web
-FLAGS = "--allow-private --delay 0 --per-host 16 --concurrency 64 --quiet --output warc,links"
+FLAGS = "--allow-private --delay 0 --per-host 16 --concurrency 64 --quiet --output warc,links,text"
 # Several generations, and several files of each output.
 CONFIG = "[durability]\nsync_interval = 0.5\ncheckpoint_interval = 3\n[output]\nfile_size = 4_000_000\n"
 _POLL = 0.005  # seconds between two looks at the records
 _LATE = 0.2  # seconds from an answer to the kill, at most
 _UNSAFE = re.compile(r"LOG(\.old.*)?")  # RocksDB's own notes, which it never syncs
 _SHOWN = 5
+_HTML = ("text/html", "application/xhtml+xml")
 _MADE_UP = "made up by the crawler"  # what the record of a probe says
 
 Captured = tuple[str, str]  # URL and date
@@ -263,6 +264,29 @@ def judge_links(job: Path, pages: Sequence[dict[str, object]]) -> tuple[int, lis
     return edges.total(), wrong
 
 
+def judge_texts(job: Path, pages: Sequence[dict[str, object]]) -> tuple[int, list[str]]:
+    """How many texts there are, and what is wrong with them."""
+    times, wrong = Counter[str](), []
+    for path in sorted((job / "text").iterdir()):
+        for line in path.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"}\n"):
+                times[json.loads(line)["url"]] += 1
+            else:
+                wrong.append(f"{path.name} is torn")
+    read = {
+        str(page["url"])
+        for page in pages
+        if page["outcome"] == "fetched"
+        and str(page["status"]).startswith("2")
+        and page["content_type"] in _HTML
+        and not str(page.get("error") or "").startswith(_MADE_UP)
+    }
+    wrong += _named("pages without a text", read - times.keys())
+    wrong += _named("texts without a page", times.keys() - read)
+    wrong += _named("texts twice", {url for url, count in times.items() if count > 1})
+    return times.total(), wrong
+
+
 def _named(what: str, urls: set[str]) -> Iterator[str]:
     if urls:
         yield f"{what}: {len(urls)}, such as {', '.join(sorted(urls)[:_SHOWN])}"
@@ -294,7 +318,8 @@ def proof(crawl: Crawl, truth: set[str], kills: int, losses: int, chance: random
     twice = {url for url, count in Counter(page["url"] for page in pages).items() if count > 1}
     wrong += _named("recorded twice", twice)
     edges, wrong_links = judge_links(crawl.job, pages)
-    wrong += shown(iter(wrong_links))
+    texts, wrong_texts = judge_texts(crawl.job, pages)
+    wrong += shown(iter(wrong_links)) + shown(iter(wrong_texts))
     words = [sys.executable, "-m", "crawler", "verify", str(crawl.job)]
     ran = subprocess.run(words, cwd=HERE.parents[1], capture_output=True, text=True, check=False)
     wrong += [f"verify: exit {ran.returncode}: {ran.stdout[-500:]}{ran.stderr[-500:]}"] if ran.returncode else []
@@ -305,7 +330,7 @@ def proof(crawl: Crawl, truth: set[str], kills: int, losses: int, chance: random
         f"archive: {len(archive.captures):,} answers, {revisits:,} of them revisits, bodies of {kept:,} bytes, "
         f"{archive.files} files of {archive.size:,} bytes"
     )
-    lines.append(f"links: {edges:,} edges")
+    lines.append(f"links: {edges:,} edges; texts: {texts:,}")
     return lines, wrong
 
 

@@ -13,6 +13,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 import tomllib
 import zipfile
 from base64 import b64encode
@@ -530,6 +531,36 @@ def test_a_focused_crawl(tmp_path: Path) -> None:
         )
         assert (ran.returncode, ran.stderr) == (0, "")
         assert set(ran.stdout.split()) == {site.url(path) for path in relevant}
+
+
+def test_a_fetcher_of_ones_own(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    (program,) = (block.text for block in blocks("your-own-fetcher.md") if block.title)
+    killed = threading.Event()
+
+    async def held(request: web.Request) -> web.Response:
+        if not killed.is_set():
+            killed.set()
+            await asyncio.Event().wait()
+        return web.Response(text="<p>at last", content_type="text/html")
+
+    pages = {**tree(60), "/page/20": held}
+    with Site(pages) as site:
+        changed = program.replace("https://shop.example/", site.url("/")).replace('"delay": 0.5', '"delay": 0.0')
+        assert changed != program
+        (here / "fetch.py").write_text(changed)
+        with subprocess.Popen([sys.executable, "fetch.py"], cwd=here, stderr=subprocess.DEVNULL) as first:
+            assert killed.wait(PATIENCE)
+            first.kill()
+        assert len(records(here / "my-crawl")) < len(pages)
+        ran = subprocess.run(
+            [sys.executable, "fetch.py"], cwd=here, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        times = Counter(each.path for each in site.asked)
+        assert times.keys() | {"/page/20"} == set(pages)
+        assert set(times.values()) == {1}, "and the one that was under way"
+        assert Counter(record["url"] for record in records(here / "my-crawl")) == {site.url(path): 1 for path in pages}
 
 
 def test_a_spider_of_scrapy(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Asking a function of the user: it has an answer, or it fails, which is counted, and nobody waits for it for ever.
 
-A function that is not async is called in a thread, an async one in the event loop of the crawl.
+A function that is not async is called in a thread, an async one in an event loop of its own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Generic, TypeVar
 
 from crawler.engine.page_handler import Withdrawn
 from crawler.hooks.answers import CallFailed
-from crawler.hooks.call_watch import TaskCall, outcome_of
+from crawler.hooks.call_watch import outcome_of
 from crawler.hooks.calls import Call
 from crawler.hooks.hook import Hook
+from crawler.hooks.loop_calls import Loops
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.thread_calls import Threads
 from crawler.settings import HookSettings
@@ -47,6 +48,7 @@ class Asked(Generic[T]):
         self._settings = settings
         self._read = read
         self._threads = Threads(hook.code)
+        self._loops = Loops(hook.code)
 
     async def ask(self, about: object, url: str) -> T | None:
         """Return what the function says about one thing; None if it failed. ``url`` is for messages. Raises Withdrawn
@@ -61,7 +63,7 @@ class Asked(Generic[T]):
         try:
             call: Call[list[T | CallFailed]]
             if code.is_async:
-                call = TaskCall(_awaited(code, about, read))
+                call = self._loops.begin(lambda: _awaited(code, about, read))
             else:
                 call = self._threads.begin(lambda: [_called(code, each, read) for each in about])
             found = await outcome_of(call, self._hook, urls[0], self._settings.timeout)
@@ -78,6 +80,7 @@ class Asked(Generic[T]):
     def close(self) -> None:
         """The run is over."""
         self._threads.close()
+        self._loops.close()
 
     def failed(self, url: str, text: str) -> None:
         """Count a failure. Raises Withdrawn if it stops the crawl."""
@@ -107,7 +110,9 @@ async def _awaited(code: NamedCode, about: Sequence[object], read: Callable[[obj
     for each in about:
         try:
             returned = await code.function(each)
-        except Exception as error:  # whatever the code of the user raises  # noqa: BLE001
+        except GeneratorExit:  # nobody waits for it, and its event loop is gone
+            raise
+        except BaseException as error:  # also what would end the event loop  # noqa: BLE001
             found.append(CallFailed(code.told(error)))
         else:
             found.append(_read(returned, read))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from crawler.hooks.answers import CallFailed
 from crawler.hooks.calls import Call
@@ -47,18 +47,3 @@ def _watched(call: Call[T], hook: Hook, url: str, most: float | None) -> Iterato
     finally:
         timer.cancel()
         figures.hanging -= named
-
-
-class TaskCall(Generic[T]):
-    """A call of an async function, in the event loop of the crawl. See ``Call``."""
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self.answer: asyncio.Future[T] = asyncio.ensure_future(work)
-
-    def place(self) -> str | None:
-        """See ``Call``."""
-        return None
-
-    def abandon(self) -> None:
-        """See ``Call``."""
-        self.answer.cancel()

@@ -9,63 +9,66 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, await_with
 from crawler.hooks.calls import LOST_MOST, Told, line_of_user
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.page_view import PageFacts, PageView
 
+T = TypeVar("T")
 DEAF_AFTER = 1.0  # seconds without an answer after which a loop counts as one that does not turn
 
 
-class PageLoop:
-    """Calls an async function with pages. See ``PageCalls``."""
+class Loops:
+    """An event loop at a time. Everything here is used by the event loop of the crawl alone."""
 
     def __init__(self, code: NamedCode, deaf_after: float = DEAF_AFTER) -> None:
-        self._code = code
+        """``code``: the function that is called, for messages."""
+        self.code = code
+        self.lost = 0  # calls that were given up and go on
         self._deaf_after = deaf_after
         self._thread: _LoopThread | None = None
-        self.lost = 0  # calls that were given up and go on
 
-    def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> LoopCall:
+    def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LoopCall[T]:
+        """Have the coroutine of ``work`` run, which raises nothing but CallFailed. Raises CallFailed."""
         if self._thread is not None and self._thread.is_deaf(self._deaf_after):
             self._thread = None
         if self.lost >= LOST_MOST:
-            raise NoMoreCallsError(f"{self.lost} calls of {self._code.name} do not return: no more are begun")
+            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return: no more are begun")
         if self._thread is None:
-            self._thread = _LoopThread(self._code.name)
-        return LoopCall(self, self._thread, self._code, PageView(page, follows))
+            self._thread = _LoopThread(self.code.name)
+        return LoopCall(self, self._thread, work)
 
     def close(self) -> None:
+        """Cancel what the loop does, and end it. What does not end keeps nobody waiting."""
         if self._thread is not None:
             self._thread.end()
             self._thread = None
 
 
-class LoopCall:
+class LoopCall(Generic[T]):
     """A call under way. See ``Call``."""
 
-    def __init__(self, calls: PageLoop, thread: _LoopThread, code: NamedCode, page: PageView) -> None:
-        self._calls = calls
+    def __init__(self, loops: Loops, thread: _LoopThread, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._loops = loops
         self._is_lost = False
         self._thread = thread
-        self._code = code
-        self._page = page
-        self._told = Told[Answered]()
-        self._task: asyncio.Task[Answered] | None = None
+        self._work = work
+        self._told = Told[T]()
+        self._task: asyncio.Task[T] | None = None
         self.answer = self._told.answer
         thread.loop.call_soon_threadsafe(self._begin)
 
     def place(self) -> str | None:
         """See ``Call``."""
-        running = line_of_user(sys._current_frames().get(self._thread.ident or 0), self._code.is_of_user)
+        running = line_of_user(sys._current_frames().get(self._thread.ident or 0), self._loops.code.is_of_user)
         if running is not None or self._task is None:
             return running
         found, waits = None, self._task.get_coro()
         while (frame := getattr(waits, "cr_frame", None)) is not None:
-            found = line_of_user(frame, self._code.is_of_user) or found
+            found = line_of_user(frame, self._loops.code.is_of_user) or found
             waits = waits.cr_await  # type: ignore[union-attr]
         return found
 
@@ -73,19 +76,19 @@ class LoopCall:
         """See ``Call``."""
         self.answer.cancel()
         self._is_lost = True
-        self._calls.lost += 1
+        self._loops.lost += 1
         self._thread.loop.call_soon_threadsafe(self._cancel)
         self._thread.ask()
 
     def _begin(self) -> None:
-        self._task = self._thread.loop.create_task(await_with(self._code, self._page))
+        self._task = self._thread.loop.create_task(self._work())
         self._task.add_done_callback(self._tell)
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    def _tell(self, task: asyncio.Task[Answered]) -> None:
+    def _tell(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
             self._told.tell(None, CallFailed("it was cancelled before it began"), self._ended)
             return
@@ -96,7 +99,7 @@ class LoopCall:
             self._told.tell(None, error, self._ended)
 
     def _ended(self) -> None:
-        self._calls.lost -= self._is_lost
+        self._loops.lost -= self._is_lost
 
 
 class _LoopThread(threading.Thread):
@@ -149,3 +152,17 @@ class _LoopThread(threading.Thread):
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
         self.loop.call_soon(self.loop.call_soon, self.loop.stop)  # cancelled tasks have a turn to clean up
+
+
+class PageLoop:
+    """Calls an async function with pages. See ``PageCalls``."""
+
+    def __init__(self, code: NamedCode, deaf_after: float = DEAF_AFTER) -> None:
+        self._loops = Loops(code, deaf_after)
+
+    def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> LoopCall[Answered]:
+        code = self._loops.code
+        return self._loops.begin(lambda: await_with(code, PageView(page, follows)))
+
+    def close(self) -> None:
+        self._loops.close()

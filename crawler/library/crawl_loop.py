@@ -32,7 +32,8 @@ class Crawl:
     ``seeds`` are URLs; a directory that holds a job already needs none. ``types`` (``"text/html"``, ``"image/*"``) and
     ``statuses`` (``"404"``, ``"2xx"``) say which answers are delivered. ``config`` is a TOML file. All further
     arguments are the flags of the command line, with ``_`` for ``-``, and of the table ``[hooks]`` ``filter_link``,
-    ``score_links`` and ``score_page``, functions themselves or their names, and ``relevant_score``.
+    ``score_links``, ``score_page``, ``request_headers`` and ``is_changed``, functions themselves or their names, and
+    ``relevant_score``.
 
     Raises TypeError and ValueError for arguments that cannot be used, and changes nothing then."""
 

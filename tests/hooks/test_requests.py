@@ -20,7 +20,10 @@ from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Response, SimulatedWeb
 from crawler.fetch.simulated import Answers, page
 from crawler.hooks.answers import CallFailed
-from crawler.hooks.requests import headers_of, verdict
+from crawler.hooks.asking import AskSettings
+from crawler.hooks.hook import Hook
+from crawler.hooks.named_code import load_code
+from crawler.hooks.requests import OnVisit, headers_of, verdict
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.settings import CrawlSettings, PolitenessSettings, RecrawlSettings, RobotsSettings, Settings
@@ -193,3 +196,29 @@ async def test_functions_of_a_program(tmp_path: Path, caplog: pytest.LogCaptureF
     kept = gzip.decompress(archive.read_bytes())
     assert b"GET /page HTTP/1.1" in kept
     assert b"hidden" not in kept
+
+
+async def test_async_functions_have_an_event_loop_of_their_own_and_may_raise_anything() -> None:
+    loops = set[asyncio.AbstractEventLoop]()
+
+    async def headers(url: str) -> dict[str, str]:
+        loops.add(asyncio.get_running_loop())
+        if url == "leaves":
+            raise SystemExit(3)
+        if url == "cancels":
+            raise asyncio.CancelledError
+        return {"X-Url": url}
+
+    hook = Hook("request_headers", load_code(headers, ["url"]))
+    asked = OnVisit({"request_headers": hook}, AskSettings(60.0, stops=False))
+    assert asked.headers is not None
+    assert [await asked.headers(url) for url in ("a", "leaves", "cancels", "b")] == [
+        {"X-Url": "a"},
+        {},
+        {},
+        {"X-Url": "b"},
+    ]
+    assert (hook.figures.calls, hook.figures.failed) == (4, 2)
+    (own,) = loops
+    assert own is not asyncio.get_running_loop()
+    asked.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from crawler.settings import Settings
 from crawler.urls.request_name import without_name
 
 INTERVAL = 1.0  # seconds
+PAUSE = 50.0  # times the duration of a count of all hosts: the pause after it
 
 
 class SpiderStatus:
@@ -32,7 +34,7 @@ class SpiderStatus:
         self._job = job
         self._clock = clock
         self._began = clock()
-        self._next = self._began
+        self._next = self._next_count = self._began
         self._states = HostStates(job.store, job.frontier, HostTableSettings.of(settings), clock)
         self._file = Expendable(str(job.directory / LIVE))
         self.out: dict[Lease, str] = {}  # the URLs of requests that are out
@@ -50,7 +52,7 @@ class SpiderStatus:
 
     def _stats(self, now: float) -> dict[str, Any]:
         job, frontier = self._job, self._job.frontier
-        self._states.settle()
+        self._count_hosts(now)
         figures = JobFigures(
             job.counters,
             job.seen,
@@ -69,6 +71,13 @@ class SpiderStatus:
             "urls_in_flight": job.counters.pending - frontier.queued,
             "commits": job.writer.commits,
         }
+
+    def _count_hosts(self, now: float) -> None:
+        """Count the hosts by state; many are counted seldom, so that it takes a bounded share of the time."""
+        if now >= self._next_count:
+            began = time.perf_counter()
+            self._states.settle()
+            self._next_count = now + PAUSE * (time.perf_counter() - began)
 
     def taken(self, lease: Lease) -> None:
         """A request is out."""

@@ -37,6 +37,7 @@ JOBS = {
     "rotated-killed": (),
     "limits-stopped": ("--max-pages", "16", "--max-depth", "3"),
 }
+REQUESTS = "requests-killed.tar.gz"  # not among the jobs that `crawler crawl` resumes
 CONFIGS = {
     "text-stopped": '[recrawl]\ncompare = "text"\n',
     "rotated-killed": "[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.05\n[output]\npages_size = 3000\n",
@@ -74,6 +75,9 @@ def main() -> None:
             _crawl(seeds, job, options)
             _pack(job, target / f"{name}.tar.xz")
             shutil.rmtree(job)
+        job = Path(scratch, "requests")
+        _requests(job)
+        _pack(job, target / REQUESTS)
         for kind, words in FILTERS.items():
             _filter(target / f"{kind}.filter", kind, words)
 
@@ -89,6 +93,33 @@ def _crawl(seeds: Path, job: Path, words: tuple[str, ...]) -> None:
         process.send_signal(signal.SIGKILL)
 
 
+def _requests(job: Path) -> None:
+    """A job of another fetcher: of 20 requests on 2 hosts 8 are done, and 4 are out when it is killed."""
+    program = """
+import sys
+from pathlib import Path
+from crawler.frontier import Entry, Place
+from crawler.job.found import Brought
+from crawler.records import Outcome
+from crawler.scrapy.job_settings import settings_of_job
+from crawler.scrapy.request_job import Ending, RequestJob
+
+directory = Path(sys.argv[1])
+job = RequestJob(directory, settings_of_job(directory, 16, 16, {}))
+for number in range(20):
+    entry = Entry(f"http://h{number % 2}.test/#r{number}", 1, priority=3)
+    job.bring(Brought(f"r{number}", entry, Place(number % 3), f"bytes of r{number}".encode()))
+job.flush()
+taken = [job.take() for _ in range(12)]
+for each in taken[:8]:
+    job.end(each, Ending(Outcome.FETCHED, 200))
+job.put_note(b"spider", b"corpus")
+job.flush()
+job.job.close()
+"""
+    subprocess.run([sys.executable, "-c", program, str(job)], check=True)
+
+
 def _records(job: Path) -> int:
     pages = job / "pages.jsonl"
     return sum(1 for _ in lines_of(pages)) if pages.exists() else 0
@@ -102,7 +133,7 @@ def _pack(job: Path, archive: Path) -> None:
         member.uname = member.gname = ""
         return member
 
-    with tarfile.open(archive, "w:xz") as tar:
+    with tarfile.open(archive, "w:xz" if archive.suffix == ".xz" else "w:gz") as tar:
         tar.add(job, "job", filter=plain)
 
 

@@ -6,6 +6,7 @@ import errno
 import random
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from crawler.records import Outcome
 from crawler.scrapy.job_settings import FETCHER, settings_of_job
 from crawler.scrapy.request_job import Ending, RequestJob, Taken
 from crawler.store import FaultyStore, RequestStore
+from tests.corpus.make import REQUESTS
 from tests.jobs import rows, verify
 from tests.program import ROOT, wait_until
 
@@ -349,6 +351,25 @@ def test_a_seen_set_that_asks_for_hosts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="CRAWLER_SEEN is one of scalable, bloom, counting, cuckoo, digest, not 'exact'"):
         settings_of_job(tmp_path, 8, 16, {"seen": {"kind": "exact"}})
     assert settings_of_job(tmp_path, 8, 16, {"seen": {"kind": "digest"}}).seen.kind == "digest"
+
+
+@pytest.mark.parametrize("archive", sorted((ROOT / "tests" / "corpus").glob(f"*/{REQUESTS}")), ids=str)
+def test_a_job_of_an_earlier_version_goes_on(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    directory = tmp_path / "job"
+    assert verify(directory).code == 0
+    assert job_stats(directory)["urls_pending"] == 12
+    with job_in(directory) as job:
+        done = {row["url"].partition("#")[2] for row in rows(directory)}
+        left = {taken.name: taken.stored for taken in take_all(job)}
+        assert len(done) == 8
+        assert not done & set(left)
+        assert {*done, *left} == {f"r{number}" for number in range(20)}
+        assert left == {name: f"bytes of {name}".encode() for name in left}
+        assert all(map(job.knows, (*done, *left)))
+        assert job.note(b"spider") == b"corpus"
+    assert verify(directory).code == 0
 
 
 def test_scrapy_is_imported_by_those_who_use_it() -> None:

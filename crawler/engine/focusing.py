@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from crawler.engine.context import Context
@@ -28,6 +28,7 @@ from crawler.scope import Outside
 
 NEUTRAL = 0.5  # the score of a page or a link of which nobody says anything
 RECENT = 1_000  # pages of which the recent harvest rate is
+MANY = 4_000  # links of a page above which it is a large one
 OWN = "own"  # the kind of a link that code of the user named
 
 
@@ -39,6 +40,7 @@ class Focusing:
         self._judge = judge
         self._relevant = relevant
         self._context = context
+        self._large = asyncio.Semaphore(1)  # pages with MANY links that wait at a time: all of these are in memory
         self._last: deque[bool] = deque(maxlen=RECENT)  # whether each page was relevant
 
     @property
@@ -52,11 +54,17 @@ class Focusing:
         """Return the page with its rating, and the parts of its links with what is said of them. ``rated``: it is the
         page that was asked for, and not one in its place."""
         found: list[Outlinks | Unreadable] = []
-        for part in parts:
-            found.append(part)
-            await asyncio.sleep(0)
-            await self._context.turns.turn(bulk=len(found) > 1)
-        with self._waiting(lease, finished):
+        size = 0
+        with self._waiting(lease, finished), ExitStack() as held:
+            for part in parts:
+                if size <= MANY < size + _links_in(part):
+                    await self._large.acquire()
+                    held.callback(self._large.release)
+                size += _links_in(part)
+                found.append(part)
+                if len(found) > 1:
+                    await asyncio.sleep(0)
+                    await self._context.turns.turn(bulk=True)
             if rated and self._judge.rates:
                 finished = await self._rated(finished, found)
             score = self._page_score(finished)
@@ -160,3 +168,7 @@ class Focusing:
         found = {link.url: score for link, score in zip(asked, scores, strict=True)}
         edges = [edge._replace(score=found[edge.to]) if edge.to in found else edge for edge in links.edges]
         return replace(links, classes={url: class_of_score(score) for url, score in found.items()}, edges=edges)
+
+
+def _links_in(part: Outlinks | Unreadable) -> int:
+    return 0 if isinstance(part, Unreadable) else len(part.urls)

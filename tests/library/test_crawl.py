@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -189,3 +190,48 @@ async def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path
         with pytest.raises(crawler.JobError, match="in use"):
             async with crawler.Crawl(job, seeds, **OPTIONS):
                 raise AssertionError
+
+
+async def test_functions_that_score_and_filter(tmp_path: Path, site: Site) -> None:
+    met: list[crawler.Link] = []
+
+    def score(links: list[crawler.Link]) -> list[float]:
+        met.extend(links)
+        return [0.5] * len(links)
+
+    async def rate(page: crawler.Page) -> float:
+        return 0.25 * page.depth
+
+    options = OPTIONS | {"score_links": score, "score_page": rate, "filter_link": lambda link: link.url[-1] != "3"}
+    async with crawler.Crawl(tmp_path / "job", [site.url("/")], **options, relevant_score=0.25) as crawl:
+        async for page in crawl:
+            assert page.record["score"] == 0.25 * page.depth
+            page.data["links"] = len(page.links)
+            if page.depth == 0:
+                assert await page.follow("/hidden")
+    written = {row["url"].removeprefix(site.url("")): row for row in rows(tmp_path / "job")}
+    assert "/hidden" in written
+    assert not {"/page/3", "/page/13"} & set(written)
+    assert all(
+        row["data"] == {"links": row["links"]} and row["score"] == 0.25 * row["depth"] for row in written.values()
+    )
+    assert crawler.Link(site.url("/hidden"), site.url("/"), kind="own", depth=1, page_score=0.0) in met
+    harvest = crawl.stats()["harvest"]
+    assert (harvest["rated"], harvest["relevant"]) == (len(written), len(written) - 1)
+    run = json.loads((tmp_path / "job" / "run.json").read_text().partition("\n")[2])
+    assert str(run).count("test_functions_that_score_and_filter.<locals>.score'"), "explain names it"
+
+
+def test_functions_that_cannot_be_used_are_refused(tmp_path: Path, site: Site) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"filter_link": lambda: True}, "is called with .link"),
+        ({"score_links": "nowhere:score"}, "no module 'nowhere'"),
+        ({"score_page": 3}, "hooks.score_page"),
+        ({"relevant_score": 2}, "hooks.relevant_score"),
+    ]
+    for options, words in wrong:
+        with pytest.raises(ValueError, match=words):
+            crawler.Crawl(tmp_path / "job", [site.url("/")], **OPTIONS, **options)
+    with pytest.raises(TypeError, match="did you mean 'score_links'"):
+        crawler.Crawl(tmp_path / "job", [site.url("/")], **OPTIONS, score_link="x:y")
+    assert not (tmp_path / "job").exists()

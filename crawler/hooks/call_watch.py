@@ -12,12 +12,17 @@ from crawler.hooks.calls import Call
 from crawler.hooks.hook import Hook
 
 LONG = 10.0  # seconds after which a call is named, or half of those that it may take
+START = 600.0  # seconds for a process that imports the code, with all that it loads
 T = TypeVar("T")
 
 
 async def outcome_of(call: Call[T], hook: Hook, url: str, most: float | None) -> T:
     """What a call that is about the URL returns, if it does within ``most`` seconds. Raises CallFailed."""
     try:
+        if call.begun is not None:
+            await asyncio.wait((call.begun, call.answer), timeout=START, return_when=asyncio.FIRST_COMPLETED)
+            if not call.begun.done() and not call.answer.done():
+                raise CallFailed(f"the process of {hook.code.name} has not begun after {START:g} s")
         with _watched(call, hook, url, most):
             done, _ = await asyncio.wait((call.answer,), timeout=most)
         if done:

@@ -21,6 +21,10 @@ class Call(Protocol[T]):
     def answer(self) -> asyncio.Future[T]:
         """What it will return. Raises CallFailed."""
 
+    @property
+    def begun(self) -> asyncio.Future[None] | None:
+        """Done when the code runs: until then its time does not count. None: it runs."""
+
     def place(self) -> str | None:
         """``file:line`` of the user where it is now, if that can be told."""
 

@@ -59,6 +59,7 @@ class LoopCall(Generic[T]):
         self._told = Told[T]()
         self._task: asyncio.Task[T] | None = None
         self.answer = self._told.answer
+        self.begun: asyncio.Future[None] | None = None
         thread.loop.call_soon_threadsafe(self._begin)
 
     def place(self) -> str | None:

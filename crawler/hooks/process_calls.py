@@ -51,13 +51,14 @@ class ProcessCalls:
 
     def begin(self, page: PageFacts) -> ProcessCall:
         """Begin a call. Raises CallFailed."""
-        if not self._process.running:
+        starts = not self._process.running
+        if starts:
             try:
                 self._process.start()
             except OSError as error:
                 self._free(self)
                 raise CallFailed(f"no process can be started: {error}") from error
-        self._call = call = ProcessCall(self)
+        self._call = call = ProcessCall(self, starts=starts)
         self._process.send(page_request(page))
         return call
 
@@ -69,6 +70,8 @@ class ProcessCalls:
     def _take(self, told: Told, ends: bool, payload: bytes) -> None:
         if told is not Told.READY:
             self._tell(decode_answer(told, payload))
+        elif self._call is not None and self._call.begun is not None and not self._call.begun.done():
+            self._call.begun.set_result(None)
 
     def _ended(self, code: int) -> None:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -89,8 +92,11 @@ class ProcessCalls:
 class ProcessCall:
     """A call under way. See ``Call``."""
 
-    def __init__(self, process: ProcessCalls) -> None:
-        self.answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+    def __init__(self, process: ProcessCalls, *, starts: bool) -> None:
+        """``starts``: the process does not run yet. It imports the code first, which may take long."""
+        loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Answered] = loop.create_future()
+        self.begun: asyncio.Future[None] | None = loop.create_future() if starts else None
         self._process = process
 
     def place(self) -> str | None:

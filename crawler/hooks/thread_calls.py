@@ -5,6 +5,7 @@ The threads keep no program from ending, as those of ``concurrent.futures`` woul
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import sys
 import threading
@@ -58,6 +59,7 @@ class ThreadCall(Generic[T]):
         self._work = work
         self._told = Told[T]()
         self.answer = self._told.answer
+        self.begun: asyncio.Future[None] | None = None
 
     def run(self) -> None:
         """Carry it out, in its thread."""

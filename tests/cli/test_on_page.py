@@ -46,7 +46,7 @@ def here(tmp_path: Path, site: Site) -> Path:
     """A directory with a module and seeds."""
     (tmp_path / "shop.py").write_text(MODULE)
     (tmp_path / "seeds").write_text(site.url("/"))
-    (tmp_path / "crawl.toml").write_text('[hooks]\non_page = "shop:size"\non_error = "stop"\non_page_timeout = 3\n')
+    (tmp_path / "crawl.toml").write_text('[hooks]\non_page = "shop:size"\non_error = "stop"\n')
     return tmp_path
 
 

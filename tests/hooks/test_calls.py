@@ -165,8 +165,12 @@ async def test_in_processes(code: str) -> None:
         for what, words in (("die", "exit code 7"), ("signal", "SIGSEGV")):
             with pytest.raises(CallFailed, match=words):
                 await call(what)
-        pid = (await call("data")).data["pid"]
+        starts = calls.begin(facts("data"), follows)
+        assert starts.begun is not None, "the time of its import does not count"
+        await asyncio.wait_for(starts.begun, PATIENCE)
+        pid = (await asyncio.wait_for(starts.answer, PATIENCE)).data["pid"]
         hangs = calls.begin(facts("hang"), follows)
+        assert hangs.begun is None
         hangs.abandon()
         assert hangs.answer.cancelled()
         assert (await call("data")).data["pid"] != pid

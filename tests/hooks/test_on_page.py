@@ -59,6 +59,7 @@ class Call:
     def __init__(self, calls: Scripted, page: PageFacts) -> None:
         self.calls = calls
         self.url = page.url
+        self.begun: asyncio.Future[None] | None = None
         loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[Answered] = loop.create_future()
         loop.call_later(calls.seconds.get(page.url.partition(".test")[2], 0.1), self.end)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.job.directory import JobError
-from crawler.job.identity import shape_of_job
+from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.settings import Settings, settings_from
 
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "digest")  # of those, none asks for the host of a key
@@ -27,7 +27,7 @@ _POLITENESS = {
 
 def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str, Mapping[str, Any]]) -> Settings:
     """The settings of a run on the job in the directory. So many requests are ``out`` at a time, and so many of one
-    host. ``given`` are those that the user chose, by table; a job keeps what shaped it, unless a choice says otherwise.
+    host. ``given`` are those that the user chose, by table; a job keeps what shaped it, and refuses another choice.
     Raises JobError, SettingsError."""
     tables: dict[str, dict[str, Any]] = shape_of_job(directory)
     own: dict[str, dict[str, Any]] = {
@@ -42,4 +42,5 @@ def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str
     settings = settings_from(tables, "Scrapy's settings")
     if settings.seen.kind not in SEEN_KINDS or settings.seen.ledger:
         raise JobError(f"CRAWLER_SEEN is one of {', '.join(SEEN_KINDS)}, not {settings.seen.kind!r}")
+    check_shape(directory, shaping_of(settings))
     return settings

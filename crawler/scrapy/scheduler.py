@@ -134,11 +134,13 @@ class Scheduler(BaseScheduler):
         return 0 if self._broken else self._job.waiting + len(self._memory)
 
     def enqueue_request(self, request: Request) -> bool:
-        start = self._start.is_start(request)
+        start, noted = self._start.is_start(request), b""
         if request.dont_filter:
-            if start and not self._start.is_due(self.crawler.request_fingerprinter.fingerprint(request)):
-                self._count("scheduler/start/resumed")
-                return False
+            if start:
+                noted = self.crawler.request_fingerprinter.fingerprint(request)
+                if not self._start.is_due(noted):
+                    self._count("scheduler/start/resumed")
+                    return False
             name = self._name_of_its_own()
         elif self._is_duplicate(request):
             self.df.log(request, self.spider)
@@ -154,6 +156,8 @@ class Scheduler(BaseScheduler):
         except UnserialisableError as error:
             self._keep_in_memory(request, name, error)
         else:
+            if noted:
+                self._start.queued(noted)
             if self._job.bring(row) >= TOGETHER:
                 self._write()
             self._count("scheduler/enqueued/disk")

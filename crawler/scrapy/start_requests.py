@@ -18,6 +18,7 @@ from crawler.scrapy.request_job import RequestJob
 
 _NOTED = struct.Struct("<IIQ")  # queued in all; came in that run; the run
 _RUNS = b"runs"
+_START = b"start"
 _NUMBER = struct.Struct("<Q")
 
 
@@ -63,12 +64,26 @@ class StartRequests:
         return False
 
     def is_due(self, fingerprint: bytes) -> bool:
-        """Whether a start request with that fingerprint is to be queued. Notes that it came."""
-        job = self._job
-        assert job is not None
-        noted = job.note(b"start" + fingerprint)
+        """Whether a start request with that fingerprint is to be queued; ``queued`` says that it was. If it is not,
+        notes that it came."""
+        queued, came = self._counts(fingerprint)
+        if came < queued:
+            self._note(fingerprint, queued, came + 1)
+        return came >= queued
+
+    def queued(self, fingerprint: bytes) -> None:
+        """The request is queued, in the same transaction as this note. One that is only in memory is not: the next run
+        has it again."""
+        queued, came = self._counts(fingerprint)
+        self._note(fingerprint, queued + 1, came + 1)
+
+    def _counts(self, fingerprint: bytes) -> tuple[int, int]:
+        """How often it was queued in all, and came in this run."""
+        assert self._job is not None
+        noted = self._job.note(_START + fingerprint)
         queued, came, run = (0, 0, 0) if noted is None else _NOTED.unpack(noted)
-        came = came + 1 if run == self._run else 1
-        due: bool = came > queued
-        job.put_note(b"start" + fingerprint, _NOTED.pack(max(queued, came), came, self._run))
-        return due
+        return queued, came if run == self._run else 0
+
+    def _note(self, fingerprint: bytes, queued: int, came: int) -> None:
+        assert self._job is not None
+        self._job.put_note(_START + fingerprint, _NOTED.pack(queued, came, self._run))

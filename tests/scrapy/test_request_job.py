@@ -347,6 +347,16 @@ def test_a_crawl_of_the_command_line_is_no_job_for_a_spider(tmp_path: Path) -> N
         assert read_identity(tmp_path / "other").format == 7
 
 
+def test_what_shaped_a_job_stays(tmp_path: Path) -> None:
+    small = {"seen": {"kind": "digest", "capacity": 2**10}}
+    job = RequestJob(tmp_path / "job", settings_of_job(tmp_path / "job", 8, 16, small), Clock())
+    bring(job, request("a"))
+    job.close()
+    assert settings_of_job(tmp_path / "job", 8, 16, {}).seen.capacity == 2**10
+    with pytest.raises(JobError, match=r"seen.kind cannot change .*was 'digest', now 'bloom'"):
+        settings_of_job(tmp_path / "job", 8, 16, {"seen": {"kind": "bloom"}})
+
+
 def test_a_seen_set_that_asks_for_hosts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="CRAWLER_SEEN is one of scalable, bloom, counting, cuckoo, digest, not 'exact'"):
         settings_of_job(tmp_path, 8, 16, {"seen": {"kind": "exact"}})

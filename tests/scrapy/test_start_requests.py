@@ -21,7 +21,13 @@ def run(directory: Path) -> tuple[RequestJob, StartRequests]:
 
 
 def due(start: StartRequests, *fingerprints: bytes) -> list[bool]:
-    return [start.is_due(each) for each in fingerprints]
+    """Whether each is due, and queue those that are."""
+    found = []
+    for each in fingerprints:
+        found.append(start.is_due(each))
+        if found[-1]:
+            start.queued(each)
+    return found
 
 
 def test_a_start_request_is_queued_by_the_first_run_that_comes_to_it(tmp_path: Path) -> None:
@@ -49,6 +55,16 @@ def test_one_that_is_wanted_twice_is_queued_twice(tmp_path: Path) -> None:
     job.close()
     job, start = run(tmp_path / "job")
     assert due(start, b"a", b"a", b"a", b"a") == [False, False, False, True]
+    job.close()
+
+
+def test_one_that_is_only_in_memory_comes_again(tmp_path: Path) -> None:
+    job, start = run(tmp_path / "job")
+    assert start.is_due(b"a")
+    assert due(start, b"b") == [True]
+    job.close()
+    job, start = run(tmp_path / "job")
+    assert due(start, b"a", b"b") == [True, False]
     job.close()
 
 

@@ -64,7 +64,15 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
     assert metadata["Description-Content-Type"] == "text/markdown"
     labels = {text.partition(", ")[0] for text in metadata.get_all("Project-URL", [])}
     assert labels == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
-    assert sorted(metadata.get_all("Provides-Extra") or []) == ["dev", "parquet", "re2", "socks", "text", "warc"]
+    assert sorted(metadata.get_all("Provides-Extra") or []) == [
+        "dev",
+        "parquet",
+        "re2",
+        "scrapy",
+        "socks",
+        "text",
+        "warc",
+    ]
     assert metadata.get_payload(decode=True) == (ROOT / "README.md").read_bytes()
     licence = name.replace("METADATA", "licenses/LICENSE")
     assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()

@@ -1,7 +1,7 @@
 """One spider, three ways to keep its requests on the disk: Scrapy's queues, its SQLite queues, and this project's job.
 
     python benchmarks/scrapy/schedulers.py kill [--serve DIR[=PATH] ...] [--after N]
-    python benchmarks/scrapy/schedulers.py cpu [--serve DIR[=PATH] ...] [--rounds N]
+    python benchmarks/scrapy/schedulers.py cpu [--serve DIR[=PATH] ...] [--rounds N] [--only NAME ...]
 
 ``kill``: SIGKILL when the server has sent so many pages, then the same command until it ends by itself. ``cpu``: the
 whole crawl, the schedulers in turn, and the medians. The web is nginx over made files, or over the given directories,
@@ -37,13 +37,14 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--serve", nargs="+", metavar="DIR[=PATH]", default=[], help="in place of made files")
     parser.add_argument("--after", type=int, default=1_200, help="pages served before the kill (1200)")
     parser.add_argument("--rounds", type=int, default=3, help="crawls by each scheduler (3)")
+    parser.add_argument("--only", nargs="+", choices=SCHEDULERS, default=list(SCHEDULERS), help="these schedulers")
     parser.add_argument("--pages", type=int, default=MADE_PAGES, help=f"of the made web ({MADE_PAGES})")
     chosen = parser.parse_args(words)
 
     for line in describe_machine(("rocksdict", "numpy", "mmh3", "ada-url")):
         print(line)
     print(f"peer      {peer_versions(PYTHON)}")
-    crawlers = [scrapy_with(PYTHON, name) for name in SCHEDULERS if _exists(name)]
+    crawlers = [scrapy_with(PYTHON, name) for name in chosen.only if _exists(name)]
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         roots = [given_root(word) for word in chosen.serve] or make_files(home / "files", pages=chosen.pages)
@@ -79,6 +80,7 @@ def _cpu(crawlers: list[Crawler], rounds: int, web: Web, seeds: Path, home: Path
             cost = run(each.command(seeds, own), own / "log", ROOT)
             if cost.code:
                 raise SystemExit(f"{each.name} ended with {cost.code}:\n{(own / 'log').read_text()[-2000:]}")
+            print(f"round {number + 1}   {each.name}: {cost.cpu:.1f} s of CPU", flush=True)
             cpu[each.name].append(cost.cpu)
             memory[each.name].append(cost.rss)
             pages[each.name] = len(set(each.pages(own)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from crawler.fetch import RawExchange, Response, Truncation
-from crawler.fetch.content_coding import Overlong, Undecodable, decoder
+from crawler.fetch.content_coding import Overlong, Undecodable, decoder, salvage
 
 _CODING = b"content-encoding"
 
@@ -16,7 +16,9 @@ async def body_of_answer(response: Response | None, raw: RawExchange | None, mos
     if raw is None:
         return b"", None
     if response is not None and response.body is not None:
-        return _bounded(response.body, None if response.whole else Truncation.UNSPECIFIED, most)
+        if response.whole:
+            return _bounded(response.body, None, most)
+        return _bounded(response.body or raw.body, Truncation.UNSPECIFIED, most)
     codings = _codings(raw.head)
     if not codings:
         return _bounded(raw.body, raw.truncated, most)
@@ -28,12 +30,15 @@ def _bounded(body: bytes, truncated: Truncation | None, most: int) -> tuple[byte
 
 
 def _decoded(raw: RawExchange, codings: str, most: int) -> tuple[bytes, str | None]:
-    """What could be decoded. A coding that nobody knows is left as it is."""
-    body, truncated = bytearray(), raw.truncated
+    """What could be decoded, up to a fault. If that is nothing, or nobody knows a coding, all is left as it came."""
+    body, truncated, limit = bytearray(), raw.truncated, max(most, len(raw.body))
     try:
-        decode, _ = decoder(codings, max(most, len(raw.body)))
-        if decode is None:
-            return _bounded(raw.body, truncated, most)
+        decode, _ = decoder(codings, limit)
+    except Undecodable:  # too many codings, or an unknown one among others
+        decode = None
+    if decode is None:
+        return _bounded(raw.body, truncated, most)
+    try:
         for piece in decode.pieces(raw.body):
             body += piece
             if len(body) > most:
@@ -45,7 +50,11 @@ def _decoded(raw: RawExchange, codings: str, most: int) -> tuple[bytes, str | No
     except Overlong:
         truncated = Truncation.LENGTH
     except Undecodable:
-        truncated = truncated or Truncation.UNSPECIFIED
+        found, whole = salvage(codings, raw.body, limit)
+        body[:] = found
+        truncated = truncated or (None if whole else Truncation.UNSPECIFIED)
+    if not body and truncated is not None:
+        return _bounded(raw.body, truncated, most)
     return _bounded(bytes(body), truncated, most)
 
 

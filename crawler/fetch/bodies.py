@@ -17,7 +17,7 @@ from aiohttp import hdrs
 from crawler.fetch.body_memory import SMALL
 from crawler.fetch.capture import Capture
 from crawler.fetch.connector import Exchange
-from crawler.fetch.content_coding import Decoder, Overlong, decoder
+from crawler.fetch.content_coding import Decoder, Overlong, Undecodable, decoder
 
 _DROP_BYTES = 64 * 1024  # bytes; reading more than this costs more than a new connection
 _DROP_SECONDS = 1.0
@@ -47,6 +47,9 @@ async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, 
         size = await body.read(exchange)
     except Overlong:
         size = limit + 1
+    except Undecodable:
+        body.chunks.clear()  # the exception may outlive the rest of the body
+        raise
     if size <= limit:
         body.decode.end()
         short = body.decode.short
@@ -169,6 +172,13 @@ async def keep_body(answer: aiohttp.ClientResponse, capture: Capture, exchange: 
     if body is not None:
         capture.is_body(body)
     return capture.size
+
+
+async def keep_rest(answer: aiohttp.ClientResponse, capture: Capture, exchange: Exchange) -> None:
+    """Keep what else comes of a body that nobody reads on, as far as it is kept."""
+    while not capture.cut and (chunk := await answer.content.readany()):
+        capture.take(chunk)
+        await exchange.room(capture.size)
 
 
 async def drop_body(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:

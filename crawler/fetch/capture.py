@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from aiohttp import hdrs
 
+from crawler.fetch.content_coding import Undecodable
 from crawler.fetch.outcome import FailureKind, Keeps, RawExchange, Response, Truncation
 
 if TYPE_CHECKING:
@@ -29,18 +30,31 @@ _BROKEN = frozenset((FailureKind.BODY_TIMEOUT, FailureKind.CUT_OFF))
 class Capture:
     """What is kept of one exchange. ``head`` is set by who parses it."""
 
-    __slots__ = ("_answer", "_chunks", "_cut", "_href", "_keep", "_secrets", "_sent", "head", "response", "size")
+    __slots__ = (
+        "_answer",
+        "_chunks",
+        "_href",
+        "_keep",
+        "_secrets",
+        "_sent",
+        "cut",
+        "head",
+        "response",
+        "size",
+        "undecodable",
+    )
 
     def __init__(self, href: str, keep: Keeps) -> None:
         self.head = b""
         self.size = 0  # bytes of the body that are kept
+        self.cut = False  # more came than is kept
         self.response: Response | None = None  # what the exchange gives even if the rest of its body does not come
+        self.undecodable: Undecodable | None = None  # why nobody reads its body, even if the rest does not come
         self._href = href
         self._keep = keep
         self._sent = bytearray()
         self._secrets = _SECRET
         self._chunks: list[bytes] = []
-        self._cut = False  # more came than is kept
         self._answer: aiohttp.ClientResponse | None = None
 
     def hide(self, headers: Iterable[str]) -> None:
@@ -67,7 +81,7 @@ class Capture:
         """A part of the body came, behind its transfer coding."""
         room = self.most - self.size
         if len(chunk) > room:
-            self._cut, chunk = True, chunk[:room]
+            self.cut, chunk = True, chunk[:room]
         self._chunks.append(chunk)
         self.size += len(chunk)
 
@@ -82,7 +96,7 @@ class Capture:
         if answer is None:
             return None
         truncated = None
-        if self._cut:
+        if self.cut:
             truncated = Truncation.LENGTH
         elif failed in _BROKEN or not answer.content.at_eof():
             truncated = Truncation.LENGTH if failed is None else _WHY.get(failed, Truncation.UNSPECIFIED)

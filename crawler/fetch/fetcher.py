@@ -18,10 +18,11 @@ import yarl
 from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
 
-from crawler.fetch.bodies import ReadBody, drop_body, keep_body, read_body
+from crawler.fetch.bodies import ReadBody, drop_body, keep_body, keep_rest, read_body
 from crawler.fetch.body_memory import BodyMemory
 from crawler.fetch.capture import Capture, SeenRequest
 from crawler.fetch.connector import Connector, Exchange, current_exchange
+from crawler.fetch.content_coding import Undecodable
 from crawler.fetch.cookies import Cookies
 from crawler.fetch.failures import FAILURES, classify, is_local
 from crawler.fetch.lenient import MAX_HEADERS
@@ -301,7 +302,13 @@ class Fetcher:
         if _location(answer) is None and want.accept(content_type):
             if not answer.content.is_eof():
                 exchange.enter("body", exchange.limits.body_timeout)
-            body = await read_body(answer, want.max_body, want.truncate, exchange)
+            try:
+                body = await read_body(answer, want.max_body, want.truncate, exchange)
+            except Undecodable as error:
+                if capture is not None:
+                    capture.undecodable = error
+                    await keep_rest(answer, capture, exchange)
+                raise
             if body.data is None:
                 message = f"body larger than {want.max_body} bytes"
                 return Failure(FailureKind.TOO_LARGE, message, exchange.patience.seconds)
@@ -340,10 +347,13 @@ def _location(answer: aiohttp.ClientResponse) -> str | None:
 
 
 def _with_raw(result: Response | Failure, capture: Capture, exchange: Exchange) -> Response | Failure:
-    """Add the exchange as it was on the wire. A body that was only kept makes no failure."""
+    """Add the exchange as it was on the wire. What becomes of a body that is only kept makes no failure."""
     if isinstance(result, Response):
         return replace(result, raw=capture.raw(exchange.peer))
     raw = capture.raw(exchange.peer, result.kind)
+    if capture.undecodable is not None:
+        kind, message = classify(capture.undecodable, exchange, exchange.limits)
+        return replace(result, kind=kind, message=message, raw=raw)
     if capture.response is None:
         return replace(result, raw=raw)
     return replace(capture.response, seconds=result.seconds, received=capture.size, raw=raw)

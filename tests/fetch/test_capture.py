@@ -206,13 +206,35 @@ async def test_a_body_that_takes_too_long(kind: str) -> None:
     assert isinstance(result, Failure) is is_html(kind)
 
 
-async def test_a_body_that_cannot_be_decoded_is_kept_whole() -> None:
-    broken = GZIPPED[:10] + b"\xff" * 200
-    raw, result = await raw_of(page(broken, "Content-Encoding: gzip"))
+BROKEN = GZIPPED[:10] + b"\xff" * 200_000
+
+
+@pytest.mark.parametrize("coding", ["gzip", "gzip, klingon", "klingon, gzip", "gzip," * 6])
+async def test_a_body_that_cannot_be_decoded_is_kept_whole(coding: str) -> None:
+    for most, kept, truncated in ((300_000, BROKEN, None), (50, BROKEN[:50], Truncation.LENGTH)):
+        raw, result = await raw_of(page(BROKEN, f"Content-Encoding: {coding}"), Keep(max_size=most))
+        assert isinstance(result, Failure)
+        assert result.kind is FailureKind.ENCODING
+        assert (raw.body, raw.truncated) == (kept, truncated)
+
+
+async def test_the_rest_of_a_body_that_cannot_be_decoded_need_not_come() -> None:
+    answer = page(BROKEN, "Content-Encoding: gzip, klingon")[:-400]
+    raw, result = await raw_of(answer)
+    assert (raw.body, raw.truncated) == (BROKEN[:-400], Truncation.DISCONNECT)
     assert isinstance(result, Failure)
-    assert result.kind is FailureKind.ENCODING
-    assert broken.startswith(raw.body)
-    assert (raw.body == broken) == (raw.truncated is None)
+    assert result.kind is FailureKind.ENCODING, "it is not tried again, as without an archive"
+
+    async def halting(writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await asyncio.Event().wait()
+
+    async with site(halting) as served:
+        result = await fetch(served.url, settings=replace(LOCAL, body_timeout=0.2))
+    assert result.raw is not None
+    assert result.raw.truncated is Truncation.TIME
+    assert isinstance(result, Failure)
+    assert (result.kind, result.message[:17]) == (FailureKind.ENCODING, "content encoding:")
 
 
 async def test_an_answer_without_a_head_is_nothing_to_keep() -> None:

@@ -75,7 +75,7 @@ def test_large_bodies_come_in_pieces(name: str) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2, 1000])
-@pytest.mark.parametrize("garbage", [b"\0" * 100, b"garbage", b"\x1f", b"\n"])
+@pytest.mark.parametrize("garbage", [b"\0" * 100, b"garbage", b"\x1f\0", b"\n"])
 @pytest.mark.parametrize("name", ["gzip", "zstd", "deflate", "deflate without header", "br"])
 def test_what_follows_the_end_is_left_out(name: str, garbage: bytes, step: int) -> None:
     header, encode = CODINGS[name]
@@ -132,6 +132,16 @@ def test_a_body_may_end_early(name: str) -> None:
         assert made is not None
         assert body.startswith(b"".join(made.pieces(data)))
         assert made.short == short
+
+
+@pytest.mark.parametrize(("header", "begin"), [("gzip", b"\x1f"), ("zstd", b"\x28\xb5\x2f"), ("zstd", b"\x5a\x2a")])
+def test_the_first_bytes_of_a_member_are_a_cut(header: str, begin: bytes) -> None:
+    for before in (b"", BODY):
+        undo, _ = decoder(header, 10_000)
+        assert undo is not None
+        sent = CODINGS[header][1](before) if before else b""
+        assert b"".join(undo.pieces(sent + begin)) == before
+        assert (undo.short, undo.note) == (header, None)
 
 
 BROKEN = {

@@ -99,7 +99,8 @@ class TextKeeper:
         href, said = record.entry.href, record.profile
         found = await self._texts.extract(queue_of(href), body, finished.charset, self._form)
         url = drop_userinfo(href) if "@" in href else href
-        make = partial(text_row, About(url, time_label(record.fetched_at), said.title, said.language), found)
+        whole = finished.cut is None
+        make = partial(text_row, About(url, time_label(record.fetched_at), said.title, said.language, whole), found)
         long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
         return (Part(TEXT, await asyncio.to_thread(make) if long else make()),)
 

@@ -330,6 +330,7 @@ class Visitor:
         body = finished.body
         links = await self._reader.links(lease, body, finished.charset)
         if not isinstance(links, Unreadable):
+            links = links if finished.cut is None else replace(links, cut=links.cut or finished.cut)
             finished, links = self._describe(finished, links)
         with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             content = await self._aside(self._discovery.measure(body))
@@ -570,7 +571,8 @@ class Visitor:
         job.counters.sitemaps += 1
         known = finished.record.entry
         finished = replace(finished, record=replace(finished.record, entry=known._replace(sitemap=True)))
-        fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"
+        cut = sitemap.fault or finished.cut
+        fault = None if cut is None else f"sitemap read in part: {cut}"
         record = replace(
             finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
         )

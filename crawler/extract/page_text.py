@@ -75,12 +75,13 @@ def decode_text(payload: bytes) -> PageText:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the row of a page says besides its text; ``fetched_at`` as in its record."""
+    """What the row of a page says besides its text; ``fetched_at`` as in its record. ``whole``: the page is."""
 
     url: str
     fetched_at: str
     title: str | None
     language: str | None
+    whole: bool = True
 
 
 def text_row(about: About, found: PageText | NoText) -> bytes:
@@ -96,7 +97,7 @@ def text_row(about: About, found: PageText | NoText) -> bytes:
         row += f',"text":{_json(found.text)}'
     if found.markdown is not None:
         row += f',"markdown":{_json(found.markdown)}'
-    if found.cut:
+    if found.cut or not about.whole:
         row += ',"cut":true'
     digest = sha256((found.text if found.text is not None else found.markdown or "").encode("utf-8", "replace"))
     return f'{row},"digest":"sha256:{digest.hexdigest()}"}}\n'.encode("utf-8", "replace")

@@ -53,7 +53,7 @@ async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, 
     if size <= limit:
         body.decode.end()
         short = body.decode.short
-        note = body.decode.note or (short and f"{short} ends too early: the body was read as far as it came")
+        note = f"{short} ends too early: the body was read as far as it came" if short else body.decode.note
         return ReadBody(b"".join(body.chunks), note, short is None)
     return ReadBody(b"".join(body.chunks)[:limit] if truncate else None, body.decode.note)
 

@@ -70,6 +70,11 @@ class Finished:
     rating: Rating | None = None
     classes: Mapping[str, int] | None = None
 
+    @property
+    def cut(self) -> str | None:
+        """Why the body lacks its end; None if it does not."""
+        return None if self.response is None or self.response.whole else self.response.note
+
 
 @dataclass(frozen=True, slots=True)
 class Again:

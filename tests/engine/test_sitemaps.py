@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from crawler.fetch.simulated import page
+from tests.laboratory import Laboratory
 from tests.program import crawler
 from tests.site import Handler, Site, linked
 
@@ -96,6 +99,19 @@ def test_a_sitemap_with_something_odd_is_read_up_to_there_and_says_so(tmp_path: 
     assert set(done) == {"/broken.xml", "/a", "/a/below", "/b", "/b/below"}
     assert done["/broken.xml"]["error"].startswith("sitemap read in part: ")
     assert done["/broken.xml"]["links_cut"] is True
+
+
+def test_a_sitemap_whose_coding_ends_too_early_says_so(tmp_path: Path) -> None:
+    listed = "<urlset><url><loc>http://a.test/x</loc></url></urlset>"
+    whole = replace(page(listed), content_type="application/xml")
+    cut = replace(whole, whole=False, note="gzip ends too early")
+    lab = Laboratory(tmp_path, {"http://a.test/whole.xml": whole, "http://a.test/cut.xml": cut})
+    lab.run("http://a.test/whole.xml", "http://a.test/cut.xml")
+    said = {row["url"]: (row["links"], row.get("links_cut"), row["error"]) for row in lab.records() if row["links"]}
+    assert said == {
+        "http://a.test/whole.xml": (1, None, None),
+        "http://a.test/cut.xml": (1, True, "sitemap read in part: gzip ends too early"),
+    }
 
 
 def test_sitemaps_can_be_left_alone(tmp_path: Path) -> None:

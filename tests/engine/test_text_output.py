@@ -86,12 +86,13 @@ def rows_of(job: Path) -> dict[str, dict[str, Any]]:
 
 def test_a_page_with_a_good_status_has_a_row_and_nothing_else_has(tmp_path: Path) -> None:
     pages = {
-        f"{A}/": '<html lang="de"><title>Home</title>' + links(["/moved", "/gone", "/image", "/bad", "/login"]),
+        f"{A}/": '<html lang="de"><title>Home</title>' + links(["/moved", "/gone", "/image", "/bad", "/cut"]),
         f"{A}/moved": redirect(f"{A}/there"),
         f"{A}/there": "<p>there",
         f"{A}/gone": replace(page("<p>gone"), status=404),
         f"{A}/image": replace(page("PNG"), content_type="image/png"),
         f"{A}/bad": "<p>bad",
+        f"{A}/cut": replace(page("<p>half"), whole=False, note="gzip ends too early"),
     }
     texts = Slow()
     lab = laboratory(tmp_path, texts, pages)
@@ -104,7 +105,8 @@ def test_a_page_with_a_good_status_has_a_row_and_nothing_else_has(tmp_path: Path
 
     assert lab.run(f"{A}/", during=look) is Stop.FINISHED
     rows = rows_of(lab.directory)
-    assert set(rows) == {f"{A}/", f"{A}/there", f"{A}/bad"}
+    assert set(rows) == {f"{A}/", f"{A}/there", f"{A}/bad", f"{A}/cut"}
+    assert {url for url, row in rows.items() if row.get("cut")} == {f"{A}/cut"}
     home = rows[f"{A}/"]
     assert (home["title"], home["language"]) == ("Home", "de")
     assert home["text"] == f"a.test:80 text {len(pages[f'{A}/'])}"
@@ -113,7 +115,10 @@ def test_a_page_with_a_good_status_has_a_row_and_nothing_else_has(tmp_path: Path
     bad = rows[f"{A}/bad"]
     assert (bad["error"], "text" in bad) == ("it takes too much", False)
     assert (records[f"{A}/bad"]["outcome"], records[f"{A}/bad"]["error"]) == ("fetched", None)
-    assert stats["text_failed"] == 1
+    assert {url: record["error"] for url, record in records.items() if record.get("links_cut")} == {
+        f"{A}/cut": "page read in part: gzip ends too early"
+    }
+    assert (stats["text_failed"], stats["pages_cut"]) == (1, 1)
 
 
 async def test_a_long_text_has_its_row_too() -> None:

@@ -204,6 +204,16 @@ async def test_lines_of_codings_are_joined() -> None:
     assert (answer.body, answer.received, answer.note) == (BODY, len(BODY), None)
 
 
+async def test_a_coding_that_ends_too_early_is_said_before_what_follows_another() -> None:
+    sent = gzip.compress(gzip.compress(BODY)[:-4]) + b"garbage"
+    raw = page(sent, "Content-Encoding: gzip, gzip")
+    async with site(raw) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+        answer = await fetcher.fetch(served.url)
+    assert isinstance(answer, Response)
+    note = "gzip ends too early: the body was read as far as it came"
+    assert (answer.body, answer.whole, answer.note) == (BODY, False, note)
+
+
 async def test_the_loop_turns_while_a_bomb_is_unpacked() -> None:
     bomb = gzip.compress(bytes(2**24))
     turns = 0

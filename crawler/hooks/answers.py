@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.page_view import PageView
+
+T = TypeVar("T")
+_MARGIN = 300  # levels that Python can nest deeper than data may: the crawl writes it where less of its stack is left
 
 
 class Drop:
@@ -42,37 +45,60 @@ class Answered(NamedTuple):
 
 
 def call_with(code: NamedCode, page: PageView) -> Answered:
-    """Call the function with the page. Raises CallFailed."""
-    try:
-        returned = code.function(page)
-    except BaseException as error:  # also what would end the thread
-        raise CallFailed(code.told(error)) from error
-    if inspect.iscoroutine(returned):
-        returned.close()
-        raise CallFailed(f"{code.titled} returned a coroutine: write it with async def")
+    """Call the function with the page. Raises CallFailed, and what the function or its answer raises."""
+    returned = code.function(page)
+    refuse_coroutine(code.titled, returned)
     return answered(code, page, returned)
 
 
 async def await_with(code: NamedCode, page: PageView) -> Answered:
     """The same with an async function."""
+    return answered(code, page, await code.function(page))
+
+
+def refuse_coroutine(name: str, returned: object) -> None:
+    """Raise CallFailed for what a function returns that should have been async."""
+    if inspect.iscoroutine(returned):
+        returned.close()
+        raise CallFailed(f"{name} returned a coroutine: write it with async def")
+
+
+def failed(code: NamedCode, error: BaseException) -> CallFailed:
+    """What a call failed with: itself if it says so, or whatever the function or its answer raised."""
+    return error if isinstance(error, CallFailed) else CallFailed(code.told(error))
+
+
+async def or_failed(code: NamedCode, work: Coroutine[Any, Any, T]) -> T:
+    """Await what runs code of the user. Raises CallFailed, and nothing else while somebody waits for it."""
     try:
-        returned = await code.function(page)
+        return await work
     except GeneratorExit:  # nobody waits for it, and its event loop is gone
         raise
-    except BaseException as error:
-        raise CallFailed(code.told(error)) from error
-    return answered(code, page, returned)
+    except BaseException as error:  # also what would end the event loop
+        raise failed(code, error) from error
 
 
 def answered(code: NamedCode, page: PageView, returned: object) -> Answered:
-    """What the function says of the page that returned this. Raises CallFailed."""
+    """What the function says of the page that returned this. Raises CallFailed, and what the answer raises."""
     if isinstance(returned, Mapping):
         page.data.update(returned)
     elif returned is not None and returned is not DROP:
         kind = type(returned).__name__
         raise CallFailed(f"{code.titled} returned {kind}, and not a dict, None or crawler.DROP")
     try:
-        data = json.loads(json.dumps(page.data, allow_nan=False))
+        data = copy_of(page.data)
     except (TypeError, ValueError, RecursionError) as error:
-        raise CallFailed(f"{code.titled} returned what JSON cannot express: {error}") from error
+        text = f"{code.titled} returned what JSON cannot express: {error}"
+        raise CallFailed(text) from error
     return Answered(data or None, page.followed, returned is not DROP)
+
+
+def copy_of(data: dict[str, Any]) -> dict[str, Any]:
+    """The data as it stands in a record. Raises TypeError, ValueError or RecursionError if JSON cannot express it, or
+    UTF-8 cannot, and whatever reading it raises."""
+    nested: Any = data
+    for _ in range(_MARGIN):
+        nested = [nested]
+    text = json.dumps(nested, allow_nan=False, ensure_ascii=False)[_MARGIN:-_MARGIN]
+    found: dict[str, Any] = json.loads(text.encode())
+    return found

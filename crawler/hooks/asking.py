@@ -5,14 +5,13 @@ A function that is not async is called in a thread, an async one in an event loo
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from crawler.engine.page_handler import Withdrawn
-from crawler.hooks.answers import CallFailed
+from crawler.hooks.answers import CallFailed, failed, or_failed, refuse_coroutine
 from crawler.hooks.call_watch import outcome_of
 from crawler.hooks.calls import Call
 from crawler.hooks.hook import Hook
@@ -97,30 +96,20 @@ class Asked(Generic[T]):
 def _called(code: NamedCode, about: object, read: Callable[[object], T]) -> T | CallFailed:
     try:
         returned = code.function(about)
+        refuse_coroutine(code.name, returned)
+        return read(returned)
     except BaseException as error:  # also what would end the thread  # noqa: BLE001
-        return CallFailed(code.told(error))
-    if inspect.iscoroutine(returned):
-        returned.close()
-        return CallFailed(f"{code.name} returned a coroutine: write it with async def")
-    return _read(returned, read)
+        return failed(code, error)
 
 
 async def _awaited(code: NamedCode, about: Sequence[object], read: Callable[[object], T]) -> list[T | CallFailed]:
+    async def answer(each: object) -> T:
+        return read(await code.function(each))
+
     found: list[T | CallFailed] = []
     for each in about:
         try:
-            returned = await code.function(each)
-        except GeneratorExit:  # nobody waits for it, and its event loop is gone
-            raise
-        except BaseException as error:  # also what would end the event loop  # noqa: BLE001
-            found.append(CallFailed(code.told(error)))
-        else:
-            found.append(_read(returned, read))
+            found.append(await or_failed(code, answer(each)))
+        except CallFailed as error:
+            found.append(error)
     return found
-
-
-def _read(returned: object, read: Callable[[object], T]) -> T | CallFailed:
-    try:
-        return read(returned)
-    except CallFailed as error:
-        return error

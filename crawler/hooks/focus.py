@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from crawler.engine.focusing import NEUTRAL
@@ -83,12 +83,10 @@ class Focus:
 
 
 def score_list(returned: Any) -> list[float]:
-    """Scores from 0 to 1. Raises CallFailed."""
-    try:
-        found = list(returned)
-    except TypeError:
-        raise CallFailed(f"it returned {_kind(returned)}, and not a list of scores") from None
-    return [score(each) for each in found]
+    """Scores from 0 to 1. Raises CallFailed, and what reading them raises."""
+    if not isinstance(returned, Iterable) and not hasattr(returned, "__getitem__"):
+        raise CallFailed(f"it returned {_kind(returned)}, and not a list of scores")
+    return [score(each) for each in returned]
 
 
 def wish(returned: Any) -> bool:
@@ -102,7 +100,7 @@ def wish(returned: Any) -> bool:
 
 
 def score(returned: Any) -> float:
-    """A score from 0 to 1. Raises CallFailed."""
+    """A score from 0 to 1. Raises CallFailed, and what reading it raises."""
     try:
         found = float(returned)
     except (TypeError, ValueError, OverflowError):

@@ -66,7 +66,7 @@ class NamedCode:
     def told(self, error: BaseException) -> str:
         """An exception in one line: where it was raised, its type, its text."""
         place = self.where(error)
-        return said_of(error) if place is None else f"{place}: {said_of(error)}"
+        return said_of(error) if place is None else f"{_writable(place)}: {said_of(error)}"
 
 
 def load_code(code: str | Callable[..., Any], arguments: Sequence[str]) -> NamedCode:
@@ -80,7 +80,7 @@ def load_code(code: str | Callable[..., Any], arguments: Sequence[str]) -> Named
 def where(error: BaseException, module: str | None = None) -> str | None:
     """``file:line`` of the innermost line of the user that an exception went through: in the package of ``module``, or
     in what is neither this program nor installed. None if there is none."""
-    if isinstance(error, SyntaxError) and not (error.filename or "<").startswith("<"):
+    if isinstance(error, SyntaxError) and not str(error.filename or "<").startswith("<"):
         return f"{error.filename}:{error.lineno or 1}"
     home = _home(module)
     found = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of_user(frame.filename, home)]
@@ -89,10 +89,18 @@ def where(error: BaseException, module: str | None = None) -> str | None:
 
 def said_of(error: BaseException) -> str:
     """The type and the text of an exception, in one line."""
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    text = " ".join(text.split())
+    try:
+        text = str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception as fault:  # an exception of the user may raise when it is read  # noqa: BLE001
+        text = f"its text raises {type(fault).__name__}"
+    text = _writable(" ".join(text.split()))
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _writable(text: str) -> str:
+    """The text as UTF-8 can express it: in records, events and answers of processes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def make_importable() -> None:

@@ -14,7 +14,7 @@ import socket
 import struct
 from functools import partial
 
-from crawler.hooks.answers import Answered, CallFailed, call_with
+from crawler.hooks.answers import Answered, CallFailed, call_with, failed
 from crawler.hooks.named_code import CodeError, NamedCode, load_code
 from crawler.hooks.page_view import PageFacts, PageView
 from crawler.parsing import child_process
@@ -74,8 +74,8 @@ def _called(code: NamedCode | CodeError, page: PageFacts) -> dict[str, object]:
         return {"failed": str(code)}
     try:
         return call_with(code, PageView(page, partial(is_url, page.url)))._asdict()
-    except CallFailed as error:
-        return {"failed": str(error)}
+    except BaseException as error:  # also what would end the process  # noqa: BLE001
+        return {"failed": str(failed(code, error))}
 
 
 def is_url(base: str, text: str) -> bool:

@@ -79,13 +79,18 @@ class PageView:
 
     def __init__(self, facts: PageFacts, follows: Callable[[str], bool]) -> None:
         """``follows`` says whether the crawl would follow a link; it raises ValueError if that is no URL to crawl."""
-        self.data: dict[str, Any] = {}
+        self._data: dict[str, Any] = {}
         self._facts = facts
         self._follows = follows
         self._followed: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Page {self.status} {self.url}>"
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What stands in the record as ``data``. Put something in; it cannot be another dict."""
+        return self._data
 
     @property
     def id(self) -> str:
@@ -166,5 +171,5 @@ class PageView:
         the rules for all links: its scope, its patterns, its depth. A relative one is one of the page. May be awaited,
         and need not be. Returns whether these rules allow it. Raises ValueError if it is no URL to crawl."""
         follows = self._follows(url)
-        self._followed.append(url)
+        self._followed.append(str(url))
         return Follows(follows)

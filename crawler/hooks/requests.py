@@ -55,25 +55,28 @@ class OnVisit:
 
 
 def headers_of(returned: Any) -> dict[str, str]:
-    """Headers of a request. Raises CallFailed, without their values: they may be secret."""
+    """Headers of a request. Raises CallFailed, without their values: they may be secret. Raises what reading
+    them raises too."""
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):
         raise CallFailed(f"it returned {type(returned).__name__}, and not a dict of headers, or None")
+    found: dict[str, str] = {}
     for name, value in returned.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise CallFailed(f"it returned a header {name!r} whose name or value is no text")
         fault = fault_of_header(f"{name}:{value}")
         if fault is not None:
             raise CallFailed(f"it returned a header {name!r}: headers {fault}")
-    return dict(returned)
+        found[name] = value
+    return found
 
 
 def verdict(returned: Any) -> bool:
     """Whether a page has changed. Raises CallFailed for what is no bool: the function may have forgotten it."""
-    if not isinstance(returned, bool):
+    if type(returned) is not bool:
         raise CallFailed(f"it returned {type(returned).__name__}, and not True or False")
-    return returned
+    return bool(returned)
 
 
 def _of_pair(hook: Hook) -> Hook:

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from crawler.engine.link_judge import Link
-from crawler.engine.page_handler import Withdrawn
 
 MOST = 2_048  # links of several pages in one call; those of one piece of a page are not parted
 
@@ -19,7 +18,7 @@ Score = Callable[[Sequence[Link]], Awaitable[Sequence[float]]]
 
 
 class ScoreBatches:
-    """Calls ``score`` with links, one batch at a time. It raises nothing but Withdrawn."""
+    """Calls ``score`` with links, one batch at a time. What it raises, each page of the batch raises."""
 
     def __init__(self, score: Score) -> None:
         self._score = score
@@ -27,7 +26,7 @@ class ScoreBatches:
         self._task: asyncio.Task[None] | None = None
 
     async def scores(self, links: Sequence[Link]) -> Sequence[float]:
-        """Return a score for each of the links. Raises Withdrawn."""
+        """Return a score for each of the links. Raises what scoring its batch raises."""
         answer: asyncio.Future[Sequence[float]] = asyncio.get_running_loop().create_future()
         self._waiting.append((links, answer))
         if self._task is None:
@@ -40,10 +39,10 @@ class ScoreBatches:
                 links = [link for part, _ in batch for link in part]
                 try:
                     scores = await self._score(links)
-                except Withdrawn:
+                except Exception as error:  # the pages wait: each of them raises it  # noqa: BLE001
                     for _, answer in batch:
                         if not answer.done():
-                            answer.set_exception(Withdrawn())
+                            answer.set_exception(error)
                     continue
                 at = 0
                 for part, answer in batch:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, call_with
+from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, call_with, failed
 from crawler.hooks.calls import LOST_MOST, Told, line_of_user
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.page_view import PageFacts, PageView
@@ -30,7 +30,7 @@ class Threads:
         self._idle: list[_Thread] = []
 
     def begin(self, work: Callable[[], T]) -> ThreadCall[T]:
-        """Have a thread do the work, which raises nothing but CallFailed. Raises CallFailed."""
+        """Have a thread do the work. Whatever it raises is a failure of the call. Raises CallFailed."""
         if self.lost >= LOST_MOST:
             raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return: no more are begun")
         thread = self._idle.pop() if self._idle else _Thread(self.code.name)
@@ -64,12 +64,12 @@ class ThreadCall(Generic[T]):
     def run(self) -> None:
         """Carry it out, in its thread."""
         answer: T | None = None
-        failed: CallFailed | None = None
+        fault: CallFailed | None = None
         try:
             answer = self._work()
-        except CallFailed as error:
-            failed = error
-        self._told.tell(answer, failed, lambda: self._threads.ended(self))
+        except BaseException as error:  # also what would end the thread  # noqa: BLE001
+            fault = failed(self._threads.code, error)
+        self._told.tell(answer, fault, lambda: self._threads.ended(self))
 
     def place(self) -> str | None:
         """See ``Call``."""

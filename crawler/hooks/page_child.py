@@ -22,21 +22,23 @@ from crawler.parsing.wire import Told, WireError, answer
 from crawler.urls import Canonicaliser, Rejected
 
 NICE = 5  # below the crawler: no host waits for code
-HEAD = struct.Struct("<Q")  # bytes of the page
+HEAD = struct.Struct("<QQ")  # the number of the call, bytes of the page
 
 
-def page_request(page: PageFacts) -> bytes:
-    """A request."""
+def page_request(call: int, page: PageFacts) -> bytes:
+    """A request. ``call`` is its number, which the answer repeats."""
     sent = pickle.dumps(tuple(page), protocol=pickle.HIGHEST_PROTOCOL)
-    return HEAD.pack(len(sent)) + sent
+    return HEAD.pack(call, len(sent)) + sent
 
 
-def decode_answer(told: Told, payload: bytes) -> Answered | CallFailed:
-    """What the function said. Raises WireError."""
+def decode_answer(told: Told, payload: bytes, call: int) -> Answered | CallFailed | None:
+    """What the function said; None if it is the answer to another call. Raises WireError."""
     try:
         if told is not Told.CODE:
             raise WireError("an answer to another question")
         found = json.loads(payload)
+        if found["call"] != call:
+            return None
         if "failed" in found:
             return CallFailed(str(found["failed"]))
         data = found["data"]
@@ -59,14 +61,18 @@ def parent(control_fd: int, memory: int, name: str) -> None:
 
 
 def _call_for(code: NamedCode | CodeError, descriptor: int, _: int) -> None:
+    own = os.getpid()
     with contextlib.suppress(ConnectionError), socket.socket(fileno=descriptor) as channel:
         channel.sendall(answer(Told.READY))
         while True:
             head = channel.recv(HEAD.size, socket.MSG_WAITALL)
             if len(head) < HEAD.size:
                 return
-            page = PageFacts(*pickle.loads(channel.recv(HEAD.unpack(head)[0], socket.MSG_WAITALL)))
-            channel.sendall(answer(Told.CODE, json.dumps(_called(code, page)).encode()))
+            call, size = HEAD.unpack(head)
+            said = _called(code, PageFacts(*pickle.loads(channel.recv(size, socket.MSG_WAITALL))))
+            if os.getpid() != own:  # a copy that the function has forked, and that returned too: one answers
+                return
+            channel.sendall(answer(Told.CODE, json.dumps(said | {"call": call}).encode()))
 
 
 def _called(code: NamedCode | CodeError, page: PageFacts) -> dict[str, object]:

@@ -48,6 +48,7 @@ class ProcessCalls:
         self._free = free
         self._process = ParserProcess(0, self._take, self._ended, (PROGRAM, name), silent=False)
         self._call: ProcessCall | None = None
+        self._number = 0  # of the last call: what answers another one is not taken
 
     def begin(self, page: PageFacts) -> ProcessCall:
         """Begin a call. Raises CallFailed."""
@@ -59,7 +60,8 @@ class ProcessCalls:
                 self._free(self)
                 raise CallFailed(f"no process can be started: {error}") from error
         self._call = call = ProcessCall(self, starts=starts)
-        self._process.send(page_request(page))
+        self._number += 1
+        self._process.send(page_request(self._number, page))
         return call
 
     def kill(self) -> None:
@@ -69,7 +71,9 @@ class ProcessCalls:
 
     def _take(self, told: Told, ends: bool, payload: bytes) -> None:
         if told is not Told.READY:
-            self._tell(decode_answer(told, payload))
+            found = decode_answer(told, payload, self._number)
+            if found is not None:
+                self._tell(found)
         elif self._call is not None and self._call.begun is not None and not self._call.begun.done():
             self._call.begun.set_result(None)
 

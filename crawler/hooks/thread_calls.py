@@ -6,6 +6,7 @@ The threads keep no program from ending, as those of ``concurrent.futures`` woul
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import sys
 import threading
@@ -96,8 +97,11 @@ class _Thread(threading.Thread):
             raise CallFailed(f"no thread for {name}: {error}") from error
 
     def run(self) -> None:
+        own = os.getpid()
         while (call := self.calls.get()) is not None:
             call.run()
+            if os.getpid() != own:  # a copy of the program that the function has forked, and that returned too
+                os._exit(0)
 
 
 class PageThreads:

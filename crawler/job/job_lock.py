@@ -17,6 +17,16 @@ from crawler.job.directory import JobError
 LOCK = "lock"
 _LOCK_TRIES = 20
 _LOCK_PAUSE = 0.05  # seconds
+_held: set[int] = set()  # descriptors of the locks that this process holds
+
+
+def _leave() -> None:
+    """In a copy of this process, such as code of the user forks: it does not hold the lock when the original ends."""
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_leave)
 
 
 class JobLock:
@@ -33,6 +43,7 @@ class JobLock:
             os.close(fd)
             raise
         self._fd = fd
+        _held.add(fd)
 
     def _take(self, fd: int, directory: Path, pause: Callable[[float], None]) -> None:
         for _ in range(_LOCK_TRIES):
@@ -48,7 +59,9 @@ class JobLock:
         os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0))
 
     def release(self) -> None:
-        os.close(self._fd)
+        if self._fd in _held:
+            _held.remove(self._fd)
+            os.close(self._fd)
 
 
 def _locked(fd: int) -> bool:

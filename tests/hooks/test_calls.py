@@ -20,10 +20,11 @@ from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError
 from crawler.hooks.calls import LOST_MOST, PageCalls
 from crawler.hooks.loop_calls import PageLoop
 from crawler.hooks.named_code import load_code
-from crawler.hooks.page_child import is_url
+from crawler.hooks.page_child import decode_answer, is_url
 from crawler.hooks.page_view import PageFacts, PageView
 from crawler.hooks.process_calls import PageProcesses
 from crawler.hooks.thread_calls import PageThreads
+from crawler.parsing.wire import Told
 from tests.program import wait_until
 
 BODY = "<title>grüße</title>".encode("latin-1")
@@ -58,6 +59,11 @@ def does(page):
         case "die": os._exit(7)
         case "signal": os.kill(os.getpid(), signal.SIGSEGV)
         case "hang": time.sleep(3600)
+        case "fork":
+            copy = os.fork()
+            if copy:
+                os.waitpid(copy, 0)
+            return {"copy": copy == 0}
 
 async def later(page):
     await asyncio.sleep(0)
@@ -141,6 +147,7 @@ async def test_in_threads(code: str) -> None:
         assert await told(call, code) == os.getpid()
         with pytest.raises(CallFailed, match="async def"):
             await call("coroutine")
+        assert await call("fork") == Answered({"copy": False}), "the copy ends when it returns"
 
 
 async def test_in_an_event_loop(code: str) -> None:
@@ -162,6 +169,7 @@ async def test_in_processes(code: str) -> None:
         pid = await told(call, code)
         assert pid != os.getpid()
         assert (await call("data")).data["pid"] == pid, "one after the other, in one process"
+        assert await call("fork") == Answered({"copy": False}), "the copy does not answer, and ends when it returns"
         for what, words in (("die", "exit code 7"), ("signal", "SIGSEGV")):
             with pytest.raises(CallFailed, match=words):
                 await call(what)
@@ -175,6 +183,12 @@ async def test_in_processes(code: str) -> None:
         assert hangs.answer.cancelled()
         assert (await call("data")).data["pid"] != pid
     await asyncio.to_thread(wait_until, lambda: not Path(f"/proc/{pid}").exists(), "it ends with its parent")
+
+
+def test_an_answer_to_another_call_is_not_taken() -> None:
+    said = b'{"data":{"a":1},"links":[],"keep":true,"call":3}'
+    assert decode_answer(Told.CODE, said, 3) == Answered({"a": 1})
+    assert decode_answer(Told.CODE, said, 4) is None
 
 
 async def test_threads_that_hang_are_replaced_and_come_back() -> None:

@@ -49,6 +49,27 @@ def test_a_look_at_the_lock_does_not_keep_a_crawl_from_beginning(tmp_path: Path)
     os.close(looking)
 
 
+def test_a_copy_of_the_process_does_not_hold_the_lock(tmp_path: Path) -> None:
+    lock = JobLock(tmp_path)
+    forked, said = os.pipe()
+    ends, end = os.pipe()
+    copy = os.fork()
+    if copy == 0:
+        os.write(said, b"x")
+        os.close(end)
+        os.read(ends, 1)  # stays until the test is over
+        os._exit(0)
+    try:
+        assert os.read(forked, 1) == b"x"
+        assert lock_holder(tmp_path) == os.getpid()
+        lock.release()
+        assert lock_holder(tmp_path) is None
+    finally:
+        for descriptor in (forked, said, ends, end):
+            os.close(descriptor)
+        os.waitpid(copy, 0)
+
+
 def test_what_is_not_given_is_the_jobs(tmp_path: Path) -> None:
     write_identity(RealDisk(), tmp_path, Identity(VERSION, shaping_of(Settings(seen=SeenSettings(fpp=0.01)))))
     assert shape_of_job(tmp_path) == shaping_of(Settings(seen=SeenSettings(fpp=0.01)))

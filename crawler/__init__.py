@@ -8,7 +8,9 @@ What programs may import from here is stable, and described in docs/reference/li
     Job                 a job to read: statistics, records, hosts
     JobError            a job directory that cannot be used
     Crawl               a crawl as a loop over its pages
+    Page                a page, in that loop and as functions see it
     run                 the same for programs without an event loop, with DROP
+    CodeFailed          why a function that was given to a crawl has stopped it
     filters             the membership filters
 
 Packages from low to high; a module imports only from lower ones:
@@ -22,6 +24,7 @@ Packages from low to high; a module imports only from lower ones:
     engine                                        the running crawl: leases, visits, discovery
     service                                       a run from start to end, its control, its HTTP interface
     hooks                                         code of the user in a crawl, by its name
+    scrapy                                        a spider of Scrapy on the durable frontier
     demo, bench, dedup, backup, cli               the edge
     library                                       a crawl in somebody else's program
 
@@ -37,18 +40,19 @@ if TYPE_CHECKING:
     from crawler import filters
     from crawler.engine.link_judge import Link
     from crawler.hooks.answers import DROP
+    from crawler.hooks.page_view import Page
     from crawler.inspect.job_view import JobView as Job
     from crawler.job.directory import JobError
     from crawler.job.durable_frontier import DurableFrontier as Frontier
     from crawler.library.blocking import run
-    from crawler.library.crawl_loop import Crawl
-    from crawler.library.delivered_page import Page
+    from crawler.library.crawl_loop import CodeFailed, Crawl
     from crawler.urls import canonicalise
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DROP",
+    "CodeFailed",
     "Crawl",
     "Frontier",
     "Job",
@@ -63,13 +67,14 @@ __all__ = [
 
 # Loaded on first use: most commands need none of them.
 _LAZY = {
+    "CodeFailed": ("crawler.library.crawl_loop", "CodeFailed"),
     "Crawl": ("crawler.library.crawl_loop", "Crawl"),
     "DROP": ("crawler.hooks.answers", "DROP"),
     "Frontier": ("crawler.job.durable_frontier", "DurableFrontier"),
     "Job": ("crawler.inspect.job_view", "JobView"),
     "JobError": ("crawler.job.directory", "JobError"),
     "Link": ("crawler.engine.link_judge", "Link"),
-    "Page": ("crawler.library.delivered_page", "Page"),
+    "Page": ("crawler.hooks.page_view", "Page"),
     "canonicalise": ("crawler.urls", "canonicalise"),
     "filters": ("crawler.filters", None),
     "run": ("crawler.library.blocking", "run"),

@@ -144,7 +144,7 @@ MODULES: dict[str, str] = {
         asking requests score_batches focus loaded
     """,
     "library": """
-        deliveries delivered_page keyword_options crawl_loop blocking
+        deliveries page_data delivered_page keyword_options crawl_loop blocking
     """,
     "demo": """
         modules pydoc_child render site

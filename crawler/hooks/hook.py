@@ -25,12 +25,14 @@ class Hook:
         self.code = code
         self.figures = HookFigures(code.name)
         self.note: Callable[[str], None] = _nobody  # adds a sentence to the events of the run
+        self.told: Callable[[str], None] = _nobody  # gets each failure, in one line
         self._setting = setting
         self._slow = 0
 
     def failed(self, url: str, text: str) -> None:
         """Count a failure, and show the first ones."""
         self.figures.failed += 1
+        self.told(printable(f"{self._setting} failed on {url}: {text}"))
         if self.figures.failed <= SHOWN:
             self._say(f"{self._setting} failed on {url}: {text}")
         if self.figures.failed == SHOWN:

@@ -31,6 +31,8 @@ class Hooks:
 
     def __init__(self, settings: Settings, codes: dict[str, NamedCode]) -> None:
         """``codes``: what ``load_hooks`` returns."""
+        self.stopped_by: str | None = None  # the failure that stopped the run
+        self._failure: str | None = None  # the last one
         self._hooks = {setting: Hook(setting, code) for setting, code in codes.items()}
         self._on_page = None
         if "on_page" in self._hooks:
@@ -46,11 +48,21 @@ class Hooks:
         """The run begins."""
         for hook in self._hooks.values():
             hook.note = run.note_failure
+            hook.told = self._failed
+        stop = partial(self._stop, run)
         if self._on_page is not None:
-            self._on_page.stop = partial(run.stop, Stop.CODE)
-        self._on_visit.on_stop(partial(run.stop, Stop.CODE))
+            self._on_page.stop = stop
+        self._on_visit.on_stop(stop)
         if self._focus is not None:
-            self._focus.on_stop(partial(run.stop, Stop.CODE))
+            self._focus.on_stop(stop)
+
+    def _failed(self, line: str) -> None:
+        self._failure = line
+
+    def _stop(self, run: Run) -> None:
+        """Stop the run, because of the failure that was told just now."""
+        self.stopped_by = self.stopped_by or self._failure
+        run.stop(Stop.CODE)
 
     def _close(self) -> None:
         if self._on_page is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -70,19 +70,24 @@ class Follows:
         return self._answer
 
 
-class PageView:
+End = Callable[["Page", bool], Awaitable[bool]]
+
+
+class Page:
     """A page that was fetched.
 
     ``id`` is text that names this visit of this URL: a page that is delivered again, because the program was killed
     before the page was finished, has the ``id`` it had. ``visit`` is 1 for the first visit. ``data`` stands in the
     record as ``data``: put in what JSON can express."""
 
-    def __init__(self, facts: PageFacts, follows: Callable[[str], bool]) -> None:
-        """``follows`` says whether the crawl would follow a link; it raises ValueError if that is no URL to crawl."""
+    def __init__(self, facts: PageFacts, follows: Callable[[str], bool], end: End | None = None) -> None:
+        """``follows`` says whether the crawl would follow a link; it raises ValueError if that is no URL to crawl.
+        ``end`` finishes the page, with whether outputs keep it; None: it is finished when a function returns."""
         self._data: dict[str, Any] = {}
         self._facts = facts
         self._follows = follows
         self._followed: list[str] = []
+        self._end = end
 
     def __repr__(self) -> str:
         return f"<Page {self.status} {self.url}>"
@@ -173,3 +178,25 @@ class PageView:
         follows = self._follows(url)
         self._followed.append(str(url))
         return Follows(follows)
+
+    def done(self) -> Awaitable[bool]:
+        """Finish the page before the loop asks for the next one: ``await page.done()``. Returns True when its record,
+        with ``data``, and its links are with the operating system: killed now, they are not lost. Returns False if the
+        crawl has ended meanwhile: the next run will deliver the page again.
+
+        Raises TypeError or ValueError if JSON cannot express ``data``; the page is then not finished. Raises
+        RuntimeError in a function that is called with pages: there is no loop."""
+        return self._ended(keep=True)
+
+    def drop(self) -> Awaitable[bool]:
+        """As ``done``, but outputs keep nothing of the page besides its record."""
+        return self._ended(keep=False)
+
+    def _ended(self, *, keep: bool) -> Awaitable[bool]:
+        if self._end is None:
+            instead = "return" if keep else "return crawler.DROP"
+            raise RuntimeError(f"only a loop over crawler.Crawl ends its pages; in a function, {instead}")
+        return self._end(self, keep)
+
+
+PageView = Page

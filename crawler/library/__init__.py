@@ -1,6 +1,7 @@
 """A crawl as a loop in somebody else's program.
 
 deliveries        what waits between the crawl and the loop
+page_data         what the program says of a page, as its record can keep it
 delivered_page    a page in the hands of the loop
 keyword_options   arguments into settings, as flags are
 crawl_loop        the loop

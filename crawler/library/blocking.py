@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,8 +13,10 @@ from os import PathLike
 from typing import Any
 
 from crawler.hooks.answers import DROP, Answer
+from crawler.hooks.named_code import NamedCode, load_code
+from crawler.hooks.page_view import Page
 from crawler.library.crawl_loop import Crawl
-from crawler.library.delivered_page import Page
+from crawler.library.page_data import data_of
 
 Function = Callable[[Page], Answer]
 
@@ -31,14 +34,20 @@ def run(
 
     The function is called in the thread that calls ``run``, one page at a time; with ``threads``, in so many others at
     a time. The page is finished when it returns. An exception in it stops the crawl in order, and is raised here; a
-    later run delivers the page again. All further arguments are those of ``Crawl``, which says what they raise."""
+    later run delivers the page again, and so it does if the function returns something else, or what JSON cannot
+    express (TypeError, ValueError). All further arguments are those of ``Crawl``, which says what they raise."""
+    code = _code_of(function)
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool)):
+        raise TypeError(f"threads must be a whole number, not {threads!r}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1, not {threads}: leave it out to be called in this thread")
     crawl = Crawl(directory, seeds, **options)
     with _crawling(crawl, threads or 1) as calls:
         if threads is None:
-            _work(function, calls)
+            _work(code, calls)
         else:
             with ThreadPoolExecutor(threads, "page") as pool:
-                done = [pool.submit(_work, function, calls) for _ in range(threads)]
+                done = [pool.submit(_work, code, calls) for _ in range(threads)]
             for each in done:
                 each.result()
     return calls.stats
@@ -85,12 +94,38 @@ class _Calls:
             await told.wait()
 
 
-def _work(function: Function, calls: _Calls) -> None:
+def _code_of(function: object) -> NamedCode:
+    """The function. Raises TypeError and ValueError if it cannot be called with a page, and answer."""
+    if not callable(function):
+        raise TypeError(f"run is called with a function first, and not with {str(function)[:100]!r}")
+    code = load_code(function, ("page",))
+    if code.is_async:
+        raise TypeError(f"{code.titled} is async: write `async for page in crawler.Crawl(...)`, and await it there")
+    return code
+
+
+def _called(code: NamedCode, page: Page) -> Answer:
+    """Call the function with the page, and put what it returns into ``data``. Raises what it raises, and TypeError and
+    ValueError if what it says of the page cannot be stored."""
+    answer: Answer = code.function(page)
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise TypeError(f"{code.titled} returned a coroutine: write `async for page in crawler.Crawl(...)`")
+    if isinstance(answer, Mapping):
+        page.data.update(answer)
+    elif answer is not None and answer is not DROP:
+        kind = type(answer).__name__
+        raise TypeError(f"{code.titled} returned {kind} for {page.url}, and not a dict, None or crawler.DROP")
+    data_of(page.data, page.url)
+    return answer
+
+
+def _work(code: NamedCode, calls: _Calls) -> None:
     """Call the function with page after page. Raises what it raises."""
     while (call := calls.get()) is not None:
         page, result = call
         try:
-            answer = function(page)
+            answer = _called(code, page)
         except BaseException as error:
             if isinstance(error, Exception):
                 result.set_exception(error)
@@ -143,8 +178,5 @@ async def _crawl(crawl: Crawl, calls: _Calls, at_once: int) -> None:
 
 async def _loop(crawl: Crawl, calls: _Calls) -> None:
     async for page in crawl:
-        answer = await asyncio.wrap_future(calls.put(page))
-        if isinstance(answer, Mapping):
-            page.data.update(answer)
-        elif answer is DROP:
+        if await asyncio.wrap_future(calls.put(page)) is DROP:
             await page.drop()

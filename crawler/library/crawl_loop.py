@@ -11,11 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.hooks.loaded import Hooks
+from crawler.hooks.page_view import Page
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
-from crawler.library.delivered_page import Page
+from crawler.library.delivered_page import page_of
 from crawler.library.deliveries import Deliveries
 from crawler.library.keyword_options import HOOKS, code_of, settings_of
 from crawler.scope import StoreChoice
@@ -24,6 +26,11 @@ from crawler.service.session import Result, RunOptions, run_crawl
 from crawler.settings import HTML, OutputSettings, Settings
 from crawler.settings.leaving import fault_of_status, fault_of_type
 from crawler.urls import Canonical, Canonicaliser
+
+
+class CodeFailed(Exception):
+    """A function that was given to a crawl has failed, and that stopped the crawl (``on_error="stop"``). The text says
+    which one, on which URL, and why, with the line of the function."""
 
 
 class Crawl:
@@ -84,7 +91,7 @@ class Crawl:
             task.cancel()
             raise
         if task.done():
-            task.result()
+            await self._raise_end()
         self._run = begun.result()
         return self
 
@@ -99,25 +106,33 @@ class Crawl:
         if self._run is not None and not self._task.done():
             self._run.stop()
         if error is None:
-            await self._task
+            await self._raise_end()
         else:
             with contextlib.suppress(Exception):
                 await self._task
 
     async def __aiter__(self) -> AsyncIterator[Page]:
         """The pages as they come. Each is finished when the loop asks for the next one. Several tasks may loop at the
-        same time: each page goes to one of them. Ends when the crawl is over or stopped; raises what else ended it."""
+        same time: each page goes to one of them. Ends when the crawl is over or stopped; raises what else ended it,
+        CodeFailed among it."""
         if self._deliveries is None or self._task is None:
             raise RuntimeError("loop over the crawl inside of `async with`")
         while (delivery := await self._deliveries.take()) is not None:
-            page = Page(delivery)
+            page = page_of(delivery)
             try:
                 yield page
                 await page.done()
             finally:
                 delivery.give_back()
         if self._task.done():
-            self._task.result()
+            await self._raise_end()
+
+    async def _raise_end(self) -> None:
+        """Wait for the end of the crawl. Raises what ended it, unless it was a limit or somebody who stopped it."""
+        assert self._task is not None
+        result = await self._task
+        if result.reason is Stop.CODE:
+            raise CodeFailed(self._hooks.stopped_by)
 
     async def add(self, urls: str | Iterable[str], *, seed: bool = False) -> Answer:
         """Add URLs, as ``crawler add`` does; with ``seed``, each widens the scope. Returns how many were ``admitted``,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -235,3 +236,38 @@ def test_functions_that_cannot_be_used_are_refused(tmp_path: Path, site: Site) -
     with pytest.raises(TypeError, match="did you mean 'score_links'"):
         crawler.Crawl(tmp_path / "job", [site.url("/")], **OPTIONS, score_link="x:y")
     assert not (tmp_path / "job").exists()
+
+
+FAILING: list[tuple[str, Any]] = [
+    ("score_page", lambda page: 1 / 0),
+    ("score_links", lambda links: [1 / 0]),
+    ("filter_link", lambda link: 1 / 0),
+    ("request_headers", lambda url: 1 / 0),
+]
+
+
+@pytest.mark.parametrize(("setting", "function"), FAILING, ids=[setting for setting, _ in FAILING])
+async def test_a_loop_over_a_crawl_that_its_function_stops_does_not_end_normally(
+    tmp_path: Path, site: Site, setting: str, function: Any
+) -> None:
+    options = OPTIONS | {setting: function, "on_error": "stop"}
+    words = rf"^{setting} failed on {site.url('/')}\S*: .*test_crawl\.py:[0-9]+: ZeroDivisionError: division by zero$"
+
+    async def loops() -> None:
+        async with crawler.Crawl(tmp_path / "loop", [site.url("/")], **options) as crawl:
+            async for _ in crawl:
+                raise AssertionError
+
+    async def leaves() -> None:
+        crawl = crawler.Crawl(tmp_path / "left", [site.url("/")], **options)
+        async with crawl:
+            with contextlib.suppress(crawler.CodeFailed):
+                await anext(aiter(crawl))
+
+    for stopped in (loops, leaves):
+        with pytest.raises(crawler.CodeFailed, match=words):
+            await stopped()
+
+
+async def test_a_limit_ends_a_loop_normally(tmp_path: Path, site: Site) -> None:
+    assert len(await looped(tmp_path / "job", site, max_pages=1, score_page=lambda _: 1 / 0)) >= 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import sqlite3
 import threading
 from pathlib import Path
@@ -80,6 +82,80 @@ def test_what_is_dropped_is_in_no_output_but_has_a_record(tmp_path: Path, site: 
 def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="seed"):
         crawler.run(lambda _: None, tmp_path / "job")
-    with pytest.raises(TypeError, match="delay"):
+    with pytest.raises(TypeError, match="no option 'dealy'"):
         crawler.run(lambda _: None, tmp_path / "job", "http://h.test/", dealy=1)
     assert not (tmp_path / "job").exists()
+
+
+async def async_function(_: crawler.Page) -> None:
+    """Nobody would await it."""
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "error", "words"),
+    [
+        (async_function, {}, TypeError, "test_run.py:[0-9]+. is async: write `async for page in crawler.Crawl"),
+        (functools.partial(async_function), {}, TypeError, "is async"),
+        ("products:product", {}, TypeError, "run is called with a function first, and not with 'products:product'"),
+        (lambda: None, {}, ValueError, r"called with \(page\)"),
+        (lambda _: None, {"threads": 0}, ValueError, "threads must be at least 1, not 0"),
+        (lambda _: None, {"threads": "4"}, TypeError, "threads must be a whole number, not '4'"),
+    ],
+)
+def test_what_run_cannot_call_is_refused_before_anything_happens(
+    tmp_path: Path, function: Any, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        crawler.run(function, tmp_path / "job", "http://h.test/", **options)
+    assert not (tmp_path / "job").exists()
+
+
+def replaced(page: crawler.Page) -> None:
+    setattr(page, "data", 3)  # noqa: B010 -- not what it is typed for
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "words"),
+    [
+        (lambda _: [1], TypeError, "returned list for {url}, and not a dict, None or crawler.DROP"),
+        (lambda _: 7, TypeError, "returned int for {url}"),
+        (async_function.__call__, TypeError, "returned a coroutine: write `async for"),
+        (lambda _: {"good": 1, "bad": {1}}, TypeError, "data of {url} has what JSON cannot express in 'bad': .*set"),
+        (lambda _: {"bad": float("inf")}, ValueError, "data of {url} .* in 'bad'"),
+        (lambda _: {"bad": "\ud800"}, ValueError, "data of {url} .* in 'bad'"),
+        (lambda page: page.data.update({"x": {"y": {2}}}), TypeError, "data of {url} .* in 'x'"),
+        (replaced, AttributeError, "property 'data' of 'Page' object"),
+    ],
+)
+@pytest.mark.parametrize("threads", [None, 2])
+def test_what_a_function_may_not_say_ends_the_crawl_and_the_page_comes_again(
+    tmp_path: Path, site: Site, function: Any, error: type[Exception], words: str, threads: int | None
+) -> None:
+    job, url = tmp_path / "job", site.url("/page/19")
+    with pytest.raises(error, match=words.format(url=re.escape(url))):
+        crawler.run(function, job, url, threads=threads, max_depth=0, **OPTIONS)
+    assert not (job / "pages.jsonl").exists() or not rows(job)
+    met: list[str] = []
+    crawler.run(lambda page: met.append(page.url), job, max_depth=0, **OPTIONS)  # type: ignore[func-returns-value]
+    assert met == [url]
+
+
+@pytest.mark.parametrize("threads", [None, 2])
+def test_a_function_that_stops_the_crawl_is_named(tmp_path: Path, site: Site, threads: int | None) -> None:
+    def rates(page: crawler.Page) -> float:
+        raise KeyError(page.status)
+
+    job, met = tmp_path / "job", list[str]()
+    with pytest.raises(crawler.CodeFailed, match=r"score_page failed on http://.*test_run\.py:[0-9]+: KeyError: 200"):
+        crawler.run(
+            lambda page: met.append(page.url),  # type: ignore[func-returns-value]
+            job,
+            site.url("/"),
+            threads=threads,
+            score_page=rates,
+            on_error="stop",
+            **OPTIONS,
+        )
+    assert not met
+    crawler.run(lambda page: met.append(page.url), job, **OPTIONS)  # type: ignore[func-returns-value]
+    assert site.url("/") in met

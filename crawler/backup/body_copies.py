@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.backup.copying import Copied, is_copy, link_or_copy, sync
@@ -17,18 +18,14 @@ _KNOWN_MOST = 65_536  # bodies that were met last
 
 def copy_bodies(pages: Path, start: int, end: int, source: Path, target: Path, copied: Copied) -> Size:
     """Copy the bodies that the records between two offsets name from the directory ``source`` to ``target``, durably,
-    but for those that are there. Returns by how much ``target`` has grown. One that is missing stays missing:
-    ``verify`` says so. Raises OSError, and BackupError if something else is where a body belongs."""
+    but for those that are there. Returns by how much ``target`` has grown. One that is missing stays missing, and
+    is counted. Raises OSError, and BackupError if something else is where a body belongs."""
     files = size = 0
     changed = set[Path]()  # at most the 65,536 directories that there can be
-    known: dict[str, None] = {}  # many records may name the same
-    for _, line in lines_of(pages, end, start):
-        name = body_in(line)
-        if name is None or name in known or not (source / name).is_file():
+    for name in _named(pages, start, end):
+        if not (source / name).is_file():
+            copied.missing += 1
             continue
-        known[name] = None
-        if len(known) > _KNOWN_MOST:
-            del known[next(iter(known))]
         path = target / name
         _check_place(path)
         changed.add(path.parent)  # also if it is there: the backup that added it may have been interrupted
@@ -45,6 +42,25 @@ def copy_bodies(pages: Path, start: int, end: int, source: Path, target: Path, c
     for directory in {each for low in changed for each in (low, *low.parents[:3])}:
         sync(directory)
     return Size(files, size)
+
+
+def damaged_bodies(pages: Path, end: int, source: Path) -> int:
+    """How many of the bodies that the records name are there and are not what their names say. Reads all of them.
+    Raises OSError."""
+    return sum((source / name).is_file() and not is_whole(source, name) for name in _named(pages, 0, end))
+
+
+def _named(pages: Path, start: int, end: int) -> Iterator[str]:
+    """The bodies that the records between two offsets name."""
+    known: dict[str, None] = {}  # many records may name the same
+    for _, line in lines_of(pages, end, start):
+        name = body_in(line)
+        if name is None or name in known:
+            continue
+        known[name] = None
+        if len(known) > _KNOWN_MOST:
+            del known[next(iter(known))]
+        yield name
 
 
 def _check_place(path: Path) -> None:

@@ -16,10 +16,12 @@ _PIECE = 2**20
 
 @dataclass(slots=True)
 class Copied:
-    """What a backup or a restoration had to write. A file that only got a second name counts with no bytes."""
+    """What a backup or a restoration had to write. A file that only got a second name counts with no bytes.
+    ``missing``: bodies that records name and that were not there to be copied."""
 
     files: int = 0
     bytes: int = 0
+    missing: int = 0
 
 
 def link_or_copy(source: Path, target: Path, before: Path | None, copied: Copied) -> None:

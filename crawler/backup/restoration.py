@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
-from crawler.backup.body_copies import copy_bodies
+from crawler.backup.body_copies import copy_bodies, damaged_bodies
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.backup.layout import BackupError, Manifest, kept_name, output_name, read_manifest, state_name
 from crawler.disk import failpoint, make_private_directory
@@ -14,14 +15,23 @@ from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, STORE, holds
 from crawler.job.formats import KNOWN
 from crawler.job.identity import check_readable
 from crawler.kv import ON_DEMAND, Family
-from crawler.output.body_files import BODY_SIZES, decode_sizes, encode_sizes
+from crawler.output.body_files import BODY_SIZES, decode_sizes, encode_sizes, sizes_found
 from crawler.output.rotated_files import Size
 from crawler.store import Broken, RocksStore, StoreError
 
 
-def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
+class Restored(NamedTuple):
+    """What was restored. ``damaged``: bodies in the backup that are known not to be what their names say."""
+
+    manifest: Manifest
+    written: Copied
+    damaged: int
+
+
+def restore(top: Path, directory: Path) -> Restored:
     """Make a job in ``directory``, which must be missing or empty, from the backup in ``top``. Until everything is
-    copied, the directory holds no job; an interrupted restoration can be run again.
+    copied, the directory holds no job; an interrupted restoration can be run again. Bodies that are not there are not
+    restored.
 
     Raises BackupError, JobError if the job is of a newer program, and OSError."""
     manifest = read_manifest(top)
@@ -47,6 +57,9 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
         make_private_directory((directory / name).parent, exist_ok=True)
         copy_range(top / kept_name(manifest.kept) / name, directory / name, 0, size, written)
     bodies = copy_bodies(directory / PAGES, 0, manifest.output_end, top, directory, written)
+    # More may be left of an interrupted backup, and less of one that added again what somebody had removed.
+    doubtful = sizes_found(top).bytes < manifest.bodies
+    damaged = damaged_bodies(directory / PAGES, manifest.output_end, top) if doubtful else 0
     # Opening the store would add the families of later formats, but for those that few jobs need.
     if bodies.files and KNOWN.families_after(identity.stored_format) <= ON_DEMAND:
         _count_bodies(directory / STORE, bodies)
@@ -61,7 +74,7 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
     failpoint("restore.done")
     (directory / RESTORING).unlink()
     sync(directory.absolute().parent)
-    return manifest, written
+    return Restored(manifest, written, damaged)
 
 
 def _count_bodies(path: Path, bodies: Size) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from crawler.backup.layout import BackupError
 from crawler.backup.restoration import restore
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.job.directory import JobError
+from crawler.metrics import counted, noun
+from crawler.progress.say import say
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +26,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
     try:
-        manifest, _ = restore(arguments.backup, directory)
+        manifest, written, damaged = restore(arguments.backup, directory)
     except (BackupError, JobError) as error:
         raise UsageError(str(error)) from error
     print(f"{directory}: restored from backup {manifest.number} of {manifest.source.directory}")
-    return Exit.OK
+    if not written.missing and not damaged:
+        return Exit.OK
+    lacks = f"lacks {counted(written.missing, 'body', 'bodies')} that records name" if written.missing else ""
+    holds = f"holds {counted(damaged, 'body', 'bodies')} that {noun(damaged, 'is', 'are')} damaged" if damaged else ""
+    say(
+        sys.stderr,
+        f"crawler: error: {arguments.backup} {' and '.join(filter(None, (lacks, holds)))}; all else is restored: "
+        f"`crawler verify {directory}` lists what is lost, and `crawler repair {directory}` has it fetched again",
+    )
+    return Exit.FAILED

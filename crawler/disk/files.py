@@ -97,6 +97,7 @@ class RealFile:
     """A file of the operating system."""
 
     def __init__(self, path: Path, flags: int) -> None:
+        self._path = path  # that it was opened by, for errors
         self._fd = os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
         self._appends = False  # while it is set, Linux writes at the end, whatever the offset
 
@@ -105,24 +106,33 @@ class RealFile:
 
     def pread(self, size: int, offset: int) -> bytes:
         pieces: list[bytes] = []
-        while size > 0 and (piece := os.pread(self._fd, size, offset)):
-            pieces.append(piece)
-            size -= len(piece)
-            offset += len(piece)
+        try:
+            while size > 0 and (piece := os.pread(self._fd, size, offset)):
+                pieces.append(piece)
+                size -= len(piece)
+                offset += len(piece)
+        except OSError as error:
+            raise self._named(error) from None
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def pwrite(self, data: bytes, offset: int) -> None:
-        self._set_appending(False)
-        written = os.pwrite(self._fd, data, offset)
-        while written < len(data):
-            written += os.pwrite(self._fd, data[written:], offset + written)
+        try:
+            self._set_appending(False)
+            written = os.pwrite(self._fd, data, offset)
+            while written < len(data):
+                written += os.pwrite(self._fd, data[written:], offset + written)
+        except OSError as error:
+            raise self._named(error) from None
 
     def append(self, data: bytes) -> int:
-        self._set_appending(True)
-        written = os.write(self._fd, data)
-        while written < len(data):
-            written += os.write(self._fd, data[written:])
-        return os.lseek(self._fd, 0, os.SEEK_CUR)
+        try:
+            self._set_appending(True)
+            written = os.write(self._fd, data)
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+            return os.lseek(self._fd, 0, os.SEEK_CUR)
+        except OSError as error:
+            raise self._named(error) from None
 
     def _set_appending(self, appends: bool) -> None:
         if appends is not self._appends:
@@ -131,7 +141,10 @@ class RealFile:
             self._appends = appends
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise self._named(error) from None
 
     def place(self, path: Path) -> Place:
         mine = os.fstat(self._fd)
@@ -148,10 +161,17 @@ class RealFile:
         return start if start < end else None
 
     def sync(self) -> None:
-        os.fsync(self._fd)
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise self._named(error) from None
 
     def close(self) -> None:
         os.close(self._fd)
+
+    def _named(self, error: OSError) -> OSError:
+        """The error, which names the file: calls that take an open file leave that to us."""
+        return OSError(error.errno, error.strerror, str(self._path))
 
 
 def is_at(file: os.stat_result, path: Path) -> bool:
@@ -208,6 +228,8 @@ def _sync(path: Path, flags: int) -> None:
     fd = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         os.close(fd)
 

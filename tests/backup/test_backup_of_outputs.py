@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crawler.backup.back_up import BackedUp, back_up
-from crawler.backup.layout import BackupError
+from crawler.backup.layout import BackupError, write_manifest
 from crawler.backup.restoration import restore
+from crawler.cli import main
+from crawler.disk import RealDisk
 from crawler.integrity.repairer import find_all, repair_job
 from crawler.job.found import Found
 from crawler.job.job import Job
@@ -103,6 +106,71 @@ def test_a_body_that_was_damaged_with_its_second_name_is_replaced(tmp_path: Path
     restore(to, tmp_path / "restored")
     carries_on(tmp_path / "restored", 0)
     assert counted(tmp_path / "restored") == Size(len(sizes), sum(sizes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"removed": 1}, "lacks 1 body that records name"),
+        ({"cut": 1}, "holds 1 body that is damaged"),
+        ({"removed": 2, "cut": 1}, "lacks 2 bodies that records name and holds 1 body that is damaged"),
+        ({}, None),
+    ],
+)
+def test_a_backup_that_has_lost_bodies_is_restored_and_they_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, int], said: str | None
+) -> None:
+    to, job, restored = tmp_path / "to", opened(tmp_path / "job"), tmp_path / "restored"
+    names = iter([body_name(body_of_page(url).digest) for url in URLS])
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 4)
+        backed_up(job, to)
+        for _ in range(changes.get("removed", 0)):
+            (to / next(names)).unlink()
+        for _ in range(changes.get("cut", 0)):
+            body = to / next(names)
+            body.unlink()  # it is a second name of the body in the job
+            body.write_bytes(b"0123456789")
+        finish(job, 1)
+        backed_up(job, to)
+    finally:
+        job.close()
+    assert main(["restore", str(to), str(restored)]) == (0 if said is None else 1)
+    told = capsys.readouterr().err
+    assert told == "" if said is None else told.startswith(f"crawler: error: {to} {said}; all else is restored:")
+    assert len(find_all(restored)) == (1 if changes else 0)
+
+
+def test_a_body_that_the_job_had_lost_is_missing(tmp_path: Path) -> None:
+    to, job = tmp_path / "to", opened(tmp_path / "job")
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 4)
+        (tmp_path / "job" / body_name(body_of_page(URLS[1]).digest)).unlink()
+        backed_up(job, to)
+    finally:
+        job.close()
+    restored = restore(to, tmp_path / "restored")
+    assert (restored.written.missing, restored.damaged) == (1, 0)
+
+
+def test_a_body_that_was_removed_and_came_again_is_no_fault_of_the_backup(tmp_path: Path) -> None:
+    """Its bytes are counted twice then, so all bodies are read."""
+    to, job = tmp_path / "to", opened(tmp_path / "job")
+    name = body_name(body_of_page(URLS[4]).digest)
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 4)
+        first = backed_up(job, to)
+        write_manifest(RealDisk(), to, replace(first.manifest, bodies=5 * SIZE))
+        finish(job, 1)
+        assert backed_up(job, to).manifest.bodies == 6 * SIZE
+        assert (to / name).is_file()
+    finally:
+        job.close()
+    restored = restore(to, tmp_path / "restored")
+    assert (restored.written.missing, restored.damaged) == (0, 0)
 
 
 @pytest.mark.parametrize("place", ["directory", "dangling", "above"])

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import Fault, FaultyDisk
+from crawler.disk import Fault, FaultyDisk, RealDisk
+from crawler.disk.files import ReadingDisk
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
@@ -279,3 +280,26 @@ async def test_less_free_than_asked_for_stops_before_the_disk_is_full(
     reason, more = await run(QUICK)
     assert (reason, asked + more) == (Stop.FINISHED, len(SITE))
     assert written(tmp_path / "job") == Counter(SITE.keys())
+
+
+def test_an_error_names_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    file = ReadingDisk().open(path)
+    try:
+        for refused in (
+            lambda: file.pwrite(b"y", 0),
+            lambda: file.append(b"y"),
+            lambda: file.truncate(0),
+            lambda: file.pread(1, -1),
+        ):
+            with pytest.raises(OSError, match=r"^\[Errno [0-9]+\] .*/file'$"):
+                refused()
+    finally:
+        file.close()
+    device = RealDisk().open(Path("/dev/null"))
+    try:
+        with pytest.raises(OSError, match=r"^\[Errno [0-9]+\] .*'/dev/null'$"):
+            device.sync()
+    finally:
+        device.close()

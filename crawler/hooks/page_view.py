@@ -174,7 +174,10 @@ class Page:
     def follow(self, url: str) -> Follows:
         """Follow a link that the crawl did not find on the page. It is admitted in the step that finishes the page, by
         the rules for all links: its scope, its patterns, its depth. A relative one is one of the page. May be awaited,
-        and need not be. Returns whether these rules allow it. Raises ValueError if it is no URL to crawl."""
+        and need not be. Returns whether these rules allow it. Raises TypeError if it is no text, and
+        ValueError if it is no URL to crawl."""
+        if not isinstance(url, str):
+            raise TypeError(f"a link is a str, not {type(url).__name__}")
         follows = self._follows(url)
         self._followed.append(str(url))
         return Follows(follows)

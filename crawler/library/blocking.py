@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
 from typing import Any
 
+from crawler.engine.page_handler import Withdrawn
 from crawler.hooks.answers import DROP, Answer
 from crawler.hooks.named_code import NamedCode, load_code
 from crawler.hooks.page_view import Page
@@ -124,13 +125,12 @@ def _work(code: NamedCode, calls: _Calls) -> None:
     """Call the function with page after page. Raises what it raises."""
     while (call := calls.get()) is not None:
         page, result = call
+        if not result.set_running_or_notify_cancel():  # nobody waits for it any more
+            continue
         try:
             answer = _called(code, page)
-        except BaseException as error:
-            if isinstance(error, Exception):
-                result.set_exception(error)
-            else:
-                result.cancel()
+        except BaseException:
+            result.set_exception(Withdrawn())  # what was raised is raised in this thread
             calls.stop()
             raise
         result.set_result(answer)
@@ -178,5 +178,9 @@ async def _crawl(crawl: Crawl, calls: _Calls, at_once: int) -> None:
 
 async def _loop(crawl: Crawl, calls: _Calls) -> None:
     async for page in crawl:
-        if await asyncio.wrap_future(calls.put(page)) is DROP:
+        try:
+            answer = await asyncio.wrap_future(calls.put(page))
+        except Withdrawn:
+            return
+        if answer is DROP:
             await page.drop()

@@ -89,6 +89,7 @@ class Crawl:
             await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
+            await asyncio.wait((task,))  # the job is free again, for whoever enters it next
             raise
         if task.done():
             await self._raise_end()

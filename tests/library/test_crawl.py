@@ -53,6 +53,8 @@ async def test_each_page_is_delivered_and_has_one_record(tmp_path: Path, site: S
                 assert not await page.follow("http://other.test/")
                 with pytest.raises(ValueError, match="mailto"):
                     page.follow("mailto:somebody@h.test")
+                with pytest.raises(TypeError):
+                    page.follow(None)  # type: ignore[arg-type]
             page.data["links"] = len(page.links)
     written = rows(tmp_path / "job")
     assert {row["url"] for row in written} == {site.url("/hidden")} | {site.url(path) for path in tree(PAGES)}
@@ -121,6 +123,17 @@ async def test_an_exception_stops_the_crawl_and_the_page_is_delivered_again(tmp_
     assert failed not in {row["id"] for row in rows(job)}
     assert failed in {page.id for page in await looped(job, site)}
     assert len(rows(job)) == PAGES
+
+
+async def test_a_job_is_free_when_its_opening_was_cancelled(tmp_path: Path, site: Site) -> None:
+    for turns in range(4):
+        opening = asyncio.create_task(crawler.Crawl(tmp_path / "job", [site.url("/")], **OPTIONS).__aenter__())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+    assert len(await looped(tmp_path / "job", site)) == PAGES
 
 
 async def test_done_finishes_a_page_before_the_loop_goes_on(tmp_path: Path, site: Site) -> None:

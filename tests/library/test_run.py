@@ -57,6 +57,23 @@ def test_an_exception_ends_it_and_the_next_run_has_the_page_again(tmp_path: Path
     assert len(rows(tmp_path / "job")) == PAGES
 
 
+def test_what_one_thread_raises_is_raised_though_others_are_in_their_calls(tmp_path: Path, site: Site) -> None:
+    together = threading.Barrier(3)
+    crawls = [thread for thread in threading.enumerate() if thread.name == "crawl"]
+
+    def function(page: crawler.Page) -> None:
+        if together.wait(60) == 0:
+            raise ZeroDivisionError("mine")
+        for thread in threading.enumerate():
+            if thread.name == "crawl" and thread not in crawls:
+                thread.join(60)  # the call returns when the crawl has stopped
+
+    seeds = [site.url(f"/page/{number}") for number in range(13, 19)]
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        crawler.run(function, tmp_path / "job", seeds, threads=3, **OPTIONS)
+    assert not rows(tmp_path / "job")
+
+
 def test_several_threads_have_a_page_each(tmp_path: Path, site: Site) -> None:
     together, threads = threading.Barrier(3), set[int]()
 

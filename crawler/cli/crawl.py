@@ -19,7 +19,7 @@ from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.export import check_parquet, export_parquet
-from crawler.cli.options import DEFAULT_JOB, STDOUT, add_crawl_options, settings_tables
+from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
 from crawler.dashboard import access_of
 from crawler.disk import DisplacedError, private_opener, read_regular
 from crawler.engine.lifecycle import Stop
@@ -91,13 +91,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def build_settings(
-    arguments: argparse.Namespace, own: Collection[str] = (), read: Callable[[Path], bytes] = Path.read_bytes
+    arguments: argparse.Namespace,
+    own: Collection[str] = (),
+    read: Callable[[Path], bytes] = Path.read_bytes,
+    giver: Giver = COMMAND_LINE,
 ) -> tuple[Settings, Source]:
     """Return the settings and the source of each: defaults, TOML file, flags, and the stored shaping settings of a job.
     The directory of a new job may hold files with the names in ``own``. ``read`` returns the content of a file.
 
     Raises UsageError."""
-    tables, source = settings_tables(arguments, read)
+    tables, source = settings_tables(arguments, read, giver)
     directory: Path = arguments.job
     try:
         for table, values in shape_of_job(directory).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +224,19 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+@dataclass(frozen=True)
+class Giver:
+    """Who gives flags, for messages. ``place`` is where they are, ``of_flag`` where one of them is."""
+
+    place: str
+    of_flag: Callable[[str], str]
+
+
+COMMAND_LINE = Giver("command line", "command line, {}".format)
+
+
 def settings_tables(
-    arguments: argparse.Namespace, read: Callable[[Path], bytes] = Path.read_bytes
+    arguments: argparse.Namespace, read: Callable[[Path], bytes] = Path.read_bytes, giver: Giver = COMMAND_LINE
 ) -> tuple[MutableTables, Source]:
     """Return the TOML file's tables with the flags over them, unchecked, and where each value came from. Raises
     UsageError."""
@@ -239,13 +251,14 @@ def settings_tables(
             given["--output"] = (*given["--output"][:2], kept)
         else:
             del given["--output"]  # it says nothing about what is kept
-    return lay_flags_over(arguments.config, given, read)
+    return lay_flags_over(arguments.config, given, read, giver)
 
 
 def lay_flags_over(
     config: Path | None,
     given: Mapping[str, tuple[str, str, Any]],
     read: Callable[[Path], bytes] = Path.read_bytes,
+    giver: Giver = COMMAND_LINE,
 ) -> tuple[MutableTables, Source]:
     """Return the tables of a TOML file with the ``given`` flags over them, and the source that knows where each value
     came from.
@@ -253,14 +266,15 @@ def lay_flags_over(
     ``given`` maps a flag to (table, key, value). The keys are not checked. ``read`` returns the content of
     a file. Raises UsageError."""
     tables: MutableTables = {}
-    source = Source("command line")
+    flags = {(table, key): giver.of_flag(flag) for flag, (table, key, _) in given.items()}
+    source = Source(giver.place) if giver is COMMAND_LINE else FileSource(giver.place, "", flags)
     files = PatternFiles(read)
     if config is not None:
         tables, text = _read(config, read)
         for table, key, _ in given.values():
             tables.get(table, {}).pop(key, None)
         tables = files.expand(tables, config.parent, FileSource(str(config), text, {}))
-        source = FileSource(str(config), text, {(table, key): flag for flag, (table, key, _) in given.items()})
+        source = FileSource(str(config), text, flags)
     for table, key, value in given.values():
         tables.setdefault(table, {})[key] = files.expand(value, Path(), source, table, key)
     return tables, files.source(source)

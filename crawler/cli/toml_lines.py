@@ -129,7 +129,7 @@ class FileSource(Source):
     """The settings of a TOML file with flags over them. Names the line or the flag of a setting."""
 
     def __init__(self, name: str, text: str, flags: dict[tuple[str, str], str]) -> None:
-        """``name`` and ``text`` of the file; ``flags`` maps (table, key) to the flag that was given for it."""
+        """``name`` and ``text`` of the file; ``flags`` maps (table, key) to what was given for it, in words."""
         super().__init__(name)
         self._name = name
         self._toml = text
@@ -139,7 +139,7 @@ class FileSource(Source):
     def at(self, *place: str | int) -> str:
         flag = self._flags.get((str(place[0]), str(place[1]))) if len(place) > 1 else None
         if flag is not None:
-            return f"command line, {flag}"
+            return flag
         if self._lines is None:
             self._lines = locate(self._toml)
         for length in range(len(place), 0, -1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -19,13 +20,15 @@ from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
 from crawler.library.delivered_page import page_of
 from crawler.library.deliveries import Deliveries
-from crawler.library.keyword_options import HOOKS, code_of, settings_of
+from crawler.library.keyword_options import HOOKS, code_of, settings_of, texts
 from crawler.scope import StoreChoice
 from crawler.service.reloading import Configuration
 from crawler.service.session import Result, RunOptions, run_crawl
 from crawler.settings import HTML, OutputSettings, Settings
 from crawler.settings.leaving import fault_of_status, fault_of_type
 from crawler.urls import Canonical, Canonicaliser
+
+_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*(?::\d+)?(?:/|\Z)")  # what a URL has behind its scheme
 
 
 class CodeFailed(Exception):
@@ -39,8 +42,9 @@ class Crawl:
     ``seeds`` are URLs; a directory that holds a job already needs none. ``types`` (``"text/html"``, ``"image/*"``) and
     ``statuses`` (``"404"``, ``"2xx"``) say which answers are delivered. ``config`` is a TOML file. All further
     arguments are the flags of the command line, with ``_`` for ``-``, and of the table ``[hooks]`` ``filter_link``,
-    ``score_links``, ``score_page``, ``request_headers`` and ``is_changed``, functions themselves or their names, and
-    ``relevant_score``.
+    ``score_links``, ``score_page``, ``request_headers`` and ``is_changed``, functions themselves or their names,
+    ``relevant_score``, ``on_page_timeout``, the seconds that a call of one of them may take, and ``on_error``:
+    ``"count"`` its failures, or ``"stop"`` the crawl at the first one, which raises CodeFailed.
 
     Raises TypeError and ValueError for arguments that cannot be used, and changes nothing then."""
 
@@ -61,7 +65,7 @@ class Crawl:
         self._hooks = Hooks(self._settings, codes)
         if self._settings.hooks.on_page is not None:
             raise ValueError("hooks.on_page: a program that loops over the pages calls its functions itself")
-        self._seeds = [seeds] if isinstance(seeds, str) else list(seeds)
+        self._seeds = texts("seeds", [seeds] if isinstance(seeds, str) else seeds, "'https://example.org/'")
         self._choice = _choice(types, statuses)
         _check_seeds(self._directory, self._seeds, self._settings)
         self._deliveries: Deliveries | None = None
@@ -157,14 +161,20 @@ async def _batches(seeds: list[str]) -> AsyncIterator[list[str]]:
 
 
 def _choice(types: Sequence[str], statuses: Sequence[str]) -> StoreChoice:
-    for name, values, fault_of in (("types", types, fault_of_type), ("statuses", statuses, fault_of_status)):
-        if isinstance(values, str):
-            raise TypeError(f"{name} is a sequence of texts, such as [{values!r}]")
-        for value in values:
-            fault = fault_of(value)
-            if fault is not None:
-                raise ValueError(f"{name}: {value!r} {fault}")
+    for value in texts("types", types, '"text/html"'):
+        if fault_of_type(value) is not None:
+            raise ValueError(f'argument types: {value!r} is no type: write "text/html", "image/*" or "*/*"')
+    for value in texts("statuses", statuses, '"404" or "2xx"'):
+        if fault_of_status(value) is not None:
+            raise ValueError(f'argument statuses: {value!r} is no status: write "404" or "2xx"')
     return StoreChoice.of(OutputSettings(store_types=tuple(types), store_statuses=tuple(statuses)))
+
+
+def _fault_of_seed(text: str, reason: str) -> str:
+    """Why it is no URL. A host without a scheme is what people mean most often."""
+    if _HOST.match(text):
+        return f"{text[:100]!r} has no scheme: write https://{text[:100]}{'' if '/' in text else '/'}"
+    return f"{text[:100]!r}: {reason}"
 
 
 def _check_seeds(directory: Path, seeds: list[str], settings: Settings) -> None:
@@ -174,6 +184,6 @@ def _check_seeds(directory: Path, seeds: list[str], settings: Settings) -> None:
         url = canonicaliser.canonicalise(text)
         if isinstance(url, Canonical):
             return
-        reason = reason or f": {text!r}: {url.reason}"
+        reason = reason or f": {_fault_of_seed(text, url.reason)}"
     if seeds or not holds_job(directory):
         raise ValueError(f"no seed is a URL to crawl{reason}" if seeds else "a new crawl needs seeds")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from crawler.cli.crawl import build_settings
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.options import FLAGS, STDOUT
+from crawler.cli.options import FLAGS, STDOUT, Giver
+from crawler.cli.toml_lines import FileSource
 from crawler.hooks.loaded import ARGUMENTS, load_hooks
-from crawler.hooks.named_code import NamedCode, load_code
+from crawler.hooks.named_code import CodeError, NamedCode, load_code
 from crawler.settings import Settings, Source, nearest, settings_from
 
 _NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
 _FUNCTIONS = {name: arguments for name, arguments in ARGUMENTS.items() if name != "on_page"}
 HOOKS = (*_FUNCTIONS, "relevant_score", "on_error", "on_page_timeout")  # settings of [hooks] that are arguments too
+_ARGUMENTS = Giver("keyword arguments", lambda flag: _argument(flag.removeprefix("--").replace("-", "_")))
 _LISTS = frozenset(name for name, arguments in _NAMES.items() if arguments.get("action") == "append") | {"output"}
 
 
@@ -33,12 +35,13 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
             raise TypeError(f"a crawl has no option {name!r}{nearest(name, (*_NAMES, *HOOKS))}")
         if value is None:
             continue
-        several = name in _LISTS and not isinstance(value, str)
-        given[name] = list(value) if several else _listed(name, value) if name in _LISTS else _plain(value)
+        given[name] = _listed(name, value) if name in _LISTS else _plain(value)
     if STDOUT in given.get("output", ()):
         raise ValueError("output: records are not written to the standard output of the program; loop over the pages")
     try:
-        return build_settings(argparse.Namespace(job=directory, config=config, parquet=None, **given))[0]
+        return build_settings(
+            argparse.Namespace(job=directory, config=config, parquet=None, **given), giver=_ARGUMENTS
+        )[0]
     except UsageError as error:
         raise ValueError(str(error)) from error
 
@@ -50,16 +53,46 @@ def code_of(settings: Settings, hooks: Mapping[str, Any]) -> tuple[Settings, dic
     Raises ValueError for a function that cannot be used, and for any other value that cannot."""
     given = {name: value for name, value in hooks.items() if value is not None}
     functions = {name: value for name, value in given.items() if name in _FUNCTIONS and callable(value)}
-    own = {name: load_code(value, _FUNCTIONS[name]) for name, value in functions.items()}
+    for name in _FUNCTIONS.keys() & given.keys() - functions.keys():
+        if not isinstance(given[name], str):
+            raise ValueError(f"{_argument(name)} must be a function, or the name of one, not {given[name]!r}")
+    own = {name: _code_of(name, value) for name, value in functions.items()}
     table = {**given, **{name: code.name for name, code in own.items()}}
-    checked = settings_from({"hooks": table}, Source("keyword arguments")).hooks
+    places = {("hooks", name): _argument(name) for name in table}
+    checked = settings_from({"hooks": table}, FileSource(_ARGUMENTS.place, "", places)).hooks
     named = replace(settings.hooks, **{name: getattr(checked, name) for name in given})
     unnamed: dict[str, Any] = dict.fromkeys(own)
-    loaded = load_hooks(replace(named, **unnamed), Source("keyword arguments"))
+    loaded = load_hooks(replace(named, **unnamed), Source(_ARGUMENTS.place))
     return replace(settings, hooks=named), {**loaded, **own}
 
 
-def _listed(name: str, value: str) -> list[str]:
+def texts(name: str, values: object, such_as: str) -> list[str]:
+    """The texts of an argument. Raises TypeError for anything else."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{_argument(name)} must be a list of texts such as {such_as}, not {values!r}")
+    found = list(values)
+    for each in found:
+        if not isinstance(each, str):
+            raise TypeError(f"{_argument(name)} must be a list of texts such as {such_as}, and has {each!r}")
+    return found
+
+
+def _argument(name: str) -> str:
+    return f"argument {name}"
+
+
+def _code_of(name: str, function: Any) -> NamedCode:
+    try:
+        return load_code(function, _FUNCTIONS[name])
+    except CodeError as error:
+        raise CodeError(f"{_argument(name)}: {error}") from error
+
+
+def _listed(name: str, value: object) -> list[Any]:
+    if not isinstance(value, str):
+        if not isinstance(value, Iterable) or isinstance(value, bytes):
+            raise ValueError(f"{_argument(name)} must be a list of texts, not {value!r}")
+        return list(value)
     return [each for each in value.split(",") if each] if name == "output" else [value]
 
 

@@ -44,7 +44,9 @@ priority = 3
 
 def stated() -> Settings:
     tables = tomllib.loads(TOML) | {"robots": {"ignore": True}}
-    return settings_from(tables, FileSource("crawl.toml", TOML, {("robots", "ignore"): "--ignore-robots"}))
+    return settings_from(
+        tables, FileSource("crawl.toml", TOML, {("robots", "ignore"): "command line, --ignore-robots"})
+    )
 
 
 def test_each_setting_has_the_line_or_the_flag_that_states_it() -> None:

@@ -131,7 +131,9 @@ def _entry_point(name: str) -> EntryPoint:
     found = {entry.value: entry for entry in installed.select(name=name)}
     if not found:
         hint = nearest(name, sorted(installed.names))
-        raise CodeError(f"no installed package has an entry point {name!r} in {GROUP}{hint}; code is module:function")
+        meant = _meant(name, "page") or (f"{name}:page" if _dotted(name) else "products:page")
+        none = f"no installed package has an entry point {name!r} in {GROUP}{hint}"
+        raise CodeError(f"write module:function, such as {meant}; {none}")
     if len(found) > 1:
         raise CodeError(f"several installed packages have an entry point {name!r}: {', '.join(sorted(found))}")
     return next(iter(found.values()))
@@ -139,7 +141,8 @@ def _entry_point(name: str) -> EntryPoint:
 
 def _loaded(name: str, module: str, attribute: str) -> Any:
     if not _dotted(module) or not _dotted(attribute):
-        raise CodeError(f"{name!r} is not of the form module:function")
+        meant = _meant(module, attribute)
+        raise CodeError(f"{name!r} is not of the form module:function{f' (did you mean {meant}?)' if meant else ''}")
     found: Any = _imported(name, module)
     for part in attribute.split("."):
         try:
@@ -158,7 +161,9 @@ def _imported(name: str, module: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
-            raise CodeError(f"{name}: there is no module {error.name!r} in {_here()} or installed") from error
+            meant = _meant(module, name.partition(":")[2].partition(" ")[0])
+            hint = f" (did you mean {meant}?)" if meant else ""
+            raise CodeError(f"{name}: there is no module {error.name!r} in {_here()} or installed{hint}") from error
         raise CodeError(f"{name}: {_broken(module, error)}") from error
     except SystemExit as error:
         text = f"importing {module} ends the program: put what it does under `if __name__ == '__main__'`"
@@ -166,6 +171,12 @@ def _imported(name: str, module: str) -> ModuleType:
         raise CodeError(f"{name}: {text if place is None else f'{place}: {text}'}") from error
     except Exception as error:  # whatever the code of the user raises
         raise CodeError(f"{name}: {_broken(module, error)}") from error
+
+
+def _meant(path: str, attribute: str) -> str | None:
+    """The name of a function in a module that is written as the path of a file, if that is what it is."""
+    module = path.strip().removesuffix(".py").removeprefix("./").replace("/", ".")
+    return f"{module}:{attribute}" if module != path and _dotted(module) and _dotted(attribute) else None
 
 
 def _broken(module: str, error: Exception) -> str:

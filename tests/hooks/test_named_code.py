@@ -90,7 +90,26 @@ def test_what_is_not_there(written: Written, tmp_path: Path) -> None:
     )
     for name in (f"{module}:", ":price", f"{module}:price()", f"{module}.py:price:x"):
         assert "module:function" in refused(name)
-    assert "module:function" in refused("price")
+    assert refused("price").startswith("write module:function, such as price:page; no installed package has an entry")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("{module}.py:price", "{module}:price"),
+        ("./{module}.py:price", "{module}:price"),
+        ("./{module}:price", "{module}:price"),
+        ("shop/prices.py:of.page", "shop.prices:of.page"),
+        ("./shop/prices.py:price", "shop.prices:price"),
+    ],
+)
+def test_the_path_of_a_file_is_told_how_to_be_a_module(written: Written, name: str, meant: str) -> None:
+    module = written("def price(page): ...\n")
+    assert refused(name.format(module=module)).endswith(f" (did you mean {meant.format(module=module)}?)")
+
+
+def test_a_file_without_a_function_is_told_how_to_name_one() -> None:
+    assert refused("./products.py").startswith("write module:function, such as products:page; ")
 
 
 def test_an_import_that_raises_names_the_line(written: Written, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ MODULES: dict[str, str] = {
         change_check handing_over visit run put_aside rate worker
     """,
     "integrity": """
-        finding change part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
+        finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
         reconcile verifier repairer
     """,
     "export": """

@@ -63,7 +63,7 @@ def is_copy(path: Path, original: os.stat_result) -> bool:
 def copy_range(source: Path, target: Path, start: int, end: int, copied: Copied) -> None:
     """Copy the bytes of ``source`` from ``start`` up to ``end`` to the same offset of ``target``, durably; ``target``
     then ends there. ``source`` may be the text of several files. Raises OSError, and EOFError if it is shorter."""
-    with open_text(source) as reading, open(target, "ab") as writing:
+    with open_text(source, whole=True) as reading, open(target, "ab") as writing:
         writing.truncate(start)
         reading.seek(start)
         left = end - start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from crawler.checkpoint import UnknownVersionError
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
+from crawler.progress.say import say
 from crawler.settings import SettingsError
 from crawler.store import StoreVersionError
 
@@ -30,6 +32,17 @@ def stopped_text(directory: Path, error: Exception) -> str:
     )
 
 
+def failed(job: Path, error: str, *, as_json: bool) -> int:
+    """Report an error of a job, in one line on standard error or as the JSON object that was asked for. Returns the
+    exit code."""
+    if as_json:
+        print(json.dumps({"error": error}, indent=2))
+    else:
+        text = " ".join(error.split())
+        say(sys.stderr, f"crawler: error: {text if text.startswith(str(job)) else f'{job}: {text}'}")
+    return Exit.FAILED
+
+
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """Wrap a command so that it reports in one line if ``arguments.job`` holds no job or cannot be read."""
 
@@ -39,8 +52,6 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
         except (JobError, StoreVersionError, UnknownVersionError) as error:
             raise UsageError(str(error)) from error
         except (*DAMAGE, SettingsError) as error:
-            damaged = json.dumps({"error": str(error)}, indent=2)
-            print(damaged if getattr(arguments, "json", False) else f"{arguments.job}: {error}")
-            return Exit.FAILED
+            return failed(arguments.job, str(error), as_json=getattr(arguments, "json", False))
 
     return run

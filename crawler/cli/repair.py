@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from crawler.cli.damaged_job import failed
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.integrity_text import change_text, finding_text
 from crawler.clock import SteadyClock
@@ -41,9 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     except JobError as error:
         raise UsageError(str(error)) from error
     except (SettingsError, *DAMAGE) as error:
-        failed = f"cannot be repaired: {error}"
-        print(json.dumps({"error": failed}, indent=2) if arguments.json else f"{directory}: {failed}")
-        return Exit.FAILED
+        return failed(directory, f"cannot be repaired: {error}", as_json=arguments.json)
     if arguments.json:
         findings = [finding.as_json() for finding in repaired.left]
         done = [change.as_json() for change in changes]

@@ -23,9 +23,9 @@ from crawler.job.recovery import stored_end
 from crawler.kv import Family, Reader
 from crawler.output import lines_of
 from crawler.output.changes import Cursor, with_change
-from crawler.output.record_text import open_text, segments_of
+from crawler.output.record_text import has_text, open_text, path_at, segments_of
 from crawler.output.reverse_reader import decoded, line_before, lines_backwards
-from crawler.records import decode_done
+from crawler.records import JournalError, decode_done
 
 _PIECE = 2**20  # bytes per read
 
@@ -58,8 +58,8 @@ class Tail:
         self._at, found = end, list[bytes]()
         if count == 0:
             return found
-        for each in lines_backwards(self._path, end):
-            if each is not None and self._is_wanted(*each):
+        for each in lines_backwards(self._path, end, whole=True):
+            if each is not None and self._is_wanted(*self._checked(*each)):
                 found.append(each[1])
                 if len(found) == count:
                     break
@@ -87,9 +87,9 @@ class Tail:
 
     def _more(self) -> Iterator[tuple[int, bytes]]:
         end = self._end()
-        if end is None or not self._path.exists():
+        if end is None or not has_text(self._path):
             return
-        with open_text(self._path) as stream:
+        with open_text(self._path, whole=True) as stream:
             self._check_same(self._path.stat(), end)
             stream.seek(self._at)
             while self._at < end:
@@ -97,7 +97,7 @@ class Tail:
                 if self._at + len(line) > end or not line.endswith(b"\n"):
                     raise JobError(f"{self._path}: offset {self._at}: no record ends at {end}; run `crawler verify`")
                 offset, self._at = self._at, self._at + len(line)
-                if self._is_wanted(offset, line):
+                if self._is_wanted(*self._checked(offset, line)):
                     yield offset, line
 
     def _end(self) -> int | None:
@@ -130,6 +130,15 @@ class Tail:
                 f"{self._path} was replaced, or cut before a record that was shown (by a repair?): start again"
             )
         self._file = file
+
+    def _checked(self, offset: int, line: bytes) -> tuple[int, bytes]:
+        """Raise JournalError for what no record looks like, such as the zeros of a hole: to decode each would take much
+        longer."""
+        if line.startswith(b"{") and line.endswith(b"}\n") and b"\0" not in line:
+            return offset, line
+        raise JournalError(
+            f"{path_at(self._path, offset)}: offset {offset}: not a record; run `crawler verify {self._directory}`"
+        )
 
     def _is_wanted(self, offset: int, line: bytes) -> bool:
         if not self._outcomes:

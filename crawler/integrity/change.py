@@ -45,6 +45,7 @@ class Done(StrEnum):
     URLS_PENDING_AGAIN = "urls-pending-again"
     URLS_REQUEUED = "urls-requeued"
     DUPLICATES_REMOVED = "duplicates-removed"
+    TABLE_WRITTEN = "table-written"
     LINES_REMOVED = "lines-removed"
     OUTPUT_REWRITTEN = "output-rewritten"
     BODIES_MOVED = "bodies-moved"

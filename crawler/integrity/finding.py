@@ -48,6 +48,11 @@ class Kind(StrEnum):
     HELD_BACK_DAMAGED = "held-back-damaged"
     BORDER_DAMAGED = "border-damaged"
     PAYLOAD_DAMAGED = "payload-damaged"
+    # Files of records.
+    FILE_LOST = "file-lost"
+    FILE_CUT = "file-cut"
+    FRAME_DAMAGED = "frame-damaged"
+    TABLE_LOST = "table-lost"
     # Lines of the output.
     LINE_CUT = "line-cut"
     LINE_NOT_JSON = "line-not-json"

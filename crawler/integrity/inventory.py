@@ -46,7 +46,7 @@ from crawler.job.recovery import OUTPUT_END, REPAIRING, OutputCut, stored_end
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader, Row
 from crawler.output import Record, lines_of, record_of
-from crawler.output.record_text import open_text, text_size
+from crawler.output.record_text import has_text, open_text, text_size
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -314,7 +314,7 @@ class Inventory:
     def _done(self) -> Findings:
         path, journal = self._source.directory / PAGES, self.journal
         with contextlib.ExitStack() as opened:
-            output = opened.enter_context(open_text(path)) if path.exists() else None
+            output = opened.enter_context(open_text(path)) if has_text(path) else None
             parts = opened.enter_context(PartReader(self._source.directory))
             for key, value in self._store.rows(Family.DONE):
                 journal.events += 1
@@ -710,7 +710,7 @@ def _bad_line(start: int, line: bytes) -> Finding:
     if not line.endswith(b"\n"):
         return Finding(Kind.LINE_CUT, PAGES, {"offset": start})
     try:
-        json.loads(line)
+        json.loads(str(line, "utf-8"))
     except (ValueError, RecursionError) as error:
         return Finding(Kind.LINE_NOT_JSON, PAGES, {"offset": start, "error": str(error)})
     return Finding(Kind.RECORD_DAMAGED, PAGES, {"offset": start})

@@ -28,6 +28,7 @@ from crawler.integrity.inventory import Inventory, InventorySettings, OutputTall
 from crawler.integrity.output_files import OutputFiles
 from crawler.integrity.part_reader import PartReader
 from crawler.integrity.quarantine import Quarantine
+from crawler.integrity.record_files import is_broken
 from crawler.integrity.revisit_rows import forget_answers, rebuild_schedule
 from crawler.integrity.url_marks import (
     Belief,
@@ -46,7 +47,7 @@ from crawler.job.recovery import COUNTERS, OUTPUT_END, encode_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import Record, entry_of, lines_of, record_of
 from crawler.output.body_files import BODY_SIZES, body_in, encode_sizes, is_whole, sizes_found
-from crawler.output.record_text import page_numbers
+from crawler.output.record_text import page_paths
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -288,8 +289,8 @@ class Reconciliation:
         if asides := self._drop_all(Family.ASIDES):
             self._context.done(Done.EVENTS_REMOVED, family=Family.ASIDES.value, count=asides)
         files = OutputFiles(self._context.directory, self._store, self._context.disk, self._context.quarantine)
-        rewritten = files.look(itertools.compress(self._lines(), good))
-        if good.all() and events_fit and not damaged and not lost and not rewritten:
+        rewritten, broken = files.look(itertools.compress(self._lines(), good)), is_broken(self._path)
+        if good.all() and events_fit and not damaged and not lost and not rewritten and not broken:
             return
         if damaged:
             self._context.done(Done.EVENTS_REMOVED, family=Family.DONE.value, count=damaged)
@@ -299,7 +300,7 @@ class Reconciliation:
         self._store.sync()
         failpoint("repair.queued")
         try:
-            if not good.all() or files.names:
+            if not good.all() or files.names or broken:
                 size = self._keep_lines(good, files)
             self._batch.delete_range(Family.DONE, b"", b"\xff" * 9)
             self._put(Family.META, OUTPUT_END, encode_end(size))
@@ -344,9 +345,9 @@ class Reconciliation:
         finally:
             file.close()
         # Link it, do not move it: after an interruption, the next repair must still find the records.
-        self._context.quarantine.link(path)
-        numbered = page_numbers(path)
-        if numbered:
+        if path.is_file():
+            self._context.quarantine.link(path)
+        if page_paths(path) or path.is_dir():
             disk.replace(part, path.with_name(WHOLE))
             disk.sync_directory(self._context.directory)
             place_whole(path, disk, self._context.quarantine)
@@ -549,7 +550,9 @@ def place_whole(pages: Path, disk: Disk, quarantine: Quarantine) -> None:
     whole = pages.with_name(WHOLE)
     if not whole.exists():
         return
-    for path in page_numbers(pages).values():
+    for path in page_paths(pages):
         quarantine.move(path)
+    if pages.is_dir():
+        quarantine.move(pages)
     disk.replace(whole, pages)
     disk.sync_directory(pages.parent)

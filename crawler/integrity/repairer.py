@@ -12,6 +12,7 @@ Whatever is replaced is moved to ``DIR/damaged-N``. An interrupted repair can be
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from crawler.integrity.finding import Detail, Finding
 from crawler.integrity.inventory import InventorySettings
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.reconcile import Reconciliation, RepairContext, place_whole
+from crawler.integrity.record_files import write_tables
 from crawler.integrity.verifier import unreadable, verify_job
 from crawler.job.conversion import OLD, discard_copy, place_parts
 from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
@@ -51,7 +53,7 @@ from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
 from crawler.output.body_files import DIRECTORY as BODIES
 from crawler.output.outputs import FORMS
-from crawler.output.record_text import page_numbers, text_size
+from crawler.output.record_text import page_paths, text_size
 from crawler.records import JournalError
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.store import Broken, RocksStore, StoreError, StoreVersionError
@@ -178,6 +180,7 @@ class _Repair:
             empty = self._is_empty(store)
         failpoint("repair.marked")
         place_whole(self._directory / PAGES, self._disk, self._quarantine)
+        write_tables(self._directory / PAGES, self._disk, self._tell)
         if empty:
             self._restart_crawl()
         with self._store() as store:
@@ -318,8 +321,9 @@ class _Repair:
         """Start over: without a queue nobody knows what was pending, and only fetching the pages again finds it."""
         pages = self._directory / PAGES
         if text_size(pages):
-            for path in (*page_numbers(pages).values(), pages):
-                self._quarantine.move(path)
+            for path in (*page_paths(pages), pages):
+                if os.path.lexists(path):
+                    self._quarantine.move(path)
             self._done(Done.CRAWL_RESTARTED)
         for name in (*(form.name for form in FORMS.values()), BODIES):
             if (self._directory / name).is_dir():

@@ -14,6 +14,7 @@ from crawler.frontier import Entry, EntryError, decode_entry
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.integrity.inventory import Inventory, InventorySettings, Source
+from crawler.integrity.record_files import MOVED, file_findings
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
@@ -71,9 +72,15 @@ def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
         )
         if job.identity.fetcher is not None:
             yield from parts.check(_requests(job.store))
+        files = list(file_findings(job.directory / PAGES))
+        yield from files
+        # Each record behind a file that is lost would be another finding.
+        is_moved = not MOVED.isdisjoint(finding.kind for finding in files)
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
-            yield from parts.check(part)
+            for finding in parts.check(part):
+                if not is_moved or finding.kind is not Kind.RECORD_CHANGED:
+                    yield finding
         if parts.unreadable:
             yield from (Finding(Kind.STORE_HOLE, STORE, {"error": hole}) for hole in holes(job.store))
 
@@ -196,7 +203,7 @@ def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
         return None
     try:
         # A run creates an empty file if there is none.
-        outputs = Outputs(path if path.exists() else Path(os.devnull), ReadingDisk(), 1, job.directory)
+        outputs = Outputs(path if path.is_file() else Path(os.devnull), ReadingDisk(), 1, job.directory)
         try:
             return check_output(job.store, outputs, sequence)
         finally:

@@ -32,6 +32,7 @@ from crawler.kv import Batch, Family, Reader, Store
 from crawler.output import Outputs
 from crawler.output.body_files import BODY_SIZES
 from crawler.output.outputs import empty
+from crawler.output.record_text import lost_files
 from crawler.output.rotated_files import RotatedFiles
 from crawler.records import (
     DIGEST_SIZE,
@@ -354,8 +355,11 @@ def _check_durable(outputs: Outputs, cut: OutputCut, last: Position | None) -> N
     """Raises JobError if ``pages.jsonl`` lacks durable records."""
     output = outputs.pages
     if output.end < cut.durable:
+        lost = next(lost_files(output.path), None)
+        lacks = "" if lost is None else f" ({lost.name} is not there, or not a file)"
         raise JobError(
-            f"{output.path} has {output.end} bytes, but {cut.durable} were durable: {_restore(output.path.parent)}",
+            f"{output.path} has {output.end} bytes, but {cut.durable} were durable{lacks}: "
+            f"{_restore(output.path.parent)}",
             new_job=True,
         )
     hole = output.damage(cut.durable)

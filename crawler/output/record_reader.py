@@ -17,7 +17,7 @@ def record_of(line: bytes) -> Record | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        record = json.loads(line)
+        record = json.loads(str(line, "utf-8"))  # of bytes it would guess the encoding: zeros are UTF-32 then
     except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or not isinstance(record.get("url"), str):

@@ -2,21 +2,53 @@
 which all but the last may be compressed.
 
 Offsets are those in the whole text. A file that is missing has no text: what follows it is then not where the journal
-says.
+says. What is damaged reads as zeros, as a hole in a file does, for those that mend it. A reader that wants the
+``whole`` text gets an error that names the file.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
+import os
 import re
+import stat
 from bisect import bisect_right
+from collections.abc import Iterator
+from enum import Enum, auto
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from crawler.output.seekable_zstd import SeekableError, SeekableReader
+from crawler.output.seekable_zstd import DamagedFrameError, PlainReader, SeekableError, SeekableReader
 
 COMPRESSED = ".zst"
 _BUFFER = 128 * 1024
+_LINE_FEED = ord("\n")
+_MEASURED = 4_096  # compressed files whose sizes are remembered
+
+
+class DamagedRecordsError(OSError):
+    """A file of records is missing or damaged. The text names it, and says what to do."""
+
+
+class Fault(Enum):
+    """What is wrong with a file of records."""
+
+    LOST = auto()  # it is missing between others, or something else is in its place
+    CUT = auto()  # it has no table of frames, and ends before the end of its text, or is damaged there
+    FRAME = auto()  # a frame is damaged
+    TABLE = auto()  # it has no table of frames; all of it can be read
+
+
+class FileFault(NamedTuple):
+    """``offset``: where in the whole text nothing can be read any more, and ``size``: how many bytes, if that is
+    known."""
+
+    fault: Fault
+    path: Path
+    offset: int = 0
+    size: int = 0
 
 
 class Segment(NamedTuple):
@@ -45,13 +77,70 @@ def compressed(path: Path) -> Path:
 def page_numbers(pages: Path) -> dict[int, Path]:
     """The numbered files that are there, by number, in order: of two with one number the compressed one. Raises
     OSError."""
+    # The compressed name is the later one.
+    return dict(sorted((number, path) for number, path in _numbered(pages) if not _is_other(path)))
+
+
+def page_paths(pages: Path) -> list[Path]:
+    """Whatever has the name of a numbered file. Raises OSError."""
+    return [path for _, path in _numbered(pages)]
+
+
+def _numbered(pages: Path) -> list[tuple[int, Path]]:
     pattern = re.compile(rf"{re.escape(pages.stem)}-([0-9]{{6,8}}){re.escape(pages.suffix)}({re.escape(COMPRESSED)})?")
-    found: dict[int, Path] = {}
     directory = pages.parent
-    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
-        if match := pattern.fullmatch(path.name):
-            found[int(match[1])] = path  # the compressed name is the later one
-    return dict(sorted(found.items()))
+    paths = sorted(directory.iterdir()) if directory.is_dir() else []
+    return [(int(match[1]), path) for path in paths if (match := pattern.fullmatch(path.name))]
+
+
+def _is_other(path: Path) -> bool:
+    """Whether something is there that is no file. It may have been compressed since, and be gone."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def has_text(pages: Path) -> bool:
+    """Whether there is any file of records. Raises OSError."""
+    return pages.is_file() or bool(page_numbers(pages))
+
+
+def lost_files(pages: Path) -> Iterator[Path]:
+    """What is in the place of a file of records and is no file, and the first of those that are missing between others.
+    Raises OSError."""
+    named = _numbered(pages)
+    yield from (path for path in (pages, *(path for _, path in named)) if _is_other(path))
+    if named and not pages.exists():
+        yield pages
+    there = sorted({0, *(number for number, _ in named)})
+    for before, number in itertools.pairwise(there):
+        path = page_file(pages, before + 1)
+        # It may have been begun or compressed since: the compressed one is there before the other goes.
+        if number > before + 1 and not path.exists() and not compressed(path).exists():
+            yield path
+
+
+def file_faults(pages: Path) -> Iterator[FileFault]:
+    """What is wrong with the files. All that is compressed is read. Raises OSError."""
+    yield from (FileFault(Fault.LOST, path) for path in lost_files(pages))
+    for segment in segments_of(pages):
+        if not segment.is_compressed or segment.path.is_dir():
+            continue
+        measured = _measured(segment.path)
+        if not measured.has_table:
+            end = segment.start + segment.size
+            yield FileFault(Fault.TABLE, segment.path) if measured.is_whole else FileFault(Fault.CUT, segment.path, end)
+            continue
+        with open(segment.path, "rb") as file:
+            for frame in SeekableReader(file).damaged():
+                yield FileFault(Fault.FRAME, segment.path, segment.start + frame.text, frame.length)
+
+
+def path_at(pages: Path, offset: int) -> Path:
+    """The file that has the byte at that offset. Raises OSError."""
+    segments = segments_of(pages)
+    return next((each.path for each in reversed(segments) if each.start <= offset), pages)
 
 
 def segments_of(pages: Path) -> list[Segment]:
@@ -60,24 +149,49 @@ def segments_of(pages: Path) -> list[Segment]:
     for number, path in ({0: pages} | page_numbers(pages)).items():
         size, there = _size(path), path
         if size is None:  # it has been compressed since
-            there = compressed(path)
-            size = _size(there) or 0
+            size = _size(compressed(path))
+            there = path if size is None else compressed(path)
+        size = size or 0
         found.append(Segment(number, there, start, size))
         start += size
     return found
 
 
 def _size(path: Path) -> int | None:
-    """The bytes of text in a file: none if it is damaged. None if it is not there."""
+    """The bytes of text in a file that can be read. None if it is not there."""
     try:
-        if path.suffix != COMPRESSED:
-            return path.stat().st_size
-        with open(path, "rb") as file:
-            return SeekableReader(file).size
+        if path.suffix == COMPRESSED:
+            return _measured(path).size
+        found = path.stat()
+        return found.st_size if stat.S_ISREG(found.st_mode) else 0
     except FileNotFoundError:
         return None
-    except SeekableError:
-        return 0
+
+
+class _Measured(NamedTuple):
+    """The bytes of text in a compressed file, whether it has a table of frames, and whether its end is there."""
+
+    size: int
+    has_table: bool
+    is_whole: bool
+
+
+def _measured(path: Path) -> _Measured:
+    """Raises OSError."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        return _Measured(0, False, False)
+    return _measure(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(_MEASURED)
+def _measure(path: Path, found: tuple[int, ...]) -> _Measured:  # the latter: which file that is
+    with open(path, "rb") as file:
+        try:
+            return _Measured(SeekableReader(file).size, True, True)
+        except SeekableError:
+            size, is_whole = PlainReader(file).end()
+            return _Measured(size, False, is_whole)
 
 
 def text_size(pages: Path) -> int:
@@ -92,11 +206,31 @@ def disk_size(pages: Path) -> tuple[int, int]:
     return len(paths), sum(path.stat().st_size for path in paths)
 
 
-def open_text(pages: Path) -> BinaryIO:
-    """Open the whole text as it is now, for reading. Raises OSError."""
-    if not page_numbers(pages):
+def open_text(pages: Path, *, whole: bool = False) -> BinaryIO:
+    """Open the whole text as it is now, for reading. ``whole``: what is lost is an error, also while it is read. Raises
+    OSError, DamagedRecordsError."""
+    if not page_paths(pages):
         return open(pages, "rb")
-    return io.BufferedReader(_Text(segments_of(pages)), _BUFFER)
+    segments = segments_of(pages)
+    if whole:
+        _check(pages, segments)
+    return io.BufferedReader(_Text(segments, whole=whole), _BUFFER)
+
+
+def _check(pages: Path, segments: list[Segment]) -> None:
+    """Raises DamagedRecordsError, as far as that shows without reading all."""
+    for path in lost_files(pages):
+        what = "is not a file" if os.path.lexists(path) else "is missing"
+        raise DamagedRecordsError(f"{path} {what}: restore it, or run `crawler repair {pages.parent}`")
+    for segment in segments:
+        if segment.is_compressed and not _measured(segment.path).is_whole:
+            raise _damaged(segment.path, segment.start + segment.size)
+
+
+def _damaged(path: Path, offset: int) -> DamagedRecordsError:
+    return DamagedRecordsError(
+        f"{path} is damaged: its records cannot be read from offset {offset} on; run `crawler verify {path.parent}`"
+    )
 
 
 def read_text(pages: Path, size: int, offset: int) -> bytes:
@@ -128,19 +262,25 @@ class _Plain:
         self._file.close()
 
 
-def _open(path: Path) -> _Part:
+def _open(path: Path, *, whole: bool = False) -> _Part:
     try:
         file = open(path, "rb")  # noqa: SIM115  # closed with the text
     except FileNotFoundError:
         path = compressed(path)
         file = open(path, "rb")  # noqa: SIM115
-    return SeekableReader(file) if path.suffix == COMPRESSED else _Plain(file)
+    if path.suffix != COMPRESSED:
+        return _Plain(file)
+    try:
+        return SeekableReader(file, whole=whole)
+    except SeekableError:
+        return PlainReader(file)
 
 
 class _Text(io.RawIOBase):
     """Several files as one."""
 
-    def __init__(self, segments: list[Segment]) -> None:
+    def __init__(self, segments: list[Segment], *, whole: bool) -> None:
+        self._whole = whole
         self._segments = [segment for segment in segments if segment.size]
         self._starts = [segment.start for segment in self._segments]
         self._end = segments[-1].start + segments[-1].size
@@ -167,12 +307,17 @@ class _Text(io.RawIOBase):
         number = bisect_right(self._starts, self._at) - 1
         if self._part is None or self._part[0] != number:
             self._close_part()
-            self._part = number, _open(self._segments[number].path)
+            self._part = number, _open(self._segments[number].path, whole=self._whole)
         segment = self._segments[number]
         room = min(len(view), segment.start + segment.size - self._at)
-        data = self._part[1].read(room, self._at - segment.start)
+        try:
+            data = self._part[1].read(room, self._at - segment.start)
+        except DamagedFrameError as error:
+            raise _damaged(segment.path, segment.start + error.frame.text) from error
         view[: len(data)] = data
         self._at += len(data)
+        if data.endswith(b"\0") and segment.is_compressed and self._at == segment.start + segment.size:
+            view[len(data) - 1] = _LINE_FEED  # the damage ends with its file: the next record begins a line
         return len(data)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crawler.output.record_text import open_text
+from crawler.output.record_text import has_text, open_text
 from crawler.records import JournalError
 
 PIECE = 2**20  # bytes read at a time
@@ -19,12 +19,14 @@ PIECE = 2**20  # bytes read at a time
 Record = dict[str, Any]
 
 
-def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> Iterator[tuple[int, bytes] | None]:
+def lines_backwards(
+    path: Path, end: int | None = None, piece: int = PIECE, *, whole: bool = False
+) -> Iterator[tuple[int, bytes] | None]:
     """(offset, line with its line feed) from the last whole line before ``end`` (default: the file's end) to the first,
-    and None after each ``piece`` bytes. Raises OSError."""
-    if not path.exists():
+    and None after each ``piece`` bytes. ``whole``: see ``open_text``. Raises OSError."""
+    if not has_text(path):
         return
-    with open_text(path) as stream:
+    with open_text(path, whole=whole) as stream:
         size = stream.seek(0, 2)
         at = size if end is None else min(end, size)
         rest = b""  # of a line that began before `at`
@@ -57,7 +59,7 @@ def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> I
 
 def line_before(path: Path, end: int) -> bytes | None:
     """The line that ends at the offset ``end``, with its line feed; None if no line ends there. Raises OSError."""
-    found = next((each for each in lines_backwards(path, end) if each is not None), None)
+    found = next((each for each in lines_backwards(path, end, whole=True) if each is not None), None)
     return None if found is None or found[0] + len(found[1]) != end else found[1]
 
 
@@ -65,7 +67,7 @@ def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | 
     """The URL's last record, if it has one, after a None for each piece that was searched. Raises JournalError when the
     record is damaged, and OSError."""
     wanted = f'\n{{"url":{json.dumps(href)},'.encode("ascii")
-    if not path.exists():
+    if not has_text(path):
         return
     with open_text(path) as stream:
         at = stream.seek(0, 2)
@@ -90,6 +92,6 @@ def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | 
 def decoded(offset: int, line: bytes, name: str) -> Record:
     """The record of a line. Raises JournalError."""
     try:
-        return dict(json.loads(line))
+        return dict(json.loads(str(line, "utf-8")))
     except (ValueError, TypeError, RecursionError) as error:
-        raise JournalError(f"{name}: offset {offset}: not JSON: {error}") from error
+        raise JournalError(f"{name}: offset {offset}: not JSON: {error}; run `crawler verify`") from error

@@ -7,10 +7,11 @@ https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_
 from __future__ import annotations
 
 import bisect
+import errno
 import itertools
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
 if sys.version_info >= (3, 14):
@@ -19,6 +20,7 @@ else:
     from backports import zstd
 
 FRAME = 2**20  # bytes of text in a frame
+_PIECE = 2**17  # bytes of text read at once; from a damaged file, those before are given
 _OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.compression_level: 3,
     zstd.CompressionParameter.checksum_flag: 1,
@@ -34,6 +36,14 @@ _FRAMES_MOST = 2**27  # as the format says
 
 class SeekableError(ValueError):
     """The file has no table of frames that belongs to it."""
+
+
+class DamagedFrameError(OSError):
+    """A frame cannot be read."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(errno.EIO, "a frame is damaged")
+        self.frame = frame
 
 
 class Frame(NamedTuple):
@@ -94,9 +104,10 @@ def frames_of(file: BinaryIO) -> list[Frame]:
 class SeekableReader:
     """Reads parts of the text. Raises SeekableError, OSError."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        """``file`` is closed with the reader."""
+    def __init__(self, file: BinaryIO, *, whole: bool = False) -> None:
+        """``file`` is closed with the reader. ``whole``: a frame that is damaged is an error (DamagedFrameError)."""
         self._file = file
+        self._whole = whole
         self._frames = frames_of(file)
         self._starts = [frame.text for frame in self._frames]
         self._last: tuple[int, bytes] = (-1, b"")
@@ -115,13 +126,67 @@ class SeekableReader:
         start = offset - self._starts[number]
         return self._last[1][start : start + size]
 
+    def damaged(self) -> Iterator[Frame]:
+        """The frames that cannot be read."""
+        return (frame for frame in self._frames if self._decompressed(frame) is None)
+
     def _text(self, frame: Frame) -> bytes:
+        text = self._decompressed(frame)
+        if text is None and self._whole:
+            raise DamagedFrameError(frame)
+        return bytes(frame.length) if text is None else text
+
+    def _decompressed(self, frame: Frame) -> bytes | None:
         self._file.seek(frame.start)
         try:
             text = zstd.decompress(self._file.read(frame.size))
         except zstd.ZstdError:
-            text = b""
-        return text if len(text) == frame.length else bytes(frame.length)
+            return None
+        return text if len(text) == frame.length else None
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class PlainReader:
+    """Reads parts of a file of zstd that has no table, such as another program writes it, from its start. What lies
+    behind damage is not there. Raises OSError."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """``file`` is closed with the reader."""
+        self._file = file
+        self._begin()
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to so many bytes from the offset on; none behind the end."""
+        if offset < self._start:
+            self._begin()
+        while offset >= self._start + len(self._piece):
+            if not self._next():
+                return b""
+        start = offset - self._start
+        return self._piece[start : start + size]
+
+    def end(self) -> tuple[int, bool]:
+        """How many bytes of text there are, and whether the file is whole."""
+        while self._next():
+            pass
+        return self._start + len(self._piece), self._is_whole
+
+    def _begin(self) -> None:
+        self._file.seek(0)
+        self._text = zstd.ZstdFile(self._file)
+        self._start, self._piece, self._is_whole = 0, b"", True
+
+    def _next(self) -> bool:
+        """Read the next piece. Returns whether there is one; the last one stays."""
+        try:
+            piece = self._text.read(_PIECE)
+        except (zstd.ZstdError, EOFError):
+            self._is_whole, piece = False, b""
+        if piece:
+            self._start, self._piece = self._start + len(self._piece), piece
+        return bool(piece)
 
     def close(self) -> None:
         self._file.close()

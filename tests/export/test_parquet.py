@@ -186,7 +186,9 @@ def test_a_directory_without_a_job_and_a_damaged_job(job: Path, capsys: pytest.C
     pages = job / "pages.jsonl"
     pages.write_bytes(pages.read_bytes().replace(b'{"url"', b'["url"', 1))
     assert main(["export", str(job), "--parquet", str(out)]) == 1
-    assert "pages.jsonl: line 1 is not a record; run `crawler verify`" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"crawler: error: {pages}: offset 0: not a record; run `crawler verify {job}`\n"
     assert not out.exists()
     assert list(job.parent.glob(".*")) == []
 
@@ -251,7 +253,7 @@ def test_links_that_are_damaged_and_those_that_were_moved_away(
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b'"to"', b'"TO"', 1))
     assert main(["export", str(linking), "--parquet", str(out)]) == 1
-    assert re.search(r"links-000001.jsonl: offset 0: not what was kept of a page", capsys.readouterr().out)
+    assert re.search(r"links-000001.jsonl: offset 0: not what was kept of a page", capsys.readouterr().err)
     file.unlink()
     assert main(["export", str(linking), "--parquet", str(out)]) == 0
     said = capsys.readouterr().out

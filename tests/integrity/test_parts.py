@@ -16,11 +16,13 @@ from pathlib import Path
 import pytest
 
 from crawler.checkpoint import Renewal
+from crawler.cli import main
 from crawler.cli.integrity_text import change_text, finding_text
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.fetch.content_coding import zstd
 from crawler.fetch.robots_cache import encode_robots
 from crawler.frontier import RequestOutcome
+from crawler.inspect.record_stream import Tail
 from crawler.integrity.change import Change, Done
 from crawler.integrity.finding import Kind, Severity
 from crawler.integrity.repairer import find_all, repair_job
@@ -35,6 +37,7 @@ from crawler.kv import Family
 from crawler.output.body_files import sizes_found
 from crawler.output.outputs import FORMS
 from crawler.output.rotated_files import Size
+from crawler.output.seekable_zstd import SeekableReader
 from crawler.records import Body, Outcome, PageRecord, Part, body_name
 from crawler.settings import RobotsSettings
 from crawler.urls import Canonical
@@ -247,6 +250,97 @@ def test_bodies_that_are_wrong_are_said_once_and_moved_away(made: Path, tmp_path
     (body_path(job, 3).parent / f"{body_path(job, 3).name}.part").write_bytes(b"of no page")
     assert counted(job) == sizes_found(job) == Size(8, 8 * len(damaged))
     carries_on(job, 4)
+
+
+def packed(job: Path) -> Path:
+    """The compressed file of records: others follow."""
+    (path,) = job.glob("pages-*.zst")
+    return path
+
+
+def said_by(job: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main([words[0], str(job), *words[1:]])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+READING: tuple[tuple[str, ...], ...] = (
+    ("tail", "--since", "0"),
+    ("tail", "--all"),
+    ("tail", "-n", "99"),
+    ("export", "--cdxj", "{out}.cdxj"),
+    ("report", "--out", "{out}.html"),
+    ("backup", "{out}.backup"),
+)
+
+
+@pytest.mark.parametrize("damage", ["frame", "directory", "missing", "cut"])
+def test_a_file_of_records_that_is_damaged(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    """Every reader stops with one line that names it, and `repair` keeps all other records."""
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    file = packed(job)
+    inside = zstd.decompress(file.read_bytes()).splitlines(keepends=True)
+    if damage == "frame":
+        flip(file, file.stat().st_size // 2)
+    elif damage == "cut":
+        os.truncate(file, 40)
+    else:
+        file.unlink()
+        file = file if damage == "directory" else file.with_suffix("")
+    if damage == "directory":
+        file.mkdir()
+    for command in READING:
+        code, out, err = said_by(job, capsys, *(word.format(out=tmp_path / "out") for word in command))
+        (line,) = err.splitlines()
+        assert code == 1
+        assert line.startswith("crawler: error: ")
+        assert f"{file} " in line
+        assert "`crawler verify" in line or "`crawler repair" in line
+        assert "\0" not in out
+        assert "error:" not in out
+    kind = {"frame": Kind.FRAME_DAMAGED, "cut": Kind.FILE_CUT}.get(damage, Kind.FILE_LOST)
+    found = find_all(job)
+    assert [each.kind for each in found if each.place == file.name] == [kind]
+    assert len(found) < 6
+    before = len(records(made))
+    changes: list[Change] = []
+    assert repair_job(job, 1.0, changes.append).left == []
+    assert len(records(job)) == before - len(inside)
+    assert list(job.glob("pages-*")) == []
+    assert {file.name for file in (job / "damaged-1").glob("pages*")} >= {path.name for path in made.glob("pages*")} - (
+        {f"{file.name}.zst"} if damage == "missing" else set()
+    )
+
+
+def test_what_is_no_file_in_the_place_of_the_first_records(made: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    (job / "pages.jsonl").unlink()
+    (job / "pages.jsonl").mkdir()
+    assert [(found.kind, found.place) for found in find_all(job)] == [(Kind.FILE_LOST, "pages.jsonl")]
+    assert repair_job(job, 1.0, list[Change]().append).left == []
+    assert len(records(job)) == len(records(made))
+    assert (job / "damaged-1" / "pages.jsonl").is_dir()
+
+
+def test_records_that_another_program_has_compressed(made: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    file = packed(job)
+    text = zstd.decompress(file.read_bytes())
+    file.write_bytes(zstd.compress(text))
+    (found,) = find_all(job)
+    assert (found.kind, found.place) == (Kind.TABLE_LOST, file.name)
+    assert list(Tail(job).more()) == list(Tail(made).more())
+    changes: list[Change] = []
+    assert repair_job(job, 1.0, changes.append).left == []
+    assert [change.done for change in changes] == [Done.TABLE_WRITTEN]
+    with open(file, "rb") as stream:
+        assert SeekableReader(stream, whole=True).read(len(text), 0) == text
+    carries_on(job, 2)
 
 
 @pytest.mark.parametrize("what", ["directory", "link to itself", "pipe"])

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.fetch.content_coding import zstd
-from crawler.output.seekable_zstd import SeekableError, SeekableReader, SeekableWriter, frames_of
+from crawler.output.seekable_zstd import (
+    DamagedFrameError,
+    PlainReader,
+    SeekableError,
+    SeekableReader,
+    SeekableWriter,
+    frames_of,
+)
 
 PIECES = st.lists(st.binary(max_size=200), max_size=8)
 
@@ -68,3 +75,30 @@ def test_tables_with_checksums_are_read_too() -> None:
     table = entry + struct.pack("<IBI", 1, 0x80, 0x8F92EAB1)
     file = frame + struct.pack("<II", 0x184D2A5E, len(table)) + table
     assert SeekableReader(io.BytesIO(file)).read(9, 1) == b"ext"
+
+
+def test_a_reader_that_wants_all_is_told_of_a_damaged_frame() -> None:
+    file = bytearray(written([b"first", b"second", b"third"]))
+    (_, second, _) = frames_of(io.BytesIO(file))
+    file[second.start + second.size - 1] ^= 1  # of its checksum
+    reader = SeekableReader(io.BytesIO(file), whole=True)
+    assert list(reader.damaged()) == [second]
+    assert (reader.read(9, 0), reader.read(9, 11)) == (b"first", b"third")
+    with pytest.raises(DamagedFrameError) as raised:
+        reader.read(9, 7)
+    assert raised.value.frame == second
+
+
+def test_a_file_without_a_table_is_read_from_its_start() -> None:
+    text = bytes(range(256)) * 2_000  # several pieces
+    for file in (zstd.compress(text), zstd.compress(text[:300_000]) + zstd.compress(text[300_000:])):
+        reader = PlainReader(io.BytesIO(file))
+        for offset in (400_000, 3, 511_990, 0):
+            assert reader.read(5, offset) == text[offset : offset + 5]
+        assert reader.read(5, len(text)) == b""
+        assert PlainReader(io.BytesIO(file)).end() == (len(text), True)
+    cut = zstd.compress(text[:300_000]) + zstd.compress(text[300_000:])[:-9]
+    size, is_whole = PlainReader(io.BytesIO(cut)).end()
+    assert not is_whole
+    assert 0 < size < len(text)
+    assert PlainReader(io.BytesIO(b"")).end() == (0, False)

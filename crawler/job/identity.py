@@ -183,10 +183,12 @@ def check_fetcher(directory: Path, fetcher: str | None = None, formats: Formats 
     if kept == fetcher:
         return
     if kept is None:
-        raise JobError(f"{directory} holds a crawl of the command line", new_job=True)
+        raise JobError(
+            f"{directory} holds a crawl of the command line, which {fetcher} cannot go on with: name another directory"
+        )
     raise JobError(
-        f"{directory} is the job of {kept}: only a spider with this JOBDIR can go on with it",
-        new_job=True,
+        f"{directory} is the job of {kept}: only its spider can go on with it or change it: start the spider with this "
+        "JOBDIR"
     )
 
 

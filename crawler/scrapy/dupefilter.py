@@ -8,8 +8,13 @@ from typing import Any, Protocol, Self
 
 from scrapy import Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.misc import load_object
+
+from crawler.settings import SettingsError
 
 log = logging.getLogger(__name__)
+
+_NO_SEEN_SET = 'crawler.scrapy.DupeFilter has no seen-set: it needs SCHEDULER = "crawler.scrapy.Scheduler"'
 
 
 class Fingerprinter(Protocol):
@@ -30,6 +35,11 @@ class DupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
+        """Raises SettingsError."""
+        if not getattr(load_object(crawler.settings["SCHEDULER"]), "has_seen_set", False):
+            # Refused here: what fails for each request only leaves a crawl of nothing, which looks like a whole one.
+            log.critical("The spider does not start: %s", _NO_SEEN_SET)
+            raise SettingsError(_NO_SEEN_SET)
         return cls(crawler.request_fingerprinter, debug=crawler.settings.getbool("DUPEFILTER_DEBUG"))
 
     def attach(self, knows: Callable[[str], bool]) -> None:
@@ -42,9 +52,7 @@ class DupeFilter(BaseDupeFilter):
 
     def request_seen(self, request: Request) -> bool:
         if self._knows is None:
-            raise RuntimeError(
-                'crawler.scrapy.DupeFilter has no seen-set: it needs SCHEDULER = "crawler.scrapy.Scheduler"'
-            )
+            raise RuntimeError(_NO_SEEN_SET)
         return self._knows(self.name(request))
 
     def log(self, request: Request, spider: Spider) -> None:

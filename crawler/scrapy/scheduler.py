@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import logging
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
@@ -18,11 +18,11 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import CallLaterOnce
 
-from crawler.job.directory import JobError, check_vacant
+from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.records import Outcome
 from crawler.scrapy.dupefilter import DupeFilter
 from crawler.scrapy.in_progress import watch_engine
-from crawler.scrapy.job_settings import settings_of_job
+from crawler.scrapy.job_settings import choices, settings_of_job
 from crawler.scrapy.request_job import TOGETHER, Ending, RequestJob, Taken
 from crawler.scrapy.request_rows import RequestRows, UnreadableError, UnserialisableError, own_name
 from crawler.scrapy.start_requests import StartRequests
@@ -30,98 +30,91 @@ from crawler.scrapy.start_requests import StartRequests
 log = logging.getLogger(__name__)
 
 _SPIDER = b"spider"
-_OF_SCRAPY = ("spider.state",)  # what else Scrapy keeps in a job directory
-_CHOICES = {
-    "CRAWLER_SEEN": ("seen", "kind", str),
-    "CRAWLER_FPP": ("seen", "fpp", float),
-    "CRAWLER_CAPACITY": ("seen", "capacity", int),
-    "CRAWLER_SYNC_INTERVAL": ("durability", "sync_interval", float),
-    "CRAWLER_CHECKPOINT_INTERVAL": ("durability", "checkpoint_interval", float),
-}
+_OF_SCRAPY = ("spider.state", "requests.seen")  # what else Scrapy keeps in a job directory
+_TAKEN = ("requests.queue", "requests.seen")  # what its own scheduler and dupefilter keep there
 _ENDED = Ending(Outcome.FAILED, error="the engine dropped it")
 
 
 class Scheduler(BaseScheduler):
     """Hands out the requests of a job, and ends each when its callback's output has been consumed."""
 
-    def __init__(self, crawler: Any, dupefilter: Any) -> None:
+    has_seen_set: ClassVar[bool] = True  # DupeFilter asks the class in SCHEDULER
+
+    def __init__(self, crawler: Any) -> None:
+        """Raises JobError, SettingsError, OSError, and whatever DUPEFILTER_CLASS raises."""
         self.crawler = crawler
         self.stats = crawler.stats
-        self.df = dupefilter
+        self.spider: Spider = crawler.spider
         self._memory = MemoryRequests()
         self._start = StartRequests()
         self._out: dict[Request, tuple[Taken, Ending]] = {}
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._told_unserialisable = False
-        self._writing: CallLaterOnce[bool]
+        self._writing: CallLaterOnce[bool] | None = None  # None: not opened
         self._broken = False
-        self._job: RequestJob
-        self._rows: RequestRows
-        self.spider: Spider
+        with contextlib.ExitStack() as held:
+            self._job, self._rows = self._open_job(held)
+            self.df = self._dupefilter()
+            self._held = held.pop_all()
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Self:
-        filter_class = load_object(crawler.settings["DUPEFILTER_CLASS"])
-        make = getattr(filter_class, "from_crawler", None)
-        scheduler = cls(crawler, filter_class() if make is None else make(crawler))
+        # Whatever can be refused is refused here, and not in ``open``. When that fails, Scrapy closes what was not
+        # opened: its SpiderState then empties the file of a spider's state.
+        try:
+            scheduler = cls(crawler)
+        except Exception as error:
+            log.critical("The spider does not start: %s", error, extra={"spider": crawler.spider})
+            raise
         scheduler._start.watch(crawler.engine.scraper.spidermw.methods)
         return scheduler
 
     # -- the run -----------------------------------------------------------------------------------------------
 
-    def open(self, spider: Spider) -> Any:
-        self.spider = spider
+    def _open_job(self, held: contextlib.ExitStack) -> tuple[RequestJob, RequestRows]:
         settings = self.crawler.settings
-        directory = self._directory(job_dir(settings))
-        check_vacant(directory, _OF_SCRAPY)
+        given = choices(settings.get)
+        directory = _directory(job_dir(settings), held)
+        _check_vacant(directory)
         out = settings.getint("CONCURRENT_REQUESTS")
-        self._job = RequestJob(directory, settings_of_job(directory, _per_host(settings), out, _given(settings)))
+        job = RequestJob(directory, settings_of_job(directory, _per_host(settings), out, given))
+        held.callback(job.close)
+        _check_spider(job, directory, str(self.spider.name))
+        rows = RequestRows(
+            self.spider,
+            newest_first="fifo" not in str(settings.get("SCHEDULER_DISK_QUEUE")).lower(),
+            start_last=bool(settings.get("SCHEDULER_START_DISK_QUEUE", True)),
+        )
+        return job, rows
+
+    def _dupefilter(self) -> Any:
+        """Made when the directory is known to be the spider's: another one may write to it at once."""
+        filter_class = load_object(self.crawler.settings["DUPEFILTER_CLASS"])
+        make = getattr(filter_class, "from_crawler", None)
+        made = filter_class() if make is None else make(self.crawler)
+        if isinstance(made, DupeFilter):
+            made.attach(self._job.knows)
+        return made
+
+    def open(self, spider: Spider) -> Any:
         try:
-            self._check_spider(directory)
-            self._rows = RequestRows(
-                spider,
-                newest_first="fifo" not in str(settings.get("SCHEDULER_DISK_QUEUE")).lower(),
-                start_last=bool(settings.get("SCHEDULER_START_DISK_QUEUE", True)),
-            )
             watch_engine(self.crawler.engine, self._answered, self._done)
             self._start.begin(self._job)
-            if isinstance(self.df, DupeFilter):
-                self.df.attach(self._job.knows)
+            opened = self.df.open()
         except BaseException:
-            self._job.close()
+            self._held.close()
             raise
         if self._job.waiting:
             log.info("Resuming crawl (%(n)d requests scheduled)", {"n": self._job.waiting}, extra={"spider": spider})
         for line in self._job.job.notes:
             log.info("%s", line, extra={"spider": spider})
         self._writing = CallLaterOnce(self._write)
-        return self.df.open()
-
-    def _directory(self, job: str | None) -> Path:
-        if job is not None:
-            return Path(job)
-        self._scratch = tempfile.TemporaryDirectory(prefix="crawler-scrapy-")
-        log.warning("JOBDIR is not set: the requests are in a directory that is removed when the spider closes")
-        return Path(self._scratch.name)
-
-    def _check_spider(self, directory: Path) -> None:
-        """Raises JobError if the job is that of another spider."""
-        kept, name = self._job.note(_SPIDER), str(self.spider.name).encode()
-        if kept is None:
-            self._job.put_note(_SPIDER, name)
-        elif kept != name:
-            raise JobError(
-                f"{directory} is the job of the spider {kept.decode()!r}, not of {self.spider.name!r}: give each "
-                "spider a JOBDIR of its own"
-            )
+        return opened
 
     def close(self, reason: str) -> Any:
+        if self._writing is None:  # something failed before the scheduler was open
+            self._held.close()
+            return None
         self._writing.cancel()
-        try:
-            self._job.close()
-        finally:
-            if self._scratch is not None:
-                self._scratch.cleanup()
+        self._held.close()
         return self.df.close(reason)
 
     # -- requests ----------------------------------------------------------------------------------------------
@@ -177,8 +170,7 @@ class Scheduler(BaseScheduler):
         return name
 
     def _keep_in_memory(self, request: Request, name: str, error: UnserialisableError) -> None:
-        if not self._told_unserialisable:
-            self._told_unserialisable = True
+        if not self._memory.names:
             log.warning(
                 "Unable to serialize request: %(request)s - reason: %(reason)s - it is kept in memory, and lost if the "
                 "spider is killed; no more unserializable requests will be logged (stats being collected)",
@@ -251,10 +243,44 @@ class Scheduler(BaseScheduler):
         if out is not None:
             self._job.end(*out)
             # What came out of the request is in memory too: written together, once this turn of the reactor ends.
-            self._writing.schedule()
+            if self._writing is not None:
+                self._writing.schedule()
 
     def _count(self, name: str) -> None:
         self.stats.inc_value(name)
+
+
+def _directory(job: str | None, held: contextlib.ExitStack) -> Path:
+    """The directory of the job; one that goes with what is held if the user has named none."""
+    if job is not None:
+        return Path(job)
+    log.warning("JOBDIR is not set: the requests are in a directory that is removed when the spider closes")
+    return Path(held.enter_context(tempfile.TemporaryDirectory(prefix="crawler-scrapy-")))
+
+
+def _check_spider(job: RequestJob, directory: Path, name: str) -> None:
+    """Raise JobError if the job is that of another spider."""
+    kept = job.note(_SPIDER)
+    if kept is None:
+        job.put_note(_SPIDER, name.encode())
+    elif kept != name.encode():
+        raise JobError(
+            f"{directory} is the job of the spider {kept.decode()!r}, not of {name!r}: give each spider a JOBDIR of "
+            "its own"
+        )
+
+
+def _check_vacant(directory: Path) -> None:
+    """Raise JobError if a new job would be mixed with other files, among them a crawl of Scrapy's own scheduler."""
+    if not holds_job(directory):
+        for name in _TAKEN:
+            path = directory / name
+            if path.is_dir() or (path.is_file() and path.stat().st_size):  # a spider that did not start left it empty
+                raise JobError(
+                    f"{directory} holds a crawl of Scrapy's own scheduler ({name}), which cannot be taken over: finish "
+                    "it with that scheduler, or set JOBDIR to a new directory"
+                )
+    check_vacant(directory, _OF_SCRAPY)
 
 
 class MemoryRequests:
@@ -281,13 +307,3 @@ def _per_host(settings: Any) -> int:
     slots = settings.getdict("DOWNLOAD_SLOTS").values()
     most = [int(slot.get("concurrency") or 0) for slot in slots]
     return max(1, int(settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")), *most)
-
-
-def _given(settings: Any) -> Mapping[str, Mapping[str, Any]]:
-    """What the user chose of the job, by table."""
-    given: dict[str, dict[str, Any]] = {}
-    for name, (table, key, kind) in _CHOICES.items():
-        value = settings.get(name)
-        if value is not None:
-            given.setdefault(table, {})[key] = kind(value)
-    return given

@@ -24,8 +24,9 @@ from crawler.job.identity import read_identity
 from crawler.job.platform import Platform
 from crawler.kv import Family
 from crawler.records import Outcome
-from crawler.scrapy.job_settings import FETCHER, settings_of_job
+from crawler.scrapy.job_settings import FETCHER, choices, settings_of_job
 from crawler.scrapy.request_job import Ending, RequestJob, Taken
+from crawler.settings import SettingsError
 from crawler.store import FaultyStore, RequestStore
 from tests.corpus.make import REQUESTS
 from tests.jobs import rows, verify
@@ -333,14 +334,16 @@ def test_commands_for_crawls_refuse_it_in_one_line(
     assert code == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert f"{job} is the job of Scrapy" in said
+    why = "requests cannot be made again" if words[0] == "repair" else "only its spider can go on with it or change it"
+    assert f"{job} is the job of Scrapy: {why}" in said
+    assert "or start" not in said
     assert {path: path.read_bytes() for path in job.rglob("*") if path.is_file()} == before
 
 
 def test_a_crawl_of_the_command_line_is_no_job_for_a_spider(tmp_path: Path) -> None:
     with DurableFrontier(tmp_path / "job") as frontier:
         frontier.add("http://h.test/")
-    with pytest.raises(JobError, match="holds a crawl of the command line"):
+    with pytest.raises(JobError, match="holds a crawl of the command line, which Scrapy cannot go on with: name"):
         opened(tmp_path / "job", Clock())
     assert read_identity(tmp_path / "job").format < 7
     with job_in(tmp_path / "other"):
@@ -353,14 +356,33 @@ def test_what_shaped_a_job_stays(tmp_path: Path) -> None:
     bring(job, request("a"))
     job.close()
     assert settings_of_job(tmp_path / "job", 8, 16, {}).seen.capacity == 2**10
-    with pytest.raises(JobError, match=r"seen.kind cannot change .*was 'digest', now 'bloom'"):
+    with pytest.raises(JobError, match=r"CRAWLER_SEEN cannot change .*was 'digest', now 'bloom'"):
         settings_of_job(tmp_path / "job", 8, 16, {"seen": {"kind": "bloom"}})
 
 
-def test_a_seen_set_that_asks_for_hosts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="CRAWLER_SEEN is one of scalable, bloom, counting, cuckoo, digest, not 'exact'"):
-        settings_of_job(tmp_path, 8, 16, {"seen": {"kind": "exact"}})
-    assert settings_of_job(tmp_path, 8, 16, {"seen": {"kind": "digest"}}).seen.kind == "digest"
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("CRAWLER_SEEN", "exact", "CRAWLER_SEEN is one of scalable, bloom, counting, cuckoo, digest, not 'exact'"),
+        ("CRAWLER_SEEN", "bloomy", "CRAWLER_SEEN is one of scalable, bloom, counting, cuckoo, digest, not 'bloomy'"),
+        ("CRAWLER_FPP", "abc", "CRAWLER_FPP must be a number, not 'abc'"),
+        ("CRAWLER_FPP", "2", "Scrapy's settings: CRAWLER_FPP must be"),
+        ("CRAWLER_CAPACITY", "1e6", "CRAWLER_CAPACITY must be a whole number, not '1e6'"),
+        ("CRAWLER_CAPACITY", float("inf"), "CRAWLER_CAPACITY must be a whole number, not inf"),
+        ("CRAWLER_SYNC_INTERVAL", [], r"CRAWLER_SYNC_INTERVAL must be a number, not \[\]"),
+        ("CRAWLER_CHECKPOINT_INTERVAL", -1, "CRAWLER_CHECKPOINT_INTERVAL must be"),
+    ],
+)
+def test_a_choice_that_cannot_be_used_is_named_as_its_user_named_it(
+    name: str, value: object, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        settings_of_job(tmp_path, 8, 16, choices({name: value}.get))
+
+
+def test_what_nobody_chose_is_not_given() -> None:
+    assert choices(dict[str, str]().get) == {}
+    assert choices({"CRAWLER_SEEN": "digest", "CRAWLER_FPP": "0.01"}.get) == {"seen": {"kind": "digest", "fpp": 0.01}}
 
 
 @pytest.mark.parametrize("archive", sorted((ROOT / "tests" / "corpus").glob(f"*/{REQUESTS}")), ids=str)

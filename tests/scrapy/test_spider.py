@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from crawler.inspect.job_reader import job_stats
 from tests.jobs import rows, verify
-from tests.scrapy.web import CLOSED, PAGES, SpiderRun, Web, run_spider, saw, site
+from tests.scrapy.web import CLOSED, PAGES, PYTHON, SpiderRun, Web, run_spider, saw, site
 
 # A program that imports Scrapy takes seconds where the machine is busy.
 pytestmark = pytest.mark.timeout(300)
@@ -155,13 +156,41 @@ def test_another_spider_is_refused(whole: Whole, tmp_path: Path) -> None:
     other = tmp_path / "other_spider.py"
     text = Path(__file__).with_name("kinds_spider.py").read_text()
     other.write_text(text.replace('name = "kinds"', 'name = "others"'))
-    before = len(whole.web.asked)
+    before, state = len(whole.web.asked), (whole.job / "spider.state").read_bytes()
 
     ran = run_spider(whole.web, tmp_path, spider=other, JOBDIR=str(whole.job))
 
-    assert "is the job of the spider 'kinds', not of 'others': give each spider a JOBDIR of its own" in ran.log
+    said = "is the job of the spider 'kinds', not of 'others': give each spider a JOBDIR of its own"
+    (line,) = (line for line in ran.log.splitlines() if "CRITICAL" in line)
+    assert "[crawler.scrapy.scheduler] CRITICAL: The spider does not start: " in line
+    assert line.endswith(said)
+    assert "AttributeError" not in ran.log
+    assert (whole.job / "spider.state").read_bytes() == state != b""
+    assert ran.code == 1 or sys.executable != PYTHON, "earlier versions of Scrapy exit with 0"
     assert len(whole.web.asked) == before
     assert verify(whole.job).code == 0
+
+
+def test_a_dupefilter_whose_scheduler_was_forgotten_starts_no_spider(tmp_path: Path) -> None:
+    with site() as web:
+        ran = run_spider(web, tmp_path, SCHEDULER=None)
+
+        assert (
+            "CRITICAL: The spider does not start: crawler.scrapy.DupeFilter has no seen-set: it needs SCHE" in ran.log
+        )
+        assert ran.code == 1 or sys.executable != PYTHON, "earlier versions of Scrapy exit with 0"
+        assert web.asked == []
+    assert not list((tmp_path / "job").rglob("*")), "nothing stands in the way of the next start"
+
+
+def test_a_scheduler_whose_dupefilter_was_forgotten_has_that_of_scrapy(tmp_path: Path) -> None:
+    with site() as web:
+        ran = run_spider(web, tmp_path, DUPEFILTER_CLASS=None)
+
+        assert ran.code == 0, ran.log
+        assert web.counts() == WANTED
+    assert verify(tmp_path / "job").code == 0
+    assert (tmp_path / "job" / "requests.seen").exists()
 
 
 def test_a_spider_without_a_jobdir_has_a_directory_until_it_closes(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_what_one_thread_raises_is_raised_though_others_are_in_their_calls(tmp_p
     crawls = [thread for thread in threading.enumerate() if thread.name == "crawl"]
 
     def function(page: crawler.Page) -> None:
-        if together.wait(60) == 0:
+        if together.wait(60) == 2:
             raise ZeroDivisionError("mine")
         for thread in threading.enumerate():
             if thread.name == "crawl" and thread not in crawls:

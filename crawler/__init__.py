@@ -9,7 +9,8 @@ What programs may import from here is stable, and described in docs/reference/li
     JobError            a job directory that cannot be used
     Crawl               a crawl as a loop over its pages
     Page                a page, in that loop and as functions see it
-    run                 the same for programs without an event loop, with DROP
+    run                 the same for programs without an event loop
+    DROP                what a function returns for a page of which outputs keep nothing
     CodeFailed          why a function that was given to a crawl has stopped it
     filters             the membership filters
 

@@ -29,6 +29,10 @@ def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_page_names_all_that_is_public() -> None:
     named = set(re.findall(r"^\| `crawler\.(\w+)`", page("library.md"), re.MULTILINE))
     assert named == set(crawler.__all__)
+    assert {f"::: crawler.{name}" for name in named - {"__version__"}} == {
+        line for line in page("api.md").splitlines() if line.startswith(":::")
+    }
+    assert not [name for name in named - {"__version__"} if f"\n    {name} " not in str(crawler.__doc__)]
     assert set(crawler.__all__) <= set(dir(crawler))
     assert crawler.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     with pytest.raises(AttributeError, match="no attribute 'Crawler'"):

@@ -242,8 +242,8 @@ class _Rekey:
         size = text_size(self._pages)
         if size < end:
             raise JobError(
-                f"{self._pages} has {size} bytes, but {end} were durable: restore the file as the crawl left it, fetch "
-                f"the missing pages again with `crawler repair {self._pages.parent}`",
+                f"{self._pages} has {size} bytes, but {end} were durable: restore the file as the crawl left it, keep "
+                f"what is left with `crawler repair {self._pages.parent}`",
                 new_job=True,
             )
         return end

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Coroutine, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.page_view import PageView
 
-T = TypeVar("T")
 _MARGIN = 300  # levels that Python can nest deeper than data may: the crawl writes it where less of its stack is left
 
 
@@ -52,8 +51,13 @@ def call_with(code: NamedCode, page: PageView) -> Answered:
 
 
 async def await_with(code: NamedCode, page: PageView) -> Answered:
-    """The same with an async function."""
-    return answered(code, page, await code.function(page))
+    """The same with an async function. Raises CallFailed, and nothing else while somebody waits for it."""
+    try:
+        return answered(code, page, await code.function(page))
+    except GeneratorExit:  # nobody waits for it, and its event loop is gone
+        raise
+    except BaseException as error:  # also what would end the event loop
+        raise failed(code, error) from error
 
 
 def refuse_coroutine(name: str, returned: object) -> None:
@@ -66,16 +70,6 @@ def refuse_coroutine(name: str, returned: object) -> None:
 def failed(code: NamedCode, error: BaseException) -> CallFailed:
     """What a call failed with: itself if it says so, or whatever the function or its answer raised."""
     return error if isinstance(error, CallFailed) else CallFailed(code.told(error))
-
-
-async def or_failed(code: NamedCode, work: Coroutine[Any, Any, T]) -> T:
-    """Await what runs code of the user. Raises CallFailed, and nothing else while somebody waits for it."""
-    try:
-        return await work
-    except GeneratorExit:  # nobody waits for it, and its event loop is gone
-        raise
-    except BaseException as error:  # also what would end the event loop
-        raise failed(code, error) from error
 
 
 def answered(code: NamedCode, page: PageView, returned: object) -> Answered:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from crawler.engine.page_handler import Withdrawn
-from crawler.hooks.answers import CallFailed, failed, or_failed, refuse_coroutine
+from crawler.hooks.answers import CallFailed, failed, refuse_coroutine
 from crawler.hooks.call_watch import outcome_of
 from crawler.hooks.calls import Call
 from crawler.hooks.hook import Hook
@@ -103,13 +103,12 @@ def _called(code: NamedCode, about: object, read: Callable[[object], T]) -> T | 
 
 
 async def _awaited(code: NamedCode, about: Sequence[object], read: Callable[[object], T]) -> list[T | CallFailed]:
-    async def answer(each: object) -> T:
-        return read(await code.function(each))
-
     found: list[T | CallFailed] = []
     for each in about:
         try:
-            found.append(await or_failed(code, answer(each)))
-        except CallFailed as error:
-            found.append(error)
+            found.append(read(await code.function(each)))
+        except GeneratorExit:  # nobody waits for it, and its event loop is gone
+            raise
+        except BaseException as error:  # also what would end the event loop  # noqa: BLE001
+            found.append(failed(code, error))
     return found

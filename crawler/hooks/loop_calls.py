@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, await_with, failed, or_failed
+from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, await_with, failed
 from crawler.hooks.calls import LOST_MOST, Told, line_of_user
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.page_view import PageFacts, PageView
@@ -32,7 +32,7 @@ class Loops:
         self._thread: _LoopThread | None = None
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LoopCall[T]:
-        """Have the coroutine of ``work`` run. Whatever it raises is a failure of the call. Raises CallFailed."""
+        """Have the coroutine of ``work`` run. What it raises is a failure of the call. Raises CallFailed."""
         if self._thread is not None and self._thread.is_deaf(self._deaf_after):
             self._thread = None
         if self.lost >= LOST_MOST:
@@ -82,7 +82,7 @@ class LoopCall(Generic[T]):
         self._thread.ask()
 
     def _begin(self) -> None:
-        self._task = self._thread.loop.create_task(or_failed(self._loops.code, self._work()))
+        self._task = self._thread.loop.create_task(self._work())
         self._task.add_done_callback(self._tell)
 
     def _cancel(self) -> None:

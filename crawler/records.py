@@ -443,6 +443,11 @@ class Counters:
     raised: int = 0  # pending URLs that went earlier because another link to them had a better score
     rated: int = 0  # pages that code of the user was to score
     relevant: int = 0  # of these, those whose score says that they are wanted
+    filter_link_failed: int = 0  # calls of code of the user, by the setting that names it
+    score_links_failed: int = 0
+    score_page_failed: int = 0
+    request_headers_failed: int = 0
+    is_changed_failed: int = 0
 
     @property
     def done(self) -> int:
@@ -452,6 +457,15 @@ class Counters:
     def pending(self) -> int:
         """URLs that were admitted or queued again and are not done, including those in flight."""
         return self.admitted + self.revisits - self.done
+
+
+HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")  # besides ``on_page``
+
+
+def count_failed(counters: Counters, hook: str) -> None:
+    """Count a failed call of one of ``HOOKS_ASKED``."""
+    name = f"{hook}_failed"
+    setattr(counters, name, getattr(counters, name) + 1)
 
 
 def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:

@@ -12,12 +12,14 @@ from crawler.engine.page_handler import HandedPage, PageHandler
 
 @dataclass(slots=True)
 class HookFigures:
-    """What one function of the user did in this run. ``hanging``: calls that take remarkably long now."""
+    """What one function of the user did in this run. ``hanging``: calls that have not returned for long (10 s, or half
+    of what a call may take). ``stopped``: why it stopped the crawl, if it did."""
 
     function: str
     calls: int = 0
     failed: int = 0
     hanging: int = 0
+    stopped: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -5,7 +5,6 @@ A function that is not async is called in a thread, an async one in an event loo
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -19,8 +18,6 @@ from crawler.hooks.loop_calls import Loops
 from crawler.hooks.named_code import NamedCode
 from crawler.hooks.thread_calls import Threads
 from crawler.settings import HookSettings
-
-log = logging.getLogger("crawler")
 
 T = TypeVar("T")
 
@@ -42,7 +39,6 @@ class Asked(Generic[T]):
     """A function that is asked. ``read`` makes an answer of what it returned; it raises CallFailed if that is none."""
 
     def __init__(self, hook: Hook, settings: AskSettings, read: Callable[[object], T]) -> None:
-        self.stop: Callable[[], None] | None = None  # stops the run
         self._hook = hook
         self._settings = settings
         self._read = read
@@ -67,12 +63,12 @@ class Asked(Generic[T]):
                 call = self._threads.begin(lambda: [_called(code, each, read) for each in about])
             found = await outcome_of(call, self._hook, urls[0], self._settings.timeout)
         except CallFailed as error:
-            self.failed(urls[0], str(error))
+            self.failed(urls[0], error)
             return [None] * len(about)
         answers: list[T | None] = []
         for each, url in zip(found, urls, strict=True):
             if isinstance(each, CallFailed):
-                self.failed(url, str(each))
+                self.failed(url, each)
             answers.append(None if isinstance(each, CallFailed) else each)
         return answers
 
@@ -81,16 +77,11 @@ class Asked(Generic[T]):
         self._threads.close()
         self._loops.close()
 
-    def failed(self, url: str, text: str) -> None:
+    def failed(self, url: str, error: CallFailed) -> None:
         """Count a failure. Raises Withdrawn if it stops the crawl."""
-        self._hook.failed(url, text)
-        if not self._settings.stops:
-            return
-        if self.stop is not None:
-            log.warning("stopping because of that (hooks.on_error): the next run asks again")
-            self.stop()
-            self.stop = None
-        raise Withdrawn
+        self._hook.failed(url, str(error))
+        if self._hook.stops(url, error, on_error=self._settings.stops):
+            raise Withdrawn
 
 
 def _called(code: NamedCode, about: object, read: Callable[[object], T]) -> T | CallFailed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crawler.engine.focusing import NEUTRAL
@@ -60,12 +60,6 @@ class Focus:
         assert self._rate is not None
         return await self._rate.ask(PageView(facts_of(page), _follows_none), page.record.entry.href)
 
-    def on_stop(self, stop: Callable[[], None]) -> None:
-        """A failure that stops the crawl calls this."""
-        for asked in (self._filter, self._score, self._rate):
-            if asked is not None:
-                asked.stop = stop
-
     def close(self) -> None:
         """The run is over."""
         for asked in (self._filter, self._score, self._rate):
@@ -77,7 +71,8 @@ class Focus:
         assert self._score is not None
         found = await self._score.ask(list(links), links[0].page)
         if found is not None and len(found) != len(links):
-            self._score.failed(links[0].page, f"it returned {len(found)} scores for {len(links)} links")
+            fault = CallFailed(f"it returned {len(found)} scores for {len(links)} links")
+            self._score.failed(links[0].page, fault)
             found = None
         return [NEUTRAL] * len(links) if found is None else found
 

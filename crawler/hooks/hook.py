@@ -1,4 +1,4 @@
-"""A function of the user in a run: how often it failed, and who is told."""
+"""A function of the user in a run: how often it failed, who is told, and when that stops the crawl."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from crawler.engine.user_code import HookFigures
+from crawler.hooks.answers import NoMoreCallsError
 from crawler.hooks.named_code import NamedCode
 from crawler.progress.printable import printable
 
@@ -18,6 +19,10 @@ def _nobody(_: str) -> None:
     """No run has begun."""
 
 
+def _nothing() -> None:
+    """No run has begun."""
+
+
 class Hook:
     """One function of the user. ``setting`` is what it was named by."""
 
@@ -25,18 +30,34 @@ class Hook:
         self.code = code
         self.figures = HookFigures(code.name)
         self.note: Callable[[str], None] = _nobody  # adds a sentence to the events of the run
-        self.told: Callable[[str], None] = _nobody  # gets each failure, in one line
+        self.count: Callable[[], None] = _nothing  # counts a failure in the job
+        self.stop: Callable[[], None] = _nothing  # stops the run
         self._setting = setting
         self._slow = 0
 
     def failed(self, url: str, text: str) -> None:
         """Count a failure, and show the first ones."""
         self.figures.failed += 1
-        self.told(printable(f"{self._setting} failed on {url}: {text}"))
+        self.count()
         if self.figures.failed <= SHOWN:
             self._say(f"{self._setting} failed on {url}: {text}")
         if self.figures.failed == SHOWN:
             self._say(f"{self._setting}: further failures of {self.code.name} are only counted")
+
+    def stops(self, url: str, error: Exception, *, on_error: bool) -> bool:
+        """Stop the crawl if a failure does, because that is asked for (``on_error``) or because no more calls are
+        begun. Returns whether it does. The reason is said once."""
+        if isinstance(error, NoMoreCallsError):
+            said = why = f"{error} (hooks.on_page_timeout)"
+        elif on_error:
+            said, why = f"{self._setting} failed (hooks.on_error)", f"{self._setting} failed on {url}: {error}"
+        else:
+            return False
+        if self.figures.stopped is None:
+            self.figures.stopped = printable(why)
+            self._say(f"stopping because {said}: the next run has the page again")
+            self.stop()
+        return True
 
     def takes_long(self, url: str, seconds: float, place: str | None) -> None:
         """Name a call that has not returned."""

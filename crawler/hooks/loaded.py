@@ -20,6 +20,7 @@ from crawler.hooks.on_page import OnPage, OnPageSettings
 from crawler.hooks.process_calls import PageProcesses
 from crawler.hooks.requests import ON_VISIT, OnVisit
 from crawler.hooks.thread_calls import PageThreads
+from crawler.records import HOOKS_ASKED, count_failed
 from crawler.settings import HookSettings, Settings, Source
 
 # The settings that name a function, and what it is called with.
@@ -31,8 +32,6 @@ class Hooks:
 
     def __init__(self, settings: Settings, codes: dict[str, NamedCode]) -> None:
         """``codes``: what ``load_hooks`` returns."""
-        self.stopped_by: str | None = None  # the failure that stopped the run
-        self._failure: str | None = None  # the last one
         self._hooks = {setting: Hook(setting, code) for setting, code in codes.items()}
         self._on_page = None
         if "on_page" in self._hooks:
@@ -46,23 +45,16 @@ class Hooks:
 
     def begin(self, run: Run) -> None:
         """The run begins."""
-        for hook in self._hooks.values():
+        for setting, hook in self._hooks.items():
             hook.note = run.note_failure
-            hook.told = self._failed
-        stop = partial(self._stop, run)
-        if self._on_page is not None:
-            self._on_page.stop = stop
-        self._on_visit.on_stop(stop)
-        if self._focus is not None:
-            self._focus.on_stop(stop)
+            hook.stop = partial(run.stop, Stop.CODE)
+            if setting in HOOKS_ASKED:
+                hook.count = partial(count_failed, run.job.counters, setting)
 
-    def _failed(self, line: str) -> None:
-        self._failure = line
-
-    def _stop(self, run: Run) -> None:
-        """Stop the run, because of the failure that was told just now."""
-        self.stopped_by = self.stopped_by or self._failure
-        run.stop(Stop.CODE)
+    @property
+    def stopped_by(self) -> str | None:
+        """The failure that stopped the crawl, in one line."""
+        return next((hook.figures.stopped for hook in self._hooks.values() if hook.figures.stopped), None)
 
     def _close(self) -> None:
         if self._on_page is not None:

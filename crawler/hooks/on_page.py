@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
-from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError
+from crawler.hooks.answers import Answered, CallFailed
 from crawler.hooks.call_watch import outcome_of
 from crawler.hooks.calls import PageCalls
 from crawler.hooks.hook import Hook
@@ -16,8 +14,6 @@ from crawler.hooks.page_view import facts_of
 from crawler.records import PageRecord
 from crawler.scope import StoreChoice
 from crawler.settings import HookSettings, OutputSettings
-
-log = logging.getLogger("crawler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,6 @@ class OnPage:
     """Calls the function with the pages of a run. See ``PageHandler``."""
 
     def __init__(self, hook: Hook, calls: PageCalls[Answered], settings: OnPageSettings) -> None:
-        self.stop: Callable[[], None] | None = None  # stops the run
         self._hook = hook
         self._calls = calls
         self._settings = settings
@@ -61,8 +56,7 @@ class OnPage:
                 call = self._calls.begin(facts_of(page), page.follows)
                 answered = await outcome_of(call, self._hook, page.record.entry.href, self._settings.timeout)
             except CallFailed as error:
-                stops = self._settings.stops or isinstance(error, NoMoreCallsError)
-                return self._failed(page, str(error), stops=stops)
+                return self._failed(page, error)
         return Handled(answered.data, answered.links, answered.keep)
 
     def ended(self, page: HandedPage, *, finished: bool) -> None:
@@ -72,13 +66,10 @@ class OnPage:
         """The run is over."""
         self._calls.close()
 
-    def _failed(self, page: HandedPage, text: str, *, stops: bool) -> Handled:
+    def _failed(self, page: HandedPage, error: CallFailed) -> Handled:
         """What becomes of the page. Raises Withdrawn if it is to be handed over again by a later run."""
-        self._hook.failed(page.record.entry.href, text)
-        if not stops:
-            return Handled(error=text)
-        if self.stop is not None:
-            log.warning("stopping because of that: the next run has the page again")
-            self.stop()
-            self.stop = None
-        raise Withdrawn
+        url = page.record.entry.href
+        self._hook.failed(url, str(error))
+        if self._hook.stops(url, error, on_error=self._settings.stops):
+            raise Withdrawn
+        return Handled(error=str(error))

@@ -30,12 +30,6 @@ class OnVisit:
         self.headers = None if self._headers is None else self._headers_for
         self.is_changed = None if self._changes is None else self._is_changed
 
-    def on_stop(self, stop: Callable[[], None]) -> None:
-        """A failure that stops the crawl calls this."""
-        for asked in (self._headers, self._changes):
-            if asked is not None:
-                asked.stop = stop
-
     def close(self) -> None:
         """The run is over."""
         for asked in (self._headers, self._changes):

@@ -12,7 +12,7 @@ from crawler.filters import SeenSet
 from crawler.frontier import ALL, Bar, HostTime, Serving
 from crawler.job.border import BorderCounts
 from crawler.output.rotated_files import Size
-from crawler.records import Counters, refused_by
+from crawler.records import HOOKS_ASKED, Counters, refused_by
 from crawler.refusal import Rule
 from crawler.scope import COUNTED
 
@@ -206,6 +206,7 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "pages_blocked": counters.blocked,
         "internal_failures": counters.internal,
         "pages_code_failed": counters.code_failed,
+        "calls_code_failed": {hook: getattr(counters, f"{hook}_failed") for hook in HOOKS_ASKED},
     }
 
 

@@ -39,6 +39,11 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         )
     if get("pages_code_failed"):
         lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
+    failed_calls = [
+        f"{setting} {count(number)}" for setting, number in (get("calls_code_failed") or {}).items() if number
+    ]
+    if failed_calls:
+        lines.append(f"your code failed in calls: {', '.join(failed_calls)}")
     if get("harvest"):
         lines.append(_harvest(stats["harvest"]))
     left_out = _left_out(get("links_left_out") or {})
@@ -60,7 +65,9 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
 
 def _state(stats: Mapping[str, Any]) -> str:
     elapsed, state = stats["elapsed_seconds"], str(stats["state"])
-    why = f": {stats['paused']}" if state == "paused" and stats.get("paused") else ""
+    reasons = [stats["paused"]] if state == "paused" and stats.get("paused") else []
+    reasons += [each["stopped"] for each in (stats.get("hooks") or {}).values() if each.get("stopped")]
+    why = f": {reasons[0]}" if reasons else ""
     return f"{state}{why}" if elapsed is None else f"{state} after {_duration(elapsed)}{why}"
 
 

@@ -16,12 +16,17 @@ from hypothesis import strategies as st
 from crawler.engine.focusing import NEUTRAL
 from crawler.engine.link_judge import Link
 from crawler.engine.page_handler import Withdrawn
+from crawler.engine.user_code import HookFigures
 from crawler.hooks.answers import CallFailed
-from crawler.hooks.asking import AskSettings
+from crawler.hooks.asking import Asked, AskSettings
+from crawler.hooks.calls import LOST_MOST
 from crawler.hooks.focus import ASKED, Focus, score, score_list, wish
 from crawler.hooks.hook import Hook
 from crawler.hooks.named_code import load_code
 from crawler.hooks.score_batches import MOST, ScoreBatches
+from crawler.progress.summary import summary
+from crawler.records import HOOKS_ASKED, Counters, count_failed, decode_counters, encode_counters
+from tests.metrics.samples import statistics
 from tests.virtual import run_virtually
 
 
@@ -120,15 +125,64 @@ def test_a_failure_may_stop_the_crawl() -> None:
         raise KeyError("model")
 
     async def asked() -> list[str]:
-        made, _ = focus(AskSettings(60.0, stops=True), score_links=fails)
+        hook = Hook("score_links", load_code(fails, ASKED["score_links"]))
+        made = Focus({"score_links": hook}, AskSettings(60.0, stops=True))
         stops: list[str] = []
-        made.on_stop(lambda: stops.append("stop"))
+        hook.stop = lambda: stops.append("stop")
         found = await asyncio.gather(*(made.score_links(some(2)) for _ in range(3)), return_exceptions=True)
         made.close()
         assert [type(each) for each in found] == [Withdrawn] * 3
         return stops
 
     assert asyncio.run(asked()) == ["stop"]
+
+
+@pytest.mark.parametrize("setting", ASKED)
+def test_where_so_many_calls_do_not_return_that_no_more_are_begun_the_crawl_stops(
+    setting: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    let_go = threading.Event()
+
+    def hangs(about: object) -> None:
+        let_go.wait()
+
+    async def asked() -> tuple[HookFigures, list[str]]:
+        hook = Hook(setting, load_code(hangs, ASKED[setting]))
+        made: Asked[None] = Asked(hook, MINUTE, lambda _: None)
+        stops: list[str] = []
+        hook.stop = lambda: stops.append("stop")
+        for _ in range(LOST_MOST):
+            assert await made.ask("", "http://h.test/") is None
+        assert hook.figures.stopped is None
+        for _ in range(2):
+            with pytest.raises(Withdrawn):
+                await made.ask("", "http://h.test/")
+        made.close()
+        return hook.figures, stops
+
+    try:
+        figures, stops = run_virtually(asked())
+    finally:
+        let_go.set()
+    assert stops == ["stop"]
+    assert figures.failed == LOST_MOST + 2
+    assert "64 calls of" in (figures.stopped or "")
+    assert "do not return: no more are begun (hooks.on_page_timeout)" in (figures.stopped or "")
+    assert len([line for line in caplog.messages if "stopping because 64 calls of" in line]) == 1
+
+
+def test_failed_calls_and_the_reason_of_a_stop_are_in_the_summary() -> None:
+    counters = Counters()
+    for hook in HOOKS_ASKED:
+        count_failed(counters, hook)
+    count_failed(counters, "score_page")
+    assert decode_counters(encode_counters(counters)) == counters
+    failed = {hook: getattr(counters, f"{hook}_failed") for hook in HOOKS_ASKED}
+    assert failed == dict.fromkeys(HOOKS_ASKED, 1) | {"score_page": 2}
+    stopped = HookFigures("hang:page", stopped="64 calls of hang:page do not return").as_json()
+    said = summary({**statistics(), "state": "stopped", "calls_code_failed": failed, "hooks": {"filter_link": stopped}})
+    assert "your code failed in calls: filter_link 1, score_links 1, score_page 2, request_headers 1" in said
+    assert said.splitlines()[0].endswith(": 64 calls of hang:page do not return")
 
 
 def test_what_is_not_async_runs_in_a_thread() -> None:

@@ -136,7 +136,7 @@ def test_a_failure_may_stop_the_crawl_and_the_page_is_handed_over_again(
 
     def begun(run: Run) -> None:
         runs.append(run)
-        code.stop = partial(run.stop, Stop.CODE)
+        hook.stop = partial(run.stop, Stop.CODE)
 
     asked = crawl(tmp_path / "job", site("h.test", 30), code, 8, begun)
     assert runs[0].life.reason is Stop.CODE
@@ -145,6 +145,7 @@ def test_a_failure_may_stop_the_crawl_and_the_page_is_handed_over_again(
     assert "http://h.test/5" not in {row["url"] for row in written}
     assert all(row["data"] == {"price": 3} for row in written)
     assert (hook.figures.failed, runs[0].job.counters.code_failed) == (1, 0)
+    assert hook.figures.stopped == f"on_page failed on http://h.test/5: {PLACE}: KeyError: 'price'"
     assert runs[0].job.counters.pending == 31 - len(written)
     assert [record for record in caplog.records if "the next run has the page again" in record.getMessage()]
 
@@ -152,17 +153,18 @@ def test_a_failure_may_stop_the_crawl_and_the_page_is_handed_over_again(
 def test_where_so_many_calls_hang_that_no_more_are_begun_the_crawl_stops(tmp_path: Path) -> None:
     calls, runs = Scripted(), list[Run]()
     calls.exhausted_at = 5
-    code, _ = made(calls)
+    code, hook = made(calls)
 
     def begun(run: Run) -> None:
         runs.append(run)
-        code.stop = partial(run.stop, Stop.CODE)
+        hook.stop = partial(run.stop, Stop.CODE)
 
     crawl(tmp_path / "job", site("h.test", 30), code, 8, begun)
     assert runs[0].life.reason is Stop.CODE
     written = rows(tmp_path / "job")
     assert not [row for row in written if "data_error" in row], "no page is finished without the code"
     assert calls.met[4] not in {row["id"] for row in written}
+    assert hook.figures.stopped == "64 calls do not return (hooks.on_page_timeout)"
 
 
 def test_no_more_calls_than_workers(tmp_path: Path) -> None:

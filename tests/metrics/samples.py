@@ -16,6 +16,13 @@ _FULL: dict[str, Any] = {
     "pages_redirected": 150,
     "internal_failures": 3,
     "pages_code_failed": 7,
+    "calls_code_failed": {
+        "filter_link": 1,
+        "score_links": 2,
+        "score_page": 3,
+        "request_headers": 4,
+        "is_changed": 5,
+    },
     "urls_excluded": 50,
     "pages_soft404": 8,
     "pages_blocked": 9,

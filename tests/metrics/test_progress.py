@@ -87,6 +87,7 @@ def test_the_summary_says_how_it_went() -> None:
         "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"
         " (rules of this crawl; `crawler explain` says what permits a URL)",
         "your code failed on 7 pages (`data_error` in their records)",
+        "your code failed in calls: filter_link 1, score_links 2, score_page 3, request_headers 4, is_changed 5",
         "harvest   1,800 of 9,000 pages relevant (20.0%), 31.0% of the last 1,000",
         "left out  244 links by crawl.max_depth, 31 links out of scope (crawl.scope), 12 links by scope.exclude,"
         " 1 link by links.max_url_length, the rest of 2 pages by links.max_links; a later run with wider limits visits"

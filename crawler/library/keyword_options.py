@@ -36,6 +36,8 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
         if value is None:
             continue
         given[name] = _listed(name, value) if name in _LISTS else _plain(value)
+    if "on_page" in given:
+        raise ValueError("argument on_page: a program that has the pages calls its functions itself")
     if STDOUT in given.get("output", ()):
         raise ValueError("output: records are not written to the standard output of the program; loop over the pages")
     try:

@@ -191,6 +191,8 @@ async def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path
         ({"include": [3]}, ValueError, "^argument include: scope.include must be a list of strings"),
         ({"output": ["wrac"]}, ValueError, "^argument output: .*warc"),
         ({"output": "-"}, ValueError, "standard output"),
+        ({"on_page": print}, ValueError, "^argument on_page: a program that has the pages calls its functions itself"),
+        ({"on_page": "shop:page"}, ValueError, "^argument on_page: a program"),
         ({"types": ["html"]}, ValueError, "^argument types: 'html' is no type: write .text/html"),
         ({"types": "text/html"}, TypeError, "^argument types must be a list of texts such as .*, not 'text/html'"),
         ({"types": None}, TypeError, "^argument types must be a list of texts such as .*, not None"),

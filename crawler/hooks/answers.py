@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from crawler.hooks.named_code import NamedCode
-from crawler.hooks.page_view import PageView
+from crawler.hooks.page_view import Page
 
 _MARGIN = 300  # levels that Python can nest deeper than data may: the crawl writes it where less of its stack is left
 
@@ -43,14 +43,14 @@ class Answered(NamedTuple):
     keep: bool = True
 
 
-def call_with(code: NamedCode, page: PageView) -> Answered:
+def call_with(code: NamedCode, page: Page) -> Answered:
     """Call the function with the page. Raises CallFailed, and what the function or its answer raises."""
     returned = code.function(page)
     refuse_coroutine(code.titled, returned)
     return answered(code, page, returned)
 
 
-async def await_with(code: NamedCode, page: PageView) -> Answered:
+async def await_with(code: NamedCode, page: Page) -> Answered:
     """The same with an async function. Raises CallFailed, and nothing else while somebody waits for it."""
     try:
         return answered(code, page, await code.function(page))
@@ -72,7 +72,7 @@ def failed(code: NamedCode, error: BaseException) -> CallFailed:
     return error if isinstance(error, CallFailed) else CallFailed(code.told(error))
 
 
-def answered(code: NamedCode, page: PageView, returned: object) -> Answered:
+def answered(code: NamedCode, page: Page, returned: object) -> Answered:
     """What the function says of the page that returned this. Raises CallFailed, and what the answer raises."""
     if isinstance(returned, Mapping):
         page.data.update(returned)

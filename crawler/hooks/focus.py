@@ -11,7 +11,7 @@ from crawler.engine.page_handler import HandedPage
 from crawler.hooks.answers import CallFailed
 from crawler.hooks.asking import Asked, AskSettings
 from crawler.hooks.hook import Hook
-from crawler.hooks.page_view import PageView, facts_of
+from crawler.hooks.page_view import Page, facts_of
 from crawler.hooks.score_batches import ScoreBatches
 
 # What each function is called with.
@@ -58,7 +58,7 @@ class Focus:
     async def score_page(self, page: HandedPage) -> float | None:
         """See ``LinkJudge``."""
         assert self._rate is not None
-        return await self._rate.ask(PageView(facts_of(page), _follows_none), page.record.entry.href)
+        return await self._rate.ask(Page(facts_of(page), _follows_none), page.record.entry.href)
 
     def close(self) -> None:
         """The run is over."""

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, await_with, failed
 from crawler.hooks.calls import LOST_MOST, Told, line_of_user
 from crawler.hooks.named_code import NamedCode
-from crawler.hooks.page_view import PageFacts, PageView
+from crawler.hooks.page_view import Page, PageFacts
 
 T = TypeVar("T")
 DEAF_AFTER = 1.0  # seconds without an answer after which a loop counts as one that does not turn
@@ -163,7 +163,7 @@ class PageLoop:
 
     def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> LoopCall[Answered]:
         code = self._loops.code
-        return self._loops.begin(lambda: await_with(code, PageView(page, follows)))
+        return self._loops.begin(lambda: await_with(code, Page(page, follows)))
 
     def close(self) -> None:
         self._loops.close()

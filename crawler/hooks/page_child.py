@@ -16,7 +16,7 @@ from functools import partial
 
 from crawler.hooks.answers import Answered, CallFailed, call_with, failed
 from crawler.hooks.named_code import CodeError, NamedCode, load_code
-from crawler.hooks.page_view import PageFacts, PageView
+from crawler.hooks.page_view import Page, PageFacts
 from crawler.parsing import child_process
 from crawler.parsing.wire import Told, WireError, answer
 from crawler.urls import Canonicaliser, Rejected
@@ -79,7 +79,7 @@ def _called(code: NamedCode | CodeError, page: PageFacts) -> dict[str, object]:
     if isinstance(code, CodeError):
         return {"failed": str(code)}
     try:
-        return call_with(code, PageView(page, partial(is_url, page.url)))._asdict()
+        return call_with(code, Page(page, partial(is_url, page.url)))._asdict()
     except BaseException as error:  # also what would end the process  # noqa: BLE001
         return {"failed": str(failed(code, error))}
 

@@ -200,6 +200,3 @@ class Page:
             instead = "return" if keep else "return crawler.DROP"
             raise RuntimeError(f"only a loop over crawler.Crawl ends its pages; in a function, {instead}")
         return self._end(self, keep)
-
-
-PageView = Page

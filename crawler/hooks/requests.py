@@ -12,7 +12,7 @@ from crawler.hooks.answers import CallFailed
 from crawler.hooks.asking import Asked, AskSettings
 from crawler.hooks.hook import Hook
 from crawler.hooks.named_code import NamedCode
-from crawler.hooks.page_view import PageView, facts_of
+from crawler.hooks.page_view import Page, facts_of
 from crawler.settings import fault_of_header
 
 # What each function is called with.
@@ -44,7 +44,7 @@ class OnVisit:
     async def _is_changed(self, page: HandedPage, previous: PreviousVisit) -> bool | None:
         """See ``UserCode``."""
         assert self._changes is not None
-        view = PageView(facts_of(page), page.follows)
+        view = Page(facts_of(page), page.follows)
         return await self._changes.ask((view, previous), page.record.entry.href)
 
 

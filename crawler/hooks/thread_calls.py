@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from crawler.hooks.answers import Answered, CallFailed, NoMoreCallsError, call_with, failed
 from crawler.hooks.calls import LOST_MOST, Told, line_of_user
 from crawler.hooks.named_code import NamedCode
-from crawler.hooks.page_view import PageFacts, PageView
+from crawler.hooks.page_view import Page, PageFacts
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class PageThreads:
 
     def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> ThreadCall[Answered]:
         code = self._threads.code
-        return self._threads.begin(lambda: call_with(code, PageView(page, follows)))
+        return self._threads.begin(lambda: call_with(code, Page(page, follows)))
 
     def close(self) -> None:
         self._threads.close()

@@ -32,8 +32,8 @@ _HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*(?::\d+)?(?:/|\Z)")  # what a URL has be
 
 
 class CodeFailed(Exception):
-    """A function that was given to a crawl has failed, and that stopped the crawl (``on_error="stop"``). The text says
-    which one, on which URL, and why, with the line of the function."""
+    """A function that was given to a crawl has stopped it: by a failure with ``on_error="stop"``, or because too many
+    of its calls do not return. The text says which one, on which URL, and why, with the line of the function."""
 
 
 class Crawl:

@@ -21,7 +21,7 @@ from crawler.hooks.calls import LOST_MOST, PageCalls
 from crawler.hooks.loop_calls import PageLoop
 from crawler.hooks.named_code import load_code
 from crawler.hooks.page_child import decode_answer, is_url
-from crawler.hooks.page_view import PageFacts, PageView
+from crawler.hooks.page_view import Page, PageFacts
 from crawler.hooks.process_calls import PageProcesses
 from crawler.hooks.thread_calls import PageThreads
 from crawler.parsing.wire import Told
@@ -194,7 +194,7 @@ def test_an_answer_to_another_call_is_not_taken() -> None:
 async def test_threads_that_hang_are_replaced_and_come_back() -> None:
     let_go, reached = threading.Event(), threading.Semaphore(0)
 
-    def hangs(page: PageView) -> None:
+    def hangs(page: Page) -> None:
         if page.url.endswith("hang"):
             reached.release()
             let_go.wait(PATIENCE)
@@ -223,7 +223,7 @@ async def test_threads_that_hang_are_replaced_and_come_back() -> None:
 async def test_an_event_loop_that_does_not_turn_is_replaced() -> None:
     let_go, reached = threading.Event(), threading.Event()
 
-    async def blocks(page: PageView) -> None:
+    async def blocks(page: Page) -> None:
         if page.url.endswith("hang"):
             reached.set()
             let_go.wait(PATIENCE)  # does not give way
@@ -241,7 +241,7 @@ async def test_an_event_loop_that_does_not_turn_is_replaced() -> None:
 async def test_an_async_function_that_does_not_end_when_it_is_cancelled() -> None:
     reached = threading.Semaphore(0)
 
-    async def stays(page: PageView) -> None:
+    async def stays(page: Page) -> None:
         while page.url.endswith("hang"):
             reached.release()
             with contextlib.suppress(asyncio.CancelledError):

@@ -46,8 +46,8 @@ class RequestRows:
         """Raises UnserialisableError."""
         try:
             stored = pickle.dumps(request.to_dict(spider=self._spider), _PROTOCOL)
-        except (pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError) as error:
-            raise UnserialisableError(str(error)) from error
+        except Exception as error:  # whatever the classes of the spider raise when they are taken apart
+            raise UnserialisableError(f"{type(error).__name__}: {error}") from error
         last = start and self._start_last
         depth = request.meta.get("depth", 0)
         entry = Entry(

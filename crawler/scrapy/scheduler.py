@@ -22,6 +22,7 @@ from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.records import Outcome
 from crawler.scrapy.dupefilter import DupeFilter
 from crawler.scrapy.in_progress import watch_engine
+from crawler.scrapy.item_feeds import ItemFeeds
 from crawler.scrapy.job_settings import choices, settings_of_job
 from crawler.scrapy.request_job import TOGETHER, Ending, RequestJob, Taken
 from crawler.scrapy.request_rows import RequestRows, UnreadableError, UnserialisableError, own_name
@@ -50,6 +51,7 @@ class Scheduler(BaseScheduler):
         self._out: dict[Request, tuple[Taken, Ending]] = {}
         self._writing: CallLaterOnce[bool] | None = None  # None: not opened
         self._broken = False
+        self._feeds = ItemFeeds(crawler)
         with contextlib.ExitStack() as held:
             self._job, self._rows = self._open_job(held)
             self.df = self._dupefilter()
@@ -114,8 +116,17 @@ class Scheduler(BaseScheduler):
             self._held.close()
             return None
         self._writing.cancel()
-        self._held.close()
-        return self.df.close(reason)
+        self._feeds.flush()
+        try:
+            self._held.close()
+        except OSError as error:
+            if not self._broken:
+                raise
+            # The fault is that which stopped the spider, and the log has it.
+            log.error("The job is closed as it is on the disk: %s", error, extra={"spider": self.spider})
+        finally:
+            closed = self.df.close(reason)
+        return closed
 
     # -- requests ----------------------------------------------------------------------------------------------
 
@@ -139,7 +150,7 @@ class Scheduler(BaseScheduler):
             self.df.log(request, self.spider)
             return False
         else:
-            name = self.df.name(request) if isinstance(self.df, DupeFilter) else self._name_of_its_own()
+            name = self._name_of_new(request)
         slot = request.meta.get("download_slot")
         if slot is not None and slot != urlparse_cached(request).hostname:
             # Slots of its own: the requests of one host are in several.
@@ -162,6 +173,15 @@ class Scheduler(BaseScheduler):
             return bool(self.df.request_seen(request))
         names = self._memory.names
         return (bool(names) and self.df.name(request) in names) or self.df.request_seen(request)
+
+    def _name_of_new(self, request: Request) -> str:
+        """The name of a request that the dupefilter takes for new."""
+        if not isinstance(self.df, DupeFilter):
+            return self._name_of_its_own()
+        name = self.df.name(request)
+        if type(self.df) is not DupeFilter and not self._job.may_be_new(name):
+            return self._name_of_its_own()  # a subclass wants it again: it must not take the place of the first
+        return name
 
     def _name_of_its_own(self) -> str:
         name = own_name()
@@ -213,6 +233,7 @@ class Scheduler(BaseScheduler):
         """Write what waits. False if that is not possible now: nothing can be handed out then."""
         if self._broken:
             return False
+        self._feeds.flush()
         try:
             return self._job.flush()
         except OSError as error:
@@ -242,6 +263,7 @@ class Scheduler(BaseScheduler):
         out = self._out.pop(request, None)
         if out is not None:
             self._job.end(*out)
+            self._feeds.ended()
             # What came out of the request is in memory too: written together, once this turn of the reactor ends.
             if self._writing is not None:
                 self._writing.schedule()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
+from scrapy.extensions.feedexport import FeedExporter
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
@@ -17,6 +18,7 @@ from scrapy.utils.request import RequestFingerprinter
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.scrapy import DupeFilter, Scheduler
+from crawler.scrapy.item_feeds import ItemFeeds
 from crawler.settings import SettingsError
 
 OURS = {"SCHEDULER": "crawler.scrapy.Scheduler", "DUPEFILTER_CLASS": "crawler.scrapy.DupeFilter"}
@@ -43,6 +45,13 @@ class Keeping(BaseDupeFilter):
 
     def log(self, request: Request, spider: Spider) -> None:
         pass
+
+
+class Again(DupeFilter):
+    """Lets some requests pass each time."""
+
+    def request_seen(self, request: Request) -> bool:
+        return False if "again" in request.url else super().request_seen(request)
 
 
 class Failing(BaseDupeFilter):
@@ -92,6 +101,63 @@ def test_the_dupefilter_of_scrapy_remembers_over_runs(tmp_path: Path) -> None:
     settings = {"DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"}
     assert run(job, url, url, **settings) == ([], [url])
     assert run(job, url, other, **settings) == ([url], [other])
+
+
+def test_what_a_subclass_wants_again_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
+    again, once = "http://h.test/again", "http://h.test/once"
+    urls = (again, once, again, once)
+    assert run(tmp_path / "job", *urls, DUPEFILTER_CLASS=Again) == ([], [again, once, again])
+    waiting, added = run(tmp_path / "job", *urls, DUPEFILTER_CLASS=Again)
+    assert sorted(waiting) == [again, again, once]
+    assert added == [again, again]
+
+
+class Stubborn:
+    """Raises another error than pickle's when it is taken apart."""
+
+    def __reduce__(self) -> str:
+        raise RuntimeError("not me")
+
+
+def test_what_cannot_be_pickled_for_any_reason_is_kept_in_memory(tmp_path: Path) -> None:
+    scheduler = scheduler_for(tmp_path / "job")
+    scheduler.open(scheduler.spider)
+    request = Request("http://h.test/a", meta={"it": Stubborn()})
+    assert scheduler.enqueue_request(request)
+    assert scheduler.next_request() is request
+    scheduler.close("finished")
+
+
+def test_items_are_in_their_file_before_their_request_is_done(tmp_path: Path) -> None:
+    exporter = FeedExporter.__new__(FeedExporter)
+    with (tmp_path / "items.jsonl").open("wb") as file, (tmp_path / "closed").open("wb") as closed:
+        closed.close()
+        exporter.slots = [SimpleNamespace(file=each) for each in (None, closed, file)]  # type: ignore[misc]
+        feeds = ItemFeeds(SimpleNamespace(extensions=SimpleNamespace(middlewares=(object(), exporter))))
+        file.write(b"{}")
+        feeds.flush()
+        assert (tmp_path / "items.jsonl").read_bytes() == b"", "no request is done"
+        feeds.ended()
+        feeds.flush()
+        assert (tmp_path / "items.jsonl").read_bytes() == b"{}"
+
+
+def test_a_feed_that_cannot_be_written_is_named_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    class Full:
+        closed, tries = False, 0
+
+        def flush(self) -> None:
+            self.tries += 1
+            raise OSError(28, "No space left on device")
+
+    exporter, file = FeedExporter.__new__(FeedExporter), Full()
+    exporter.slots = [SimpleNamespace(file=file)]  # type: ignore[list-item]
+    feeds = ItemFeeds(SimpleNamespace(extensions=SimpleNamespace(middlewares=(exporter,))))
+    feeds.ended()
+    feeds.flush()
+    feeds.flush()
+    assert file.tries == 2
+    assert caplog.text.count("No space left on device") == 1
 
 
 def test_one_that_never_got_a_job_is_no_crawl_of_scrapys_own(tmp_path: Path) -> None:

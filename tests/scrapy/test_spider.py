@@ -38,6 +38,17 @@ def paths(job: Path) -> Counter[str]:
     return Counter(urlsplit(row["url"]).path for row in rows(job) if not row["url"].startswith(CLOSED))
 
 
+FEEDS = json.dumps({"items.jsonl": {"format": "jsonlines"}})
+
+
+def items(folder: Path) -> set[str]:
+    """The paths of the items in the feed."""
+    file = folder / "items.jsonl"
+    return (
+        {urlsplit(json.loads(line)["url"]).path for line in file.read_text().splitlines()} if file.exists() else set()
+    )
+
+
 class Whole:
     """A spider that ran to its end, one request at a time."""
 
@@ -129,13 +140,14 @@ def test_sigkill_loses_nothing_and_repeats_at_most_what_was_out(tmp_path: Path) 
     finished: dict[str, int] = {}  # how often what is done was asked for
     with site() as web:
         for kill_at in (6, 30, 20):
-            killed = run_spider(web, tmp_path, kill_at=kill_at, CONCURRENT_REQUESTS="4")
+            killed = run_spider(web, tmp_path, kill_at=kill_at, CONCURRENT_REQUESTS="4", FEEDS=FEEDS)
             assert killed.code == -9, killed.log
             asked, done = web.counts(), paths(job)
             now = {path for path in asked if path not in NOT_EXACT and done[path] == WANTED[path]}
             finished = {path: asked[path] for path in now} | finished
+            assert {path for path in done if path.startswith("/page/")} <= items(tmp_path), "items of what is done"
             assert verify(job).code == 0
-        ended = run_spider(web, tmp_path, CONCURRENT_REQUESTS="4")
+        ended = run_spider(web, tmp_path, CONCURRENT_REQUESTS="4", FEEDS=FEEDS)
 
         assert ended.code == 0, ended.log
         assert "Resuming crawl" in ended.log

@@ -1,0 +1,49 @@
+"""Items of a request are in the files of Scrapy's feeds before the request is done.
+
+A feed writes to a buffer. An item there has passed all pipelines, but SIGKILL takes it; its request, once done, would
+never bring it again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from scrapy.extensions.feedexport import FeedExporter
+
+log = logging.getLogger(__name__)
+
+
+class ItemFeeds:
+    """The feeds of one spider: what ``-o`` and FEEDS ask for."""
+
+    def __init__(self, crawler: Any) -> None:
+        made = getattr(getattr(crawler, "extensions", None), "middlewares", ())
+        self._exporters = [each for each in made if isinstance(each, FeedExporter)]
+        self._due = False
+        self._told = False
+
+    def ended(self) -> None:
+        """A request is done: its items must be in the files before that is written."""
+        self._due = True
+
+    def flush(self) -> None:
+        """Hand what is buffered to the system, if a request is done since the last time."""
+        if not self._due:
+            return
+        self._due = False
+        for exporter in self._exporters:
+            for slot in exporter.slots:
+                self._flush(getattr(slot, "file", None))
+
+    def _flush(self, file: Any) -> None:
+        flush = getattr(file, "flush", None)  # the file of a storage of the user's own may have little more than write
+        if flush is None or getattr(file, "closed", False):
+            return
+        try:
+            flush()
+        except OSError as error:  # a feed that fails does not stop a spider of Scrapy; its buffer keeps the items
+            self._due = True
+            if not self._told:
+                self._told = True
+                log.error("Items cannot be written to their feed: %s: a kill would lose them", error)

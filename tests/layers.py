@@ -156,7 +156,8 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "scrapy": """
-        job_settings spider_status upkeep request_job request_rows start_requests in_progress dupefilter scheduler
+        job_settings spider_status upkeep request_job request_rows start_requests in_progress item_feeds dupefilter
+        scheduler
     """,
     "cli": """
         exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup export report

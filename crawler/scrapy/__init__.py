@@ -6,8 +6,8 @@
     request_rows   a request as bytes, and back
     start_requests which start requests an earlier run has queued already
     in_progress    when a request is done, and what came of it
-    item_feeds     items are in their files before their request is done
     spider_status  what ``crawler stats`` and the dashboard show while the spider runs
+    item_feeds     items are in their files before their request is done
     dupefilter     the seen-set as DUPEFILTER_CLASS
     scheduler      the contract: SCHEDULER
 

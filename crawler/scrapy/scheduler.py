@@ -44,7 +44,6 @@ class Scheduler(BaseScheduler):
     def __init__(self, crawler: Any) -> None:
         """Raises JobError, SettingsError, OSError, and whatever DUPEFILTER_CLASS raises."""
         self.crawler = crawler
-        self.stats = crawler.stats
         self.spider: Spider = crawler.spider
         self._memory = MemoryRequests()
         self._start = StartRequests()
@@ -269,7 +268,7 @@ class Scheduler(BaseScheduler):
                 self._writing.schedule()
 
     def _count(self, name: str) -> None:
-        self.stats.inc_value(name)
+        self.crawler.stats.inc_value(name)
 
 
 def _directory(job: str | None, held: contextlib.ExitStack) -> Path:

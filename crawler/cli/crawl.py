@@ -42,6 +42,7 @@ from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
 from crawler.hooks.loaded import Hooks, load_hooks
+from crawler.hooks.named_code import CodeError
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.job.job import Job
@@ -272,8 +273,11 @@ def crawl(
 def _options(
     arguments: argparse.Namespace, settings: Settings, finite: bool, check: Callable[[Job], None] | None
 ) -> RunOptions:
-    """Raises CodeError; ``build_settings`` has loaded the same code."""
-    hooks = Hooks(settings, load_hooks(settings.hooks, Source("command line")))
+    """Raises UsageError; ``build_settings`` has loaded the same code."""
+    try:
+        hooks = Hooks(settings, load_hooks(settings.hooks, Source("command line")))
+    except CodeError as error:  # what a module gives is not always the same
+        raise UsageError(str(error)) from error
     records_to = sys.stdout.fileno() if STDOUT in getattr(arguments, "output", ()) else None
     return RunOptions(finite, check, records_to, hooks.code, hooks.begin)
 

@@ -7,6 +7,7 @@ calls get another loop.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -111,6 +112,8 @@ class _LoopThread(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(self._tell_of)
+        self.loop.set_task_factory(self._made)
+        self._tasks: set[asyncio.Task[Any]] = set()  # all that are not done: the loop itself would not keep them
         self._is_ended = False
         self._asked: float | None = None  # when, by the loop of the crawl; None: it has answered
         self._crawl = asyncio.get_running_loop()
@@ -125,6 +128,11 @@ class _LoopThread(threading.Thread):
         try:
             self.loop.run_forever()
         finally:
+            # What does not end when it is cancelled is never freed. To free it, Python would throw an exception into
+            # it, and would not come back from code that catches everything and goes on: not even when it exits.
+            for task in self._tasks:
+                if not task.done():
+                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
             self.loop.close()
 
     def ask(self) -> None:
@@ -140,7 +148,13 @@ class _LoopThread(threading.Thread):
     def end(self) -> None:
         """Cancel what the loop does, and end it."""
         self._is_ended = True
-        self.loop.call_soon_threadsafe(self._stop)
+        self.loop.call_soon_threadsafe(self._cancel_all)
+
+    def _made(self, loop: asyncio.AbstractEventLoop, work: Any, **how: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(work, loop=loop, **how)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _tell_of(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not self._is_ended:  # of what does not end when it is cancelled
@@ -149,7 +163,7 @@ class _LoopThread(threading.Thread):
     def _answer(self) -> None:
         self._asked = None
 
-    def _stop(self) -> None:
+    def _cancel_all(self) -> None:
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
         self.loop.call_soon(self.loop.call_soon, self.loop.stop)  # cancelled tasks have a turn to clean up

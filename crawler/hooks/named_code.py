@@ -13,7 +13,8 @@ import site
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -48,7 +49,8 @@ class NamedCode:
     @cached_property
     def module(self) -> str | None:
         """The module that it was written in."""
-        return getattr(self.function, "__module__", None) or type(self.function).__module__
+        name = getattr(self.function, "__module__", None) or type(self.function).__module__
+        return name if isinstance(name, str) else None
 
     def is_of_user(self, file: str) -> bool:
         """Whether a file of Python is in the package of the function, or neither of this program nor installed."""
@@ -73,7 +75,10 @@ def load_code(code: str | Callable[..., Any], arguments: Sequence[str]) -> Named
     """The function with this name, or the function itself, which will be called with so many arguments; their names are
     for messages. Raises CodeError."""
     named = _by_name(code) if isinstance(code, str) else NamedCode(_name_of(code), code)
-    _check(named, arguments)
+    with _refused(named.name, "reading what it is: "):
+        _check(named, arguments)
+        # Read once, here: each may be code of the user, and messages need them when a call has failed.
+        _ = named.is_async, named.module, named.titled
     return named
 
 
@@ -90,7 +95,7 @@ def where(error: BaseException, module: str | None = None) -> str | None:
 def said_of(error: BaseException) -> str:
     """The type and the text of an exception, in one line."""
     try:
-        text = str(error.msg if isinstance(error, SyntaxError) else error)
+        text = str((error.msg or "") if isinstance(error, SyntaxError) else error)
     except Exception as fault:  # an exception of the user may raise when it is read  # noqa: BLE001
         text = f"its text raises {type(fault).__name__}"
     text = _writable(" ".join(text.split()))
@@ -123,7 +128,9 @@ def _by_name(name: str) -> NamedCode:
         module, _, attribute = name.partition(":")
         return NamedCode(name, _loaded(name, module.strip(), attribute.strip()))
     entry = _entry_point(name)
-    return NamedCode(name, _loaded(f"{name} ({entry.value})", entry.module, entry.attr))
+    with _refused(name, f"its entry point, {entry.value!r}: "):
+        module, attribute = entry.module, entry.attr
+    return NamedCode(name, _loaded(f"{name} ({entry.value})", module, attribute))
 
 
 def _entry_point(name: str) -> EntryPoint:
@@ -145,20 +152,22 @@ def _loaded(name: str, module: str, attribute: str) -> Any:
         raise CodeError(f"{name!r} is not of the form module:function{f' (did you mean {meant}?)' if meant else ''}")
     found: Any = _imported(name, module)
     for part in attribute.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError as error:
-            names = [each for each in dir(found) if not each.startswith("_")]
-            file = getattr(found, "__file__", None)
-            raise CodeError(
-                f"{name}: {_called(found)}{f' ({file})' if file else ''} has no {part!r}{nearest(part, names)}"
-            ) from error
+        with _refused(name):
+            try:
+                found = getattr(found, part)
+            except AttributeError as error:
+                names = [each for each in dir(found) if not each.startswith("_")]
+                file = getattr(found, "__file__", None)
+                raise CodeError(
+                    f"{name}: {_called(found)}{f' ({file})' if file else ''} has no {part!r}{nearest(part, names)}"
+                ) from error
     return found
 
 
 def _imported(name: str, module: str) -> ModuleType:
     try:
-        return importlib.import_module(module)
+        with _refused(name, module=module, but=(ModuleNotFoundError, SystemExit)):
+            return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
             meant = _meant(module, name.partition(":")[2].partition(" ")[0])
@@ -169,8 +178,6 @@ def _imported(name: str, module: str) -> ModuleType:
         text = f"importing {module} ends the program: put what it does under `if __name__ == '__main__'`"
         place = where(error, module)
         raise CodeError(f"{name}: {text if place is None else f'{place}: {text}'}") from error
-    except Exception as error:  # whatever the code of the user raises
-        raise CodeError(f"{name}: {_broken(module, error)}") from error
 
 
 def _meant(path: str, attribute: str) -> str | None:
@@ -179,7 +186,22 @@ def _meant(path: str, attribute: str) -> str | None:
     return f"{module}:{attribute}" if module != path and _dotted(module) and _dotted(attribute) else None
 
 
-def _broken(module: str, error: Exception) -> str:
+@contextmanager
+def _refused(
+    name: str, doing: str = "", module: str | None = None, but: tuple[type[BaseException], ...] = ()
+) -> Iterator[None]:
+    """Whatever code of the user raises in the block refuses the code, and is a CodeError. Ctrl-C is none of it."""
+    try:
+        yield
+    except (CodeError, KeyboardInterrupt):
+        raise
+    except but:
+        raise
+    except BaseException as error:  # also what is no Exception
+        raise CodeError(f"{name}: {doing}{_broken(module, error)}") from error
+
+
+def _broken(module: str | None, error: BaseException) -> str:
     place = where(error, module)
     return said_of(error) if place is None else f"{place}: {said_of(error)}"
 
@@ -204,8 +226,9 @@ def _check(named: NamedCode, arguments: Sequence[str]) -> None:
 
 
 def _name_of(function: object) -> str:
-    name = getattr(function, "__qualname__", None)
-    return f"{getattr(function, '__module__', None)}:{name}" if name else repr(function)
+    with _refused(type(function).__name__, "reading its name: "):
+        name = getattr(function, "__qualname__", None)
+        return f"{getattr(function, '__module__', None)}:{name}" if name else " ".join(repr(function).split())
 
 
 def _at(function: Callable[..., Any]) -> str:

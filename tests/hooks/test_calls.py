@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -260,6 +261,38 @@ async def test_an_async_function_that_does_not_end_when_it_is_cancelled() -> Non
         begun[0].abandon()
         with pytest.raises(NoMoreCallsError, match=r"64 calls of .* do not return"):
             await call("none")
+
+
+async def test_an_async_function_that_catches_everything_is_never_freed() -> None:
+    """To be freed, it would have to end: Python throws an exception into it, and waits until it does."""
+    reached, caught = threading.Semaphore(0), list[type[BaseException]]()
+
+    async def catches(page: Page) -> None:
+        while len(caught) < 10:
+            reached.release()
+            try:
+                await asyncio.Event().wait()  # nobody else knows of this event
+            except BaseException as error:  # noqa: BLE001
+                caught.append(type(error))
+
+    code = load_code(catches, ["page"])
+    calls = PageLoop(code)
+    calls.begin(facts("none"), follows).abandon()  # before it has begun
+    begun = [calls.begin(facts("none"), follows) for _ in range(2)]
+    for _ in begun:
+        assert await asyncio.to_thread(reached.acquire, timeout=PATIENCE)
+    (thread,) = (each for each in threading.enumerate() if each.name == code.name)
+    begun.pop().abandon()
+    assert await asyncio.to_thread(reached.acquire, timeout=PATIENCE)
+    gc.collect()
+    assert caught == [asyncio.CancelledError], "while the loop runs"
+    calls.close()
+    del calls
+    begun.clear()
+    await asyncio.to_thread(thread.join, PATIENCE)
+    del thread
+    gc.collect()
+    assert caught == [asyncio.CancelledError] * 3, "when it has ended"
 
 
 def test_drop_is_one_thing() -> None:

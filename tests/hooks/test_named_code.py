@@ -12,6 +12,32 @@ import pytest
 from crawler.hooks.named_code import CodeError, load_code, where
 
 _NUMBERS = count()
+ODD = """class Shop:
+    @property
+    def model(self): raise RuntimeError("no model")
+    @property
+    def left(self): raise Gone
+    @property
+    def stopped(self): raise KeyboardInterrupt
+class Gone(BaseException): ...
+class Proxy:
+    def __getattr__(self, name): raise RuntimeError(f"no {name}")
+    def __call__(self, page): ...
+class Signed:
+    def __call__(self, page): ...
+    @property
+    def __signature__(self):
+        1 / 0
+class Listed:
+    def __call__(self, page): ...
+    @property
+    def __dict__(self): return {}
+    def __dir__(self): raise OSError("no list")
+class Unnamed:
+    def __call__(self, page): ...
+    def __repr__(self): raise LookupError
+shop, proxy, signed, listed = Shop(), Proxy(), Signed(), Listed()
+"""
 Written = Callable[[str], str]
 
 
@@ -120,6 +146,11 @@ def test_an_import_that_raises_names_the_line(written: Written, tmp_path: Path) 
         ("x = 1\nx = = 2\n", "2", "SyntaxError: invalid syntax"),
         ("import json\njson.loads('[')\n", "2", "JSONDecodeError"),
         ("import sys\nsys.exit(3)\n", "2", "importing {module} ends the program"),
+        ("class Skip(BaseException): ...\nraise Skip('not here')\n", "2", "Skip: not here"),
+        ("raise GeneratorExit\n", "1", "GeneratorExit"),
+        ("raise SyntaxError\n", "1", "SyntaxError"),
+        ("def __getattr__(name):\n    raise ImportError('needs torch')\n", "2", "ImportError: needs torch"),
+        ("class Bad(Exception):\n    def __str__(self): raise ValueError\nraise Bad\n", "3", "Bad: "),
     ]:
         module = written(source)
         place = f"{tmp_path}/{line}" if ":" in line else f"{tmp_path}/{module}.py:{line}"
@@ -139,6 +170,39 @@ def test_what_cannot_be_called_as_it_will_be(written: Written, tmp_path: Path) -
     assert "takes ()" in refused(f"{module}:none")
     assert "use return, not yield" in refused(f"{module}:each")
     assert load_code(f"{module}:many", ["page", "shop"])
+
+
+def test_what_raises_when_it_is_looked_at(written: Written, tmp_path: Path) -> None:
+    module = written(ODD)
+    for name, line, words in [
+        ("shop.model", 3, "RuntimeError: no model"),
+        ("shop.left", 5, "Gone"),
+        ("proxy", 10, "RuntimeError: no __"),
+        ("proxy.deep.price", 10, "RuntimeError: no deep"),
+        ("signed", 16, "ZeroDivisionError"),
+        ("listed.price", 21, "OSError: no list"),
+    ]:
+        text = refused(f"{module}:{name}")
+        assert text.startswith(f"{module}:{name}: ")
+        assert f"{tmp_path}/{module}.py:{line}: {words}" in text
+    with pytest.raises(KeyboardInterrupt):
+        load_code(f"{module}:shop.stopped", ["page"])
+    odd = sys.modules[module]
+    for function in (odd.proxy, odd.Unnamed()):
+        assert f"{module}.py:" in refused(function)
+
+
+def test_odd_objects_that_can_be_called(written: Written) -> None:
+    module = written(
+        "from unittest.mock import MagicMock\nmock = MagicMock()\n"
+        "class Shop:\n    __module__ = 5\n    __name__ = 5\n    __signature__ = 5\n    def __call__(self, page): ...\n"
+        "shop = Shop()\n"
+    )
+    for name in ("mock", "shop"):
+        named = load_code(f"{module}:{name}", ["page"])
+        assert named.told(ValueError("a")) == "ValueError: a"
+        assert named.titled == f"{module}:{name}"
+        assert not named.is_async
 
 
 def test_the_line_of_the_user_that_an_exception_went_through(written: Written, tmp_path: Path) -> None:

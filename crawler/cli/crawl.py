@@ -12,7 +12,9 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
+from typing import cast
 
 from crawler.archive.gzip_member import slow_compression
 from crawler.checkpoint import EnvelopeError
@@ -73,6 +75,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     seeds: str = arguments.seeds
+    take_standard_output(arguments)
     settings, source = build_settings(arguments)
     _say_hints(settings, source)
     canonicaliser = Canonicaliser(settings.canonical.rules)
@@ -278,8 +281,16 @@ def _options(
         hooks = Hooks(settings, load_hooks(settings.hooks, Source("command line")))
     except CodeError as error:  # what a module gives is not always the same
         raise UsageError(str(error)) from error
-    records_to = sys.stdout.fileno() if STDOUT in getattr(arguments, "output", ()) else None
-    return RunOptions(finite, check, records_to, hooks.code, hooks.begin)
+    return RunOptions(finite, check, getattr(arguments, "records_to", None), hooks.code, hooks.begin)
+
+
+def take_standard_output(arguments: argparse.Namespace) -> None:
+    """Have standard output for records alone, if they go there. What anything else writes to it from now on, such as
+    code of the user and the programs that it starts, goes to standard error."""
+    if STDOUT in getattr(arguments, "output", ()):
+        arguments.records_to = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
 
 
 def _ended(arguments: argparse.Namespace, result: Result) -> int:

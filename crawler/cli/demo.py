@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
     ports = _remembered(directory)
     given.setdefault("dashboard", "0")
+    crawl.take_standard_output(arguments)
     settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part", PAGES))
     directory.mkdir(parents=True, exist_ok=True)
     site = DemoSite(directory / PAGES)

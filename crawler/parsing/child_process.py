@@ -29,6 +29,7 @@ _IGNORED = (
     signal.SIGTERM,
     signal.SIGHUP,
     signal.SIGQUIT,
+    signal.SIGTTOU,  # for what code of the user prints, where a terminal stops what is in the background
 )  # sent to the whole group; the crawler decides
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD = -1

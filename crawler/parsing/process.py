@@ -4,8 +4,10 @@ read what strangers wrote run in processes of the same kind."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -114,7 +116,7 @@ class ParserProcess:
             self._write()
 
     def kill(self) -> None:
-        """End the parser and its parent now; ``ended`` is not called."""
+        """End the parser, its parent, and what they started, now; ``ended`` is not called."""
         loop = asyncio.get_running_loop()
         self._close_channel()
         if self._control is not None:
@@ -122,7 +124,8 @@ class ParserProcess:
             self._control.close()
             self._control = None
         if self._parent is not None:
-            self._parent.kill()  # the kernel kills the parser with it
+            with contextlib.suppress(ProcessLookupError):  # all of them have ended
+                os.killpg(self._parent.pid, signal.SIGKILL)
             self._parent.wait()
             self._parent = None
 
@@ -138,6 +141,7 @@ class ParserProcess:
                     stdout=subprocess.DEVNULL if self._silent else _STDERR,
                     stderr=subprocess.DEVNULL if self._silent else None,
                     pass_fds=(theirs.fileno(),),
+                    process_group=0,  # with all that code of the user starts in it
                 )
             except OSError:
                 ours.close()

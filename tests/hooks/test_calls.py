@@ -60,6 +60,11 @@ def does(page):
         case "die": os._exit(7)
         case "signal": os.kill(os.getpid(), signal.SIGSEGV)
         case "hang": time.sleep(3600)
+        case "start":
+            started = os.fork()
+            if not started:
+                time.sleep(3600)
+            return {"pid": started}
         case "fork":
             copy = os.fork()
             if copy:
@@ -183,13 +188,24 @@ async def test_in_processes(code: str) -> None:
         hangs.abandon()
         assert hangs.answer.cancelled()
         assert (await call("data")).data["pid"] != pid
-    await asyncio.to_thread(wait_until, lambda: not Path(f"/proc/{pid}").exists(), "it ends with its parent")
+        started = (await call("start")).data["pid"]
+    for each in (pid, started):
+        gone = partial(is_gone, each)
+        await asyncio.to_thread(wait_until, gone, "all that was started ends with the calls")
 
 
 def test_an_answer_to_another_call_is_not_taken() -> None:
     said = b'{"data":{"a":1},"links":[],"keep":true,"call":3}'
     assert decode_answer(Told.CODE, said, 3) == Answered({"a": 1})
     assert decode_answer(Told.CODE, said, 4) is None
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that init has not yet asked for its exit code has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 async def test_threads_that_hang_are_replaced_and_come_back() -> None:

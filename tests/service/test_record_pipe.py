@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from crawler.cli.crawl import take_standard_output
 from crawler.cli.exit_codes import Exit
 from crawler.service.record_pipe import RecordPipe
 from tests.jobs import OPTIONS, verify
@@ -26,6 +29,31 @@ def test_an_error_of_the_descriptor_says_what_it_is(tmp_path: Path) -> None:
         path.write_bytes(LINE)
         with pytest.raises(OSError, match="No space left on device: 'standard output'"):
             asyncio.run(pipe.copy(len(LINE)))
+
+
+def test_standard_output_is_for_records_alone() -> None:
+    ends = [os.pipe(), os.pipe()]
+    program = os.fork()
+    if program == 0:
+        try:
+            for number, (_, end) in enumerate(ends, 1):
+                os.dup2(end, number)
+            sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
+            arguments = argparse.Namespace(output=("-", "links"))
+            take_standard_output(arguments)
+            sys.stdout.write("from a function\n")
+            subprocess.run(["echo", "from a program"], check=True)
+            os.write(arguments.records_to, b"a record\n")
+        finally:
+            os._exit(0)
+    said = []
+    for _, end in ends:
+        os.close(end)
+    for source, _ in ends:
+        with open(source, encoding="utf-8") as stream:
+            said.append(stream.read())
+    os.waitpid(program, 0)
+    assert said == ["a record\n", "from a function\nfrom a program\n"]
 
 
 def test_what_is_durable_is_copied_at_the_pace_of_the_reader(tmp_path: Path) -> None:

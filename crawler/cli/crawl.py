@@ -43,11 +43,12 @@ from crawler.export.parquet import MissingLibraryError, check_library
 from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
-from crawler.hooks.loaded import Hooks, load_hooks
+from crawler.hooks.loaded import Hooks, functions_gone, idle_settings, load_hooks
 from crawler.hooks.named_code import CodeError
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.job.job import Job
+from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import count
 from crawler.progress.live_line import Progress
@@ -199,6 +200,8 @@ def _say_hints(settings: Settings, source: Source) -> None:
         say(sys.stderr, f"crawler: warning: {slow}")
     for text in outdated(settings):
         say(sys.stderr, f"crawler: warning: {text}")
+    for text in idle_settings(settings.hooks):
+        say(sys.stderr, f"crawler: warning: {text}")
     for fault in literal_ranges(RuleSettings.of(settings)):
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
@@ -273,10 +276,19 @@ def crawl(
     return _ended(arguments, result)
 
 
+def _say_functions_gone(directory: Path, settings: Settings) -> None:
+    """Warn if the last run called functions of the user that this one does not."""
+    with contextlib.suppress(JobError, SettingsError):  # the run says what is wrong with the job
+        for text in functions_gone(read_run(directory).settings.hooks, settings.hooks):
+            say(sys.stderr, f"crawler: warning: {text}")
+
+
 def _options(
     arguments: argparse.Namespace, settings: Settings, finite: bool, check: Callable[[Job], None] | None
 ) -> RunOptions:
     """Raises UsageError; ``build_settings`` has loaded the same code."""
+    if holds_job(arguments.job):
+        _say_functions_gone(arguments.job, settings)
     try:
         hooks = Hooks(settings, load_hooks(settings.hooks, Source("command line")))
     except CodeError as error:  # what a module gives is not always the same

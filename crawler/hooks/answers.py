@@ -31,6 +31,10 @@ class CallFailed(Exception):
     """A call of a function of the user failed. The text is one line, with the place in the code if there is one."""
 
 
+class NotReturnedError(CallFailed):
+    """A call takes too long, and was given up."""
+
+
 class NoMoreCallsError(CallFailed):
     """So many calls hang that no more are begun."""
 

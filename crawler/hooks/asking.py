@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from crawler.engine.page_handler import Withdrawn
-from crawler.hooks.answers import CallFailed, failed, refuse_coroutine
-from crawler.hooks.call_watch import outcome_of
+from crawler.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
+from crawler.hooks.call_watch import Steps, outcome_of
 from crawler.hooks.calls import Call
 from crawler.hooks.hook import Hook
 from crawler.hooks.loop_calls import Loops
@@ -20,11 +20,12 @@ from crawler.hooks.thread_calls import Threads
 from crawler.settings import HookSettings
 
 T = TypeVar("T")
+HANG_MOST = 3  # calls of one question that do not return, before nothing more is asked: a page has many links
 
 
 @dataclass(frozen=True, slots=True)
 class AskSettings:
-    """``timeout``: seconds that the answers to one question may take; None: any time. ``stops``: a failure stops the
+    """``timeout``: seconds that a call may take; None: any time. ``stops``: a failure stops the
     crawl."""
 
     timeout: float | None
@@ -54,23 +55,36 @@ class Asked(Generic[T]):
     async def ask_each(self, about: Sequence[object], urls: Sequence[str]) -> list[T | None]:
         """The same about several things, which the function is called with one after the other."""
         self._hook.figures.calls += len(about)
-        code, read = self._hook.code, self._read
-        try:
-            call: Call[list[T | CallFailed]]
-            if code.is_async:
-                call = self._loops.begin(lambda: _awaited(code, about, read))
-            else:
-                call = self._threads.begin(lambda: [_called(code, each, read) for each in about])
-            found = await outcome_of(call, self._hook, urls[0], self._settings.timeout)
-        except CallFailed as error:
-            self.failed(urls[0], error)
-            return [None] * len(about)
         answers: list[T | None] = []
-        for each, url in zip(found, urls, strict=True):
-            if isinstance(each, CallFailed):
-                self.failed(url, each)
-            answers.append(None if isinstance(each, CallFailed) else each)
+        hang = 0
+        while (at := len(answers)) < len(about):
+            found: list[T | CallFailed]
+            if hang < HANG_MOST:
+                found = await self._found(about[at:], urls[at:])
+            else:
+                fault = f"{self._hook.code.name} was not called: {hang} calls beside this one have not returned"
+                found = [CallFailed(fault)] * (len(about) - at)
+            for each, url in zip(found, urls[at:], strict=False):
+                if isinstance(each, CallFailed):
+                    self.failed(url, each)
+                answers.append(None if isinstance(each, CallFailed) else each)
+            hang += isinstance(found[-1], NotReturnedError)
         return answers
+
+    async def _found(self, about: Sequence[object], urls: Sequence[str]) -> list[T | CallFailed]:
+        """Answers about the first things, at least one; the last of them may be that its call has not returned."""
+        code, read, steps = self._hook.code, self._read, Steps(urls)
+        found: list[T | CallFailed] = []
+        try:
+            call: Call[None]
+            if code.is_async:
+                call = self._loops.begin(lambda: _awaited(code, about, read, steps, found))
+            else:
+                call = self._threads.begin(lambda: _called(code, about, read, steps, found))
+            await outcome_of(call, self._hook, steps, self._settings.timeout)
+        except CallFailed as error:
+            return [*found[: len(about) - 1], error]
+        return found
 
     def close(self) -> None:
         """The run is over."""
@@ -84,22 +98,45 @@ class Asked(Generic[T]):
             raise Withdrawn
 
 
-def _called(code: NamedCode, about: object, read: Callable[[object], T]) -> T | CallFailed:
-    try:
-        returned = code.function(about)
-        refuse_coroutine(code.name, returned)
-        return read(returned)
-    except BaseException as error:  # also what would end the thread  # noqa: BLE001
-        return failed(code, error)
-
-
-async def _awaited(code: NamedCode, about: Sequence[object], read: Callable[[object], T]) -> list[T | CallFailed]:
-    found: list[T | CallFailed] = []
-    for each in about:
+def _called(
+    code: NamedCode,
+    about: Sequence[object],
+    read: Callable[[object], T],
+    steps: Steps,
+    found: list[T | CallFailed],
+) -> None:
+    """Call the function about one thing after the other, until it is given up."""
+    for number, each in enumerate(about):
+        if number:  # the first one is the call itself
+            if steps.is_over:
+                return
+            steps.begin(number)
         try:
-            found.append(read(await code.function(each)))
+            returned = code.function(each)
+            refuse_coroutine(code.name, returned)
+            answer: T | CallFailed = read(returned)
+        except BaseException as error:  # also what would end the thread  # noqa: BLE001
+            answer = failed(code, error)
+        found.append(answer)
+
+
+async def _awaited(
+    code: NamedCode,
+    about: Sequence[object],
+    read: Callable[[object], T],
+    steps: Steps,
+    found: list[T | CallFailed],
+) -> None:
+    """The same with an async function."""
+    for number, each in enumerate(about):
+        if number:  # the first one is the call itself
+            if steps.is_over:
+                return
+            steps.begin(number)
+        try:
+            answer: T | CallFailed = read(await code.function(each))
         except GeneratorExit:  # nobody waits for it, and its event loop is gone
             raise
         except BaseException as error:  # also what would end the event loop  # noqa: BLE001
-            found.append(failed(code, error))
-    return found
+            answer = failed(code, error)
+        found.append(answer)

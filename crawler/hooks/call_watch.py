@@ -3,52 +3,91 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from crawler.hooks.answers import CallFailed
+from crawler.hooks.answers import CallFailed, NotReturnedError
 from crawler.hooks.calls import Call
 from crawler.hooks.hook import Hook
 
 LONG = 10.0  # seconds after which a call is named, or half of those that it may take
 START = 600.0  # seconds for a process that imports the code, with all that it loads
+_INSTANT = 0.001  # seconds that clocks may be apart
 T = TypeVar("T")
 
 
-async def outcome_of(call: Call[T], hook: Hook, url: str, most: float | None) -> T:
-    """What a call that is about the URL returns, if it does within ``most`` seconds. Raises CallFailed."""
+class Steps:
+    """Where a call is that is about several URLs, one after the other. Its own thread says so."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._urls = urls
+        self._clock = asyncio.get_running_loop().time
+        self.is_over = False  # nobody waits for the call any more
+        self.begin(0)
+
+    def begin(self, number: int) -> None:
+        """The call is about this one of the URLs now."""
+        self.number = number
+        self.since = self._clock()
+
+    @property
+    def url(self) -> str:
+        return self._urls[self.number]
+
+    def left(self, most: float) -> float:
+        """Seconds until this step has taken ``most``; 0 if it has."""
+        left = self.since + most - self._clock()
+        return left if left > _INSTANT else 0.0
+
+
+async def outcome_of(call: Call[T], hook: Hook, steps: Steps, most: float | None) -> T:
+    """What a call returns, if none of its steps takes more than ``most`` seconds. Raises CallFailed."""
     try:
         if call.begun is not None:
             await asyncio.wait((call.begun, call.answer), timeout=START, return_when=asyncio.FIRST_COMPLETED)
             if not call.begun.done() and not call.answer.done():
                 raise CallFailed(f"the process of {hook.code.name} has not begun after {START:g} s")
-        with _watched(call, hook, url, most):
-            done, _ = await asyncio.wait((call.answer,), timeout=most)
-        if done:
+            steps.begin(0)
+        with _watched(call, hook, steps, most):
+            while not call.answer.done():
+                left = None if most is None else steps.left(most)
+                if left == 0.0:
+                    break
+                await asyncio.wait((call.answer,), timeout=left)
+        if call.answer.done():
             return call.answer.result()
         place = call.place()
         where = "" if place is None else f"{place}: "
-        raise CallFailed(f"{where}{hook.code.name} has not returned after {most:g} s")
+        raise NotReturnedError(f"{where}{hook.code.name} has not returned after {most:g} s")
     finally:
         if not call.answer.done():
+            steps.is_over = True
             call.abandon()
 
 
 @contextmanager
-def _watched(call: Call[T], hook: Hook, url: str, most: float | None) -> Iterator[None]:
-    """Name the call if it takes long."""
-    figures, named, seconds = hook.figures, 0, LONG if most is None else min(LONG, most / 2)
+def _watched(call: Call[T], hook: Hook, steps: Steps, most: float | None) -> Iterator[None]:
+    """Name each step of the call that takes long."""
+    figures, loop, seconds = hook.figures, asyncio.get_running_loop(), LONG if most is None else min(LONG, most / 2)
+    named: int | None = None
+    timer: asyncio.TimerHandle
 
-    def name() -> None:
-        nonlocal named
-        named = 1
-        figures.hanging += 1
-        hook.takes_long(url, seconds, call.place())
+    def look() -> None:
+        nonlocal named, timer
+        if named is not None and named != steps.number:
+            named = None
+            figures.hanging -= 1
+        left = steps.left(seconds)
+        if named is None and left == 0.0:
+            named = steps.number
+            figures.hanging += 1
+            hook.takes_long(steps.url, seconds, call.place())
+        timer = loop.call_later(left or seconds, look)
 
-    timer = asyncio.get_running_loop().call_later(seconds, name)
+    timer = loop.call_later(seconds, look)
     try:
         yield
     finally:
         timer.cancel()
-        figures.hanging -= named
+        figures.hanging -= named is not None

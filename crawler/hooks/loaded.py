@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 
 from crawler.engine.lifecycle import Stop
@@ -25,6 +26,13 @@ from crawler.settings import HookSettings, Settings, Source
 
 # The settings that name a function, and what it is called with.
 ARGUMENTS: dict[str, tuple[str, ...]] = {"on_page": ("page",), **ASKED, **ON_VISIT}
+
+# Settings, and the function that they are about; None: any.
+_NEEDS: dict[str | None, tuple[str, ...]] = {
+    "on_page": ("on_page_in", "on_page_workers", "on_page_types", "on_page_statuses"),
+    "score_page": ("relevant_score",),
+    None: ("on_page_timeout", "on_error"),
+}
 
 
 class Hooks:
@@ -80,6 +88,33 @@ def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:
         place = source.at("hooks", "on_page_in")
         raise CodeError(f"{place}: on_page_in: {code.name} is async, and has an event loop of its own: leave it out")
     return found
+
+
+def idle_settings(settings: HookSettings) -> list[str]:
+    """Settings that do nothing, because the function that they are about is not named: a sentence for each function."""
+    others = HookSettings()
+    changed = [each.name for each in fields(HookSettings) if getattr(settings, each.name) != getattr(others, each.name)]
+    found = []
+    for function, names in _NEEDS.items():
+        named = ARGUMENTS if function is None else (function,)
+        if any(getattr(settings, each) is not None for each in named):
+            continue
+        idle = [f"hooks.{name}" for name in names if name in changed]
+        if idle:
+            verb = "does" if len(idle) == 1 else "do"
+            missing = "a function" if function is None else f"hooks.{function}"
+            found.append(f"{', '.join(idle)} {verb} nothing without {missing}")
+    return found
+
+
+def functions_gone(last: HookSettings, settings: HookSettings) -> list[str]:
+    """Functions that the last run had, and this one has not: a sentence for each."""
+    names = [(each, getattr(last, each)) for each in ARGUMENTS if getattr(settings, each) is None]
+    return [
+        f"the last run had hooks.{setting} {name}, and this one has none: a job does not keep functions"
+        for setting, name in names
+        if name is not None
+    ]
 
 
 def _on_page(hook: Hook, settings: HookSettings, concurrency: int) -> OnPage:

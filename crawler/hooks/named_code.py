@@ -6,6 +6,7 @@ that can be wrong with a name is found when it is loaded, and said in one line.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -227,8 +228,10 @@ def _check(named: NamedCode, arguments: Sequence[str]) -> None:
 
 def _name_of(function: object) -> str:
     with _refused(type(function).__name__, "reading its name: "):
-        name = getattr(function, "__qualname__", None)
-        return f"{getattr(function, '__module__', None)}:{name}" if name else " ".join(repr(function).split())
+        if isinstance(function, functools.partial):
+            return _name_of(function.func)
+        named = function if getattr(function, "__qualname__", None) else type(function)
+        return f"{getattr(named, '__module__', None)}:{getattr(named, '__qualname__', None)}"
 
 
 def _at(function: Callable[..., Any]) -> str:

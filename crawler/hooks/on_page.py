@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.hooks.answers import Answered, CallFailed
-from crawler.hooks.call_watch import outcome_of
+from crawler.hooks.call_watch import Steps, outcome_of
 from crawler.hooks.calls import PageCalls
 from crawler.hooks.hook import Hook
 from crawler.hooks.page_view import facts_of
@@ -54,7 +54,8 @@ class OnPage:
             self._hook.figures.calls += 1
             try:
                 call = self._calls.begin(facts_of(page), page.follows)
-                answered = await outcome_of(call, self._hook, page.record.entry.href, self._settings.timeout)
+                steps = Steps([page.record.entry.href])
+                answered = await outcome_of(call, self._hook, steps, self._settings.timeout)
             except CallFailed as error:
                 return self._failed(page, error)
         return Handled(answered.data, answered.links, answered.keep)

@@ -185,6 +185,45 @@ def test_failed_calls_and_the_reason_of_a_stop_are_in_the_summary() -> None:
     assert said.splitlines()[0].endswith(": 64 calls of hang:page do not return")
 
 
+def test_the_other_links_of_a_page_are_asked_about_when_one_call_does_not_return() -> None:
+    let_go = threading.Event()
+
+    def wanted(link: Link) -> bool:
+        if link.url.endswith("1"):
+            let_go.wait()
+        return False
+
+    async def asked() -> list[bool]:
+        made, _ = focus(AskSettings(0.05, stops=False), filter_link=wanted)
+        for _ in range(1_000):  # a busy machine may not get to the other links in time
+            found = list(await made.wanted(some(4)))
+            let_go.set()
+            if found == [False, True, False, False]:
+                break
+            let_go.clear()
+        made.close()
+        return found
+
+    assert asyncio.run(asked()) == [False, True, False, False]
+
+
+def test_a_page_waits_for_three_calls_that_do_not_return() -> None:
+    let_go = threading.Event()
+
+    async def asked() -> tuple[list[bool], int, float]:
+        made, figures = focus(filter_link=lambda link: let_go.wait())
+        found = list(await made.wanted(some(100)))
+        made.close()
+        return found, figures["filter_link"].failed, asyncio.get_running_loop().time()
+
+    try:
+        found, failed, seconds = run_virtually(asked())
+    finally:
+        let_go.set()
+    assert (found, failed) == ([True] * 100, 100)
+    assert seconds == pytest.approx(180.0)
+
+
 def test_what_is_not_async_runs_in_a_thread() -> None:
     def where(links: Sequence[Link]) -> list[float]:
         return [float(threading.current_thread() is not threading.main_thread())] * len(links)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from crawler.hooks.loaded import functions_gone, idle_settings
 from crawler.hooks.named_code import CodeError, load_code, where
+from crawler.settings import HookSettings
 
 _NUMBERS = count()
 ODD = """class Shop:
@@ -213,3 +217,32 @@ def test_the_line_of_the_user_that_an_exception_went_through(written: Written, t
     assert named.where(raised.value) == f"{tmp_path}/{module}.py:4"
     assert named.told(raised.value).startswith(f"{tmp_path}/{module}.py:4: JSONDecodeError: Expecting value")
     assert where(ValueError("was never raised")) is None
+
+
+def test_an_instance_and_a_partial_are_named_by_what_they_are_of() -> None:
+    class Model:
+        def __call__(self, page: object, more: int = 0) -> None:
+            """Scores."""
+
+    name = f"{__name__}:test_an_instance_and_a_partial_are_named_by_what_they_are_of.<locals>.Model"
+    assert load_code(Model(), ["page"]).name == name
+    assert load_code(functools.partial(Model(), more=1), ["page"]).name == name
+
+
+def test_settings_without_their_function_are_named() -> None:
+    idle = HookSettings(on_page_in="process", on_page_workers=2, relevant_score=0.7, on_error="stop")
+    assert idle_settings(idle) == [
+        "hooks.on_page_in, hooks.on_page_workers do nothing without hooks.on_page",
+        "hooks.relevant_score does nothing without hooks.score_page",
+        "hooks.on_error does nothing without a function",
+    ]
+    assert idle_settings(replace(idle, on_page="a:b", score_page="a:b")) == []
+    assert idle_settings(HookSettings()) == []
+
+
+def test_functions_that_the_last_run_had_are_named() -> None:
+    last = HookSettings(on_page="shop:prices", score_page="shop:score")
+    assert functions_gone(last, HookSettings(score_page="shop:other")) == [
+        "the last run had hooks.on_page shop:prices, and this one has none: a job does not keep functions"
+    ]
+    assert functions_gone(HookSettings(), last) == []

@@ -192,8 +192,8 @@ def test_what_raises_when_it_is_looked_at(written: Written, tmp_path: Path) -> N
     with pytest.raises(KeyboardInterrupt):
         load_code(f"{module}:shop.stopped", ["page"])
     odd = sys.modules[module]
-    for function in (odd.proxy, odd.Unnamed()):
-        assert f"{module}.py:" in refused(function)
+    assert f"{module}.py:" in refused(odd.proxy)
+    assert load_code(odd.Unnamed(), ["page"]).name == f"{module}:Unnamed"
 
 
 def test_odd_objects_that_can_be_called(written: Written) -> None:

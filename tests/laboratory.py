@@ -90,7 +90,7 @@ class Laboratory:
     asked: list[Asked] = field(default_factory=list)
     anchor: Anchor | None = None
     texts: Texts | None = None
-    judge: LinkJudge | None = None
+    link_judge: LinkJudge | None = None
     store: MemoryStore = field(default_factory=MemoryStore)
 
     def with_politeness(self, **changes: Any) -> Laboratory:
@@ -138,7 +138,7 @@ class Laboratory:
         store = _Mortal(self.store)
         job = Job(self.directory, settings, clock(), platform, anchor=self.anchor)
         try:
-            driven = Driven(job, web, settings, clock, _each(seeds), Unwatched(), self.texts, judge=self.judge)
+            driven = Driven(job, web, settings, clock, _each(seeds), Unwatched(), self.texts, judge=self.link_judge)
             running = asyncio.ensure_future(driven.to_the_end())
             others: list[Coroutine[Any, Any, None]] = [] if during is None else [during(driven.run, job)]
             beside = [asyncio.ensure_future(other) for other in others]

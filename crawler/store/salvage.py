@@ -21,7 +21,7 @@ from pathlib import Path
 from rocksdict import Options, Rdict
 
 from crawler.disk import make_private_directory
-from crawler.kv import Family, Store
+from crawler.kv import ON_DEMAND, Family, Store
 from crawler.store.closed_copy import copy_closed
 from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options, families_in
 from crawler.store.wal import MARK, logs_of, rewrite_log
@@ -123,7 +123,8 @@ def _replay_on_empty(store: Path) -> None:
     logs = [path for path in logs_of(store) if path.stat().st_size]
     options = sorted(store.glob("OPTIONS-*"))
     families = families_in(options[-1]) if options else []
-    if not logs or set(families) != {"default", *(family.value for family in Family)}:
+    known = {"default", *(family.value for family in Family)}
+    if not logs or known - set(families) - {family.value for family in ON_DEMAND} or set(families) - known:
         raise StoreError("there is no log, or no OPTIONS file that names its families")
     beside = store.with_name(f"{store.name}.logs")
     _remove(beside)

@@ -87,7 +87,7 @@ def check_power_losses(job: Path, formats: Formats, check: Callable[[OpenJob], N
         resumed = job.with_name(f"resumed-{ended}")
         state.write(resumed)
         identity = read_identity(resumed, formats)
-        assert (identity.format, identity.converting) in ((formats.newest, number), (formats.newest, None)), where
+        assert (identity.format, identity.converting) in ((formats.usual, number), (formats.usual, None)), where
         assert (resumed / STORE).is_dir() or (resumed / OLD / STORE).is_dir(), f"{where}: a run calls it lost"
         convert_job(RealDisk(), resumed, formats)
         check_whole(resumed, formats, where, check, wrong)
@@ -103,7 +103,7 @@ def check_whole(
     job: Path, formats: Formats, where: str, check: Callable[[OpenJob], None], wrong: tuple[Finding, ...]
 ) -> None:
     identity = read_identity(job, formats)
-    assert (identity.format, identity.converting) == (formats.newest, None), where
+    assert (identity.format, identity.converting) == (formats.usual, None), where
     assert not list(job.glob("convert.*")), where
     with open_job(job, formats) as opened:
         assert opened.restore_seen().seen.contains_many(URLS) == [True] * len(URLS), f"{where}: is fetched twice"

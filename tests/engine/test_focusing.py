@@ -79,7 +79,7 @@ def links(*scored: tuple[str, float | str]) -> str:
 
 
 def crawled(directory: Path, pages: dict[str, Answer], judge: Judge | None = None, **changes: Any) -> Laboratory:
-    lab = Laboratory(directory / "job", pages, settings(**changes), judge=judge or Judge())
+    lab = Laboratory(directory / "job", pages, settings(**changes), link_judge=judge or Judge())
     lab.run(f"{A}/")
     return lab
 
@@ -124,7 +124,7 @@ def test_a_url_that_waits_goes_earlier_when_it_is_found_again_with_a_better_scor
     async def during(run: Run, _: Job) -> None:
         runs.append(run)
 
-    lab = Laboratory(tmp_path / "job", pages, settings(), judge=Judge())
+    lab = Laboratory(tmp_path / "job", pages, settings(), link_judge=Judge())
     lab.run(f"{A}/", during=during)
     assert paths(lab) == ["/", "/first", "/hidden", "/kept", "/other"], "and a worse score takes no place away"
     assert runs[0].stats()["urls_raised"] == 1
@@ -178,7 +178,7 @@ def test_links_that_are_refused_are_counted_shown_and_come_back_without_the_filt
         ("/a", "/b"): "filtered",
         ("/moved", "/b"): "filtered",
     }
-    lab.judge, lab.settings = None, replace(lab.settings, hooks=HookSettings())
+    lab.link_judge, lab.settings = None, replace(lab.settings, hooks=HookSettings())
     seen: list[dict[str, Any]] = []
 
     async def during(run: Run, _: Job) -> None:
@@ -200,7 +200,7 @@ def test_code_that_is_slow_is_no_time_of_the_host(tmp_path: Path) -> None:
     pages: dict[str, Answer] = {f"{A}/": links(*((f"/{number}", 0.5) for number in range(12)))}
     pages |= {f"{A}/{number}": links((f"/{number}/below", 0.1)) for number in range(12)}
     judge = Judge(30.0)
-    lab = Laboratory(tmp_path / "job", pages, replace(settings(), crawl=SETTINGS.crawl), judge=judge)
+    lab = Laboratory(tmp_path / "job", pages, replace(settings(), crawl=SETTINGS.crawl), link_judge=judge)
     lab.with_politeness(delay=1.0)
     in_flight: list[int] = []
 
@@ -227,7 +227,7 @@ def test_the_harvest(tmp_path: Path) -> None:
         async def during(run: Run, _: Job, runs: list[Run] = runs) -> None:
             runs.append(run)
 
-        lab = Laboratory(tmp_path / str(scored), pages, settings(), judge=Judge(page=page))
+        lab = Laboratory(tmp_path / str(scored), pages, settings(), link_judge=Judge(page=page))
         lab.run(f"{A}/", during=during)
         assert runs[0].stats()["harvest"] == {
             "rated": 4,
@@ -247,7 +247,7 @@ def test_a_sitemap_lists_links_too(tmp_path: Path) -> None:
         tmp_path / "job",
         {f"{A}/sitemap.xml": sitemap, f"{A}/a": "<p>a", f"{A}/c": "<p>c"},
         settings(),
-        judge=judge,
+        link_judge=judge,
     )
     lab.run(f"{A}/sitemap.xml")
     assert paths(lab) == ["/sitemap.xml", "/a", "/c"]
@@ -281,7 +281,7 @@ def test_the_order_survives_the_death_of_the_process(tmp_path: Path, seconds: fl
         await asyncio.sleep(seconds)
         raise PowerCutError
 
-    lab = Laboratory(tmp_path / "job", WEB, settings(), judge=Judge())
+    lab = Laboratory(tmp_path / "job", WEB, settings(), link_judge=Judge())
     with pytest.raises(PowerCutError):
         lab.run(f"{A}/", during=dies)
     cut = len(lab.asked)
@@ -295,7 +295,7 @@ def test_the_order_survives_the_death_of_the_process(tmp_path: Path, seconds: fl
 
 
 def test_what_waits_has_its_place_although_nobody_scores_any_more(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path / "job", WEB, settings(), judge=Judge())
+    lab = Laboratory(tmp_path / "job", WEB, settings(), link_judge=Judge())
 
     async def dies(run: Run, _: Job) -> None:
         await asyncio.sleep(0.3)
@@ -303,7 +303,7 @@ def test_what_waits_has_its_place_although_nobody_scores_any_more(tmp_path: Path
 
     with pytest.raises(PowerCutError):
         lab.run(f"{A}/", during=dies)
-    lab.judge = Neutral()
+    lab.link_judge = Neutral()
     lab.run()
     shelves = [path for path in dict.fromkeys(paths(lab)) if path in {f"/s{number}" for number in range(7)}]
     assert shelves == [f"/s{number}" for number in range(7)]

@@ -11,7 +11,7 @@ from crawler.dashboard.feed import Feed
 from crawler.dashboard.guard import json_body
 from crawler.dashboard.http_server import Limits
 from crawler.dashboard.listen import is_loopback, parse_listen
-from crawler.dashboard.server import Dashboard
+from crawler.dashboard.server import Dashboard, JobPage, LiveServer, page_file, stream
 from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 
 __all__ = [
@@ -19,11 +19,15 @@ __all__ = [
     "Access",
     "Dashboard",
     "Feed",
+    "JobPage",
     "Limits",
+    "LiveServer",
     "access_of",
     "is_loopback",
     "json_body",
     "keep_token",
+    "page_file",
     "parse_listen",
     "spoken_of",
+    "stream",
 ]

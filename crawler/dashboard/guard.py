@@ -85,6 +85,6 @@ async def json_body(request: web.Request) -> Any:
 
 def _error(request: web.Request, status: int, text: str) -> web.Response:
     """Return an error in one line, as JSON for programs."""
-    if request.path.startswith("/api/") or request.method not in LOOKING:
+    if "/api/" in request.path or request.method not in LOOKING:
         return web.json_response({"error": text}, status=status)
     return web.Response(status=status, text=f"{text.rstrip()}\n")

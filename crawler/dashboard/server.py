@@ -9,14 +9,17 @@ import asyncio
 import hashlib
 import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import resources
+from typing import Protocol
 
 from aiohttp import web
 from prometheus_client import ProcessCollector
 
 from crawler.dashboard.access import Access
+from crawler.dashboard.event_stream import Listeners
 from crawler.dashboard.feed import Feed
 from crawler.dashboard.guard import HEADERS
 from crawler.dashboard.http_server import HttpServer, Limits
@@ -28,19 +31,28 @@ _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg"
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
-class Dashboard:
-    """Shows a feed, which ticks once every ``settings.interval`` seconds, to all viewers.
+class Ticking(Protocol):
+    """What a server shows to its listeners: it has it tick at intervals."""
 
-    ``routes`` are those that need more of the crawl than its statistics; the caller provides them, and they are guarded
-    like all others. Raises ValueError with one line if the settings name no usable address, or an address beyond this
-    machine without a token for looking.
+    def observe(self) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class LiveServer:
+    """Serves ``routes``, and has ``shown`` tick once every ``settings.interval`` seconds.
+
+    Raises ValueError with one line if the settings name no usable address, or an address beyond this machine without a
+    token for looking.
     """
 
     def __init__(
         self,
         settings: DashboardSettings,
-        feed: Feed,
-        routes: Sequence[web.RouteDef] = (),
+        shown: Ticking,
+        routes: Sequence[web.RouteDef],
         access: Access | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -48,22 +60,19 @@ class Dashboard:
         access = access or Access(settings.token or None, to_look=bool(settings.token))
         if not is_loopback(host) and not (access.to_look and access.token):
             raise ValueError(f"a dashboard on {host} can be reached from other machines: it needs a token")
-        self.feed = feed
+        self._shown = shown
         self._interval = settings.interval
-        self._limits = limits or Limits()
-        self.server = HttpServer(access, [*self._routes(), *routes], self._limits)
+        self.server = HttpServer(access, routes, limits or Limits())
         self.ticking: asyncio.Task[None] | None = None
-        self._files: dict[str, tuple[bytes, str]] = {}
-        self._process = ProcessCollector(registry=None)
 
     async def start(self) -> str:
         """Bind, and return the URL to open (without the token). Raises OSError if it cannot bind."""
         host, port = self._listen
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
-        self._files = _page_files()
+        _page_files()
         await self.server.start(listening)
-        self.feed.observe()
+        self._shown.observe()
         self.ticking = asyncio.create_task(self._tick())
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         return f"http://{shown}:{listening.getsockname()[1]}/"
@@ -77,7 +86,7 @@ class Dashboard:
         try:
             with suppress(asyncio.CancelledError):
                 await ticking
-            self.feed.end()
+            self._shown.end()
         finally:
             await self.server.stop()
 
@@ -88,9 +97,19 @@ class Dashboard:
             # Ticks are due on a grid. After a stall they continue from now, without a burst.
             due = max(due + self._interval, loop.time())
             await asyncio.sleep(due - loop.time())
-            self.feed.tick()
+            self._shown.tick()
 
-    def _routes(self) -> list[web.RouteDef]:
+
+class JobPage:
+    """What is served of one job: the page, its numbers for programs, and its events. ``feed`` is all that it knows of
+    the job; whoever serves the page has the feed tick."""
+
+    def __init__(self, feed: Feed, write_timeout: float = 30.0) -> None:
+        self.feed = feed
+        self._write_timeout = write_timeout
+        self._process = ProcessCollector(registry=None)
+
+    def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/", self._page),
             web.get("/page/{name}", self._page),
@@ -102,16 +121,7 @@ class Dashboard:
         ]
 
     async def _page(self, request: web.Request) -> web.Response:
-        name = request.match_info.get("name", "index.html")
-        if name not in self._files:
-            raise web.HTTPNotFound
-        body, etag = self._files[name]
-        # Revalidated on each load, and answered with 304: a new version of the program is never mixed with an old one.
-        headers = {"ETag": etag, "Cache-Control": "no-cache"}
-        if request.headers.get("If-None-Match") == etag:
-            return web.Response(status=304, headers=headers)
-        kind = _TYPES[name.rpartition(".")[2]]
-        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+        return page_file(request, request.match_info.get("name", "index.html"))
 
     async def _metrics(self, request: web.Request) -> web.Response:
         text, kind = exposition(self.feed.stats(), request.headers.get("Accept", ""), self._process)
@@ -135,29 +145,70 @@ class Dashboard:
         return web.Response(status=503 if over else 200, text=f"{state if over else 'ok'}\n", headers=_NO_STORE)
 
     async def _api_events(self, request: web.Request) -> web.StreamResponse:
-        if self.feed.listeners.full:
-            raise web.HTTPServiceUnavailable(text="Too many listeners.\n")
-        response = web.StreamResponse(
-            headers=HEADERS | {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
-        )
-        await response.prepare(request)
-        with self.feed.listeners.join() as listener:
-            listener.offer(self.feed.greeting())
-            last = False
-            while not last:
-                news, last = await listener.take()
-                try:
-                    # Returns when the connection's buffer has room again.
-                    async with asyncio.timeout(self._limits.write_timeout):
-                        await response.write(news)
-                except (ConnectionError, TimeoutError):
-                    # Otherwise the server would wait for what the listener has not read.
-                    if request.transport is not None:
-                        request.transport.abort()
-                    break
-        return response
+        return await stream(request, self.feed.listeners, self.feed.greeting, self._write_timeout)
 
 
+class Dashboard(LiveServer):
+    """Shows the feed of one job to all viewers.
+
+    ``routes`` are those that need more of the crawl than its statistics; the caller provides them, and they are guarded
+    like all others. Raises ValueError as ``LiveServer`` does.
+    """
+
+    def __init__(
+        self,
+        settings: DashboardSettings,
+        feed: Feed,
+        routes: Sequence[web.RouteDef] = (),
+        access: Access | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        super().__init__(settings, feed, [*JobPage(feed, limits.write_timeout).routes(), *routes], access, limits)
+        self.feed = feed
+
+
+async def stream(
+    request: web.Request, listeners: Listeners, greeting: Callable[[], bytes], write_timeout: float
+) -> web.StreamResponse:
+    """Answer with the messages for ``listeners``, after the one that greets a new listener, until the last one or until
+    the client reads no more."""
+    if listeners.full:
+        raise web.HTTPServiceUnavailable(text="Too many listeners.\n")
+    response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    await response.prepare(request)
+    with listeners.join() as listener:
+        listener.offer(greeting())
+        last = False
+        while not last:
+            news, last = await listener.take()
+            try:
+                # Returns when the connection's buffer has room again.
+                async with asyncio.timeout(write_timeout):
+                    await response.write(news)
+            except (ConnectionError, TimeoutError):
+                # Otherwise the server would wait for what the listener has not read.
+                if request.transport is not None:
+                    request.transport.abort()
+                break
+    return response
+
+
+def page_file(request: web.Request, name: str) -> web.Response:
+    """Answer with a file that the browser may load. Raises HTTPNotFound."""
+    files = _page_files()
+    if name not in files:
+        raise web.HTTPNotFound
+    body, etag = files[name]
+    # Revalidated on each load, and answered with 304: a new version of the program is never mixed with an old one.
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if request.headers.get("If-None-Match") == etag:
+        return web.Response(status=304, headers=headers)
+    kind = _TYPES[name.rpartition(".")[2]]
+    return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+
+
+@cache
 def _page_files() -> dict[str, tuple[bytes, str]]:
     """Return name -> content and entity tag of everything that the browser may load."""
     files = {}

@@ -14,6 +14,7 @@ LAYERS: list[set[str]] = [
     {"links", "scope", "frontier"},
     {"traps"},
     {"records"},
+    {"survey"},
     {"disk", "metrics", "archive"},
     {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact"},
     {"extract"},
@@ -75,6 +76,9 @@ MODULES: dict[str, str] = {
     "traps": """
         counts domains copies origins shape soft404 walls traps
     """,
+    "survey": """
+        record_kinds top_rows path_map survey
+    """,
     "disk": """
         failpoints full private regular expendable files faulty_disk
     """,
@@ -109,14 +113,14 @@ MODULES: dict[str, str] = {
     """,
     "job": """
         clock_step clock_anchor digest_sum directory formats identity job_lock event_log found border held_back
-        history_file inbox
+        history_file survey_file inbox
         platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search admission
         live_status recovery rekey conversion open_files checkpointer revisit returning run_settings snapshot verdict
         parsing_notes suspects reclass job durable_frontier
     """,
     "inspect": """
         statistics hosts_now host_table host_settings host_states job_reader known_urls explanation record_stream
-        job_view
+        survey_reader job_view
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover
@@ -133,8 +137,8 @@ MODULES: dict[str, str] = {
         report_page job_report sorted_lines wacz web_archive
     """,
     "service": """
-        explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view
-        record_pipe reloading opening file_limit resumed session
+        explanation_text host_page status_reporter commands command_files snapshot_request view view_answers api
+        survey_keeper survey_api attach run_view record_pipe reloading opening file_limit resumed session
     """,
     "backup": """
         layout copying body_copies back_up restoration

@@ -32,6 +32,7 @@ PURE = {
     "frontier",
     "traps",
     "records",
+    "survey",
     "metrics",
     "archive",
 }

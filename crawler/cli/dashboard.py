@@ -15,6 +15,7 @@ from crawler.dashboard import Access, Dashboard, Feed, access_of, keep_token, sp
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob
+from crawler.service.survey_api import SurveyApi
 from crawler.settings import DashboardSettings
 
 
@@ -53,8 +54,10 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) 
     """Serve the page until SIGINT or SIGTERM."""
     clock, loop = SteadyClock(), asyncio.get_running_loop()
     attached = AttachedView(view, clock, DAMAGE)
-    feed = Feed(lambda: view.stats(clock()), clock, view.course)
-    board = Dashboard(settings, feed, Api(attached, clock).routes(), access)
+    survey = view.survey()
+    feed = Feed(lambda: view.stats(clock()), clock, view.course, survey.news)
+    routes = [*Api(attached, clock).routes(), *SurveyApi(attached, survey, feed).routes()]
+    board = Dashboard(settings, feed, routes, access)
     try:
         address = await board.start()
     except OSError as error:
@@ -64,11 +67,16 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) 
     for line in spoken_of(settings, access, address):
         print(line, flush=True)
     keeping = asyncio.create_task(attached.keep())
+    counting = asyncio.create_task(survey.keep())
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, keeping.cancel)
     try:
         with contextlib.suppress(asyncio.CancelledError):
             await keeping
     finally:
+        counting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await counting
         await board.stop()
+        await survey.close()
         await attached.close()

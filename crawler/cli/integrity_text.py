@@ -17,6 +17,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.STORE_HOLE: "{error}",
     Kind.RUN_SETTINGS_DAMAGED: "{error}",
     Kind.HISTORY_DAMAGED: "{error}",
+    Kind.SURVEY_DAMAGED: "{error}",
     Kind.INBOX_UNREADABLE: "{error}",
     Kind.PARCEL_DAMAGED: "{error}",
     Kind.GENERATION_DAMAGED: "generation {generation}: {error}",
@@ -102,6 +103,7 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.SECRET_LOST: "the secret of the seen-set is lost: journal and seen-set are rebuilt with a new one",
     Done.RUN_SETTINGS_REMOVED: "{error}: moved it away; the next run writes it",
     Done.HISTORY_REMOVED: "{error}: moved it away; the history starts over",
+    Done.SURVEY_REMOVED: "{error}: moved it away; the next dashboard counts the records again",
     Done.INBOX_REMOVED: "inbox: {error}: moved it away",
     Done.PARCEL_REMOVED: "inbox/: {error}: kept it as {kept_as}",
     Done.QUARANTINED: "kept what was replaced in {directory}/",
@@ -161,7 +163,7 @@ def _text(finding: Finding) -> str:
         details.setdefault("number", int.from_bytes(finding.key, "big"))
     text = FINDING_WORDS[finding.kind].format(**details)
     match finding.kind:
-        case Kind.UNREADABLE | Kind.RUN_SETTINGS_DAMAGED | Kind.HISTORY_DAMAGED:
+        case Kind.UNREADABLE | Kind.RUN_SETTINGS_DAMAGED | Kind.HISTORY_DAMAGED | Kind.SURVEY_DAMAGED:
             return text  # the error names the file
         case Kind.LOG_DAMAGED:
             return f"{finding.place}/{text}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from crawler.dashboard.event_stream import Listeners, message
@@ -15,12 +15,18 @@ _NEWS_MOST = 50  # events in a message; /api/log has them all
 
 class Feed:
     """``stats`` is called on the event loop and must be fast. ``clock()`` returns seconds since 1970. ``course`` holds
-    the history so far; new observations are added to it."""
+    the history so far; new observations are added to it. ``beside()`` returns what else there is to tell since the
+    last tick, by the keys of the message."""
 
     def __init__(
-        self, stats: Callable[[], dict[str, Any]], clock: Callable[[], float], course: Course | None = None
+        self,
+        stats: Callable[[], dict[str, Any]],
+        clock: Callable[[], float],
+        course: Course | None = None,
+        beside: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.stats = stats
+        self._beside = beside
         self.course = course or Course()
         self.listeners = Listeners()
         self._clock = clock
@@ -57,9 +63,10 @@ class Feed:
         self.course.observe(self._clock(), stats)
         since, self._told = self._told, self.course.events.last
         self._greets = None
-        return self._now(event, stats, since) if len(self.listeners) else b""
+        beside = self._beside()
+        return self._now(event, stats, since, beside) if len(self.listeners) else b""
 
-    def _now(self, event: str, stats: dict[str, Any], since: int) -> bytes:
+    def _now(self, event: str, stats: dict[str, Any], since: int, beside: Mapping[str, Any] | None = None) -> bytes:
         """Return a message with the current statistics and the events after number ``since``, only the last ones if
         there are many."""
         events = self.course.events
@@ -69,4 +76,4 @@ class Feed:
             since = news[0]["number"] - 1
         log = {"last": events.last, "after": since, "events": news}
         content = {"stats": stats, "point": self.course.history.point(), **self.course.words(stats), "log": log}
-        return message(event, content)
+        return message(event, content | dict(beside or {}))

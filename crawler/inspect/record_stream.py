@@ -47,12 +47,12 @@ class Tail:
 
     def knows_end(self) -> bool:
         """Whether it is known how far records are final; a new run says so after its first sync."""
-        return self._end() is not None
+        return self.end() is not None
 
     def last(self, count: int) -> list[bytes] | None:
         """Return the last ``count`` records, in order; ``more`` continues after them. Returns None if it is not known
         yet how far records are final: a new run says so after its first sync."""
-        end = self._end()
+        end = self.end()
         if end is None:
             return None
         self._at, found = end, list[bytes]()
@@ -68,7 +68,7 @@ class Tail:
     def resume(self, since: str) -> bool:
         """Go to the place of a cursor. Returns False if it is not known yet how far records are final. Raises
         CursorError if it does not belong to the job."""
-        cursor, end = Cursor.parse(since), self._end()
+        cursor, end = Cursor.parse(since), self.end()
         if end is None:
             return False
         cursor.check(end, partial(line_before, self._path))
@@ -86,7 +86,7 @@ class Tail:
             yield with_change(line, decoded(offset, line, PAGES), offset + len(line))
 
     def _more(self) -> Iterator[tuple[int, bytes]]:
-        end = self._end()
+        end = self.end()
         if end is None or not has_text(self._path):
             return
         with open_text(self._path, whole=True) as stream:
@@ -100,7 +100,7 @@ class Tail:
                 if self._is_wanted(*self._checked(offset, line)):
                     yield offset, line
 
-    def _end(self) -> int | None:
+    def end(self) -> int | None:
         """Return how far records are final; None if that is not known yet."""
         live = read_live(self._directory)
         if live is not None:

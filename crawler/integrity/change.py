@@ -24,6 +24,7 @@ class Done(StrEnum):
     SECRET_LOST = "secret-lost"
     RUN_SETTINGS_REMOVED = "run-settings-removed"
     HISTORY_REMOVED = "history-removed"
+    SURVEY_REMOVED = "survey-removed"
     INBOX_REMOVED = "inbox-removed"
     PARCEL_REMOVED = "parcel-removed"
     QUARANTINED = "quarantined"

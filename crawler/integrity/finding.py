@@ -22,6 +22,7 @@ class Kind(StrEnum):
     STORE_HOLE = "store-hole"
     RUN_SETTINGS_DAMAGED = "run-settings-damaged"
     HISTORY_DAMAGED = "history-damaged"
+    SURVEY_DAMAGED = "survey-damaged"
     INBOX_UNREADABLE = "inbox-unreadable"
     PARCEL_DAMAGED = "parcel-damaged"
     GENERATION_DAMAGED = "generation-damaged"

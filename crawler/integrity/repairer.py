@@ -50,6 +50,7 @@ from crawler.job.recovery import (
     stored_counters,
 )
 from crawler.job.run_settings import RUN, read_run
+from crawler.job.survey_file import SURVEY, survey_fault
 from crawler.kv import Family
 from crawler.output.body_files import DIRECTORY as BODIES
 from crawler.output.outputs import FORMS
@@ -453,6 +454,10 @@ class _Repair:
         if fault is not None:
             self._quarantine.move(self._directory / COURSE)
             self._done(Done.HISTORY_REMOVED, error=fault)
+        fault = survey_fault(self._directory)
+        if fault is not None:
+            self._quarantine.move(self._directory / SURVEY)
+            self._done(Done.SURVEY_REMOVED, error=fault)
         inbox = Inbox(self._directory, self._disk)
         try:
             names = inbox.waiting()

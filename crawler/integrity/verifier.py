@@ -23,6 +23,7 @@ from crawler.job.inbox import INBOX, Inbox
 from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
 from crawler.job.run_settings import RUN
 from crawler.job.stored_errors import DAMAGE
+from crawler.job.survey_file import SURVEY, survey_fault
 from crawler.kv import Family, Reader
 from crawler.output import Outputs, Record
 from crawler.records import DIGEST_SIZE, Done, JournalError, decode_seen
@@ -218,6 +219,9 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
     fault = course_fault(job.directory)
     if fault is not None:
         yield Finding(Kind.HISTORY_DAMAGED, COURSE, {"error": fault})
+    fault = survey_fault(job.directory)
+    if fault is not None:
+        yield Finding(Kind.SURVEY_DAMAGED, SURVEY, {"error": fault})
 
 
 def _hash(job: OpenJob) -> Iterator[Finding]:

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from aiohttp import web
 
@@ -30,10 +30,9 @@ from crawler.output.finished import Choice
 from crawler.scope import Pattern, PatternError
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.explanation_text import explanation_lines
-from crawler.service.view import TableAsked, Unavailable, Unreadable, View
+from crawler.service.view import TableAsked, View
+from crawler.service.view_answers import answer, from_view
 from crawler.settings import CLASSES
-
-T = TypeVar("T")
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as reading it took
@@ -98,35 +97,35 @@ class Api:
         ]
 
     async def _hosts(self, request: web.Request) -> web.Response:
-        return _answer(await _from_view(self.tables.get(_table_asked(request))))
+        return answer(await from_view(self.tables.get(_table_asked(request))))
 
     async def _host(self, request: web.Request) -> web.Response:
         name = request.match_info["host"]
-        page = await _from_view(self._view.host(name))
+        page = await from_view(self._view.host(name))
         if page is None:
             raise web.HTTPNotFound(text=f"No URL of {name} was admitted. Name a host with its port, as in a.test:80.")
-        return _answer(page)
+        return answer(page)
 
     async def _explain(self, request: web.Request) -> web.Response:
         text = request.query.get("url")
         if not text:
             raise web.HTTPBadRequest(text="Name the URL: /api/explain?url=URL, percent-encoded.")
-        found = await _from_view(self._view.explain(text))
+        found = await from_view(self._view.explain(text))
         lines = [{"what": what, "text": text} for what, text in explanation_lines(found)]
-        return _answer({"url": found.url, "href": found.href, "key": found.key, "host": found.host, "lines": lines})
+        return answer({"url": found.url, "href": found.href, "key": found.key, "host": found.host, "lines": lines})
 
     async def _changes(self, request: web.Request) -> web.Response:
         since, limit = request.query.get("since", "0"), _number(request, "limit", 100, MOST_CHANGES)
         try:
-            lines = await _from_view(self._view.changes(since, limit))
+            lines = await from_view(self._view.changes(since, limit))
         except CursorError as error:
             raise web.HTTPBadRequest(text=f"{error}.") from error
         found = [json.loads(line) for line in lines]
-        return _answer({"changes": found, "cursor": found[-1]["cursor"] if found else since})
+        return answer({"changes": found, "cursor": found[-1]["cursor"] if found else since})
 
     async def _control(self, request: web.Request) -> web.Response:
         command = parse_command(await json_body(request))
-        result = command if isinstance(command, Refused) else await _from_view(self._view.perform(command))
+        result = command if isinstance(command, Refused) else await from_view(self._view.perform(command))
         if isinstance(result, Refused):
             return web.json_response({"error": result.text}, status=result.why.status)
         return web.json_response({"done": True} | (result.as_json() if isinstance(result, Reloaded) else {}))
@@ -142,7 +141,7 @@ class Api:
         priority = asked.get("priority")
         if priority is not None and not is_class(priority):
             raise web.HTTPBadRequest(text=_NO_CLASS)
-        return _answer((await _from_view(self._view.add(urls, seed=seed, priority=priority))).as_json())
+        return answer((await from_view(self._view.add(urls, seed=seed, priority=priority))).as_json())
 
     async def _retry(self, request: web.Request) -> web.Response:
         asked = await json_body(request)
@@ -154,8 +153,8 @@ class Api:
             raise web.HTTPBadRequest(
                 text='Send {"failed": true}, {"excluded": RULE}, {"host": HOST} or {"urls": [text, ...]}, or several.'
             )
-        answer = await _from_view(self._view.put_back(choice, priority))
-        return _answer({"queued": answer.admitted, "pending": answer.known})
+        found = await from_view(self._view.put_back(choice, priority))
+        return answer({"queued": found.admitted, "pending": found.known})
 
     async def _priority(self, request: web.Request) -> web.Response:
         asked = await json_body(request)
@@ -166,7 +165,7 @@ class Api:
             Pattern(pattern)
         except PatternError as error:
             raise web.HTTPBadRequest(text=f"{pattern!r}: {error}") from error
-        return _answer({"moved": (await _from_view(self._view.change_class(pattern, priority))).admitted})
+        return answer({"moved": (await from_view(self._view.change_class(pattern, priority))).admitted})
 
 
 _NO_CLASS = f'"priority" is a class from 0 to {CLASSES - 1}.'
@@ -181,19 +180,6 @@ def _choice(asked: Any) -> Choice | None:
     words = all(each is None or (isinstance(each, str) and each) for each in (excluded, host))
     listed = isinstance(urls, list) and len(urls) <= MOST_URLS and all(isinstance(url, str) for url in urls)
     return Choice(failed, excluded, host, frozenset(urls)) if words and listed and isinstance(failed, bool) else None
-
-
-async def _from_view(asked: Awaitable[T]) -> T:
-    try:
-        return await asked
-    except Unavailable as error:
-        raise web.HTTPServiceUnavailable(text=str(error)) from error
-    except Unreadable as error:
-        raise web.HTTPInternalServerError(text=str(error)) from error
-
-
-def _answer(content: dict[str, Any]) -> web.Response:
-    return web.json_response(content, headers={"Cache-Control": "no-store"})
 
 
 def _table_asked(request: web.Request) -> TableAsked:

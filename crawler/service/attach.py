@@ -27,13 +27,16 @@ from crawler.job.identity import check_readable
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
+from crawler.job.run_settings import read_run
 from crawler.kv import Family
 from crawler.output.changes import CursorError
 from crawler.output.finished import Choice
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
 from crawler.service.host_page import HostPageSettings, host_page, recent
+from crawler.service.survey_keeper import SurveyKeeper
 from crawler.service.view import Table, TableAsked, Unavailable, Unreadable
+from crawler.settings import Settings
 
 T = TypeVar("T")
 
@@ -129,6 +132,10 @@ class WatchedJob:
         """Explain a URL. Raises what ``open_job`` raises."""
         return explain_url(self.directory, text, now)
 
+    def survey(self) -> SurveyKeeper:
+        """A survey of its records, which stores nothing."""
+        return SurveyKeeper(self.directory, Tail(self.directory).end)
+
 
 class AttachedView:
     """Answers the HTTP API from the files of a job. ``damage`` lists the errors that mean that the job cannot be
@@ -150,6 +157,9 @@ class AttachedView:
 
     async def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
+
+    async def settings(self) -> Settings:
+        return await self._read(lambda: read_run(self._job.directory).settings)
 
     async def hosts(self, asked: TableAsked) -> Table:
         return await self._read(lambda: self._job.hosts(asked, self._clock()))

@@ -66,6 +66,9 @@ class RunView:
         await asyncio.gather(*self._adding, return_exceptions=True)
         self._thread.shutdown(cancel_futures=True)
 
+    async def settings(self) -> Settings:
+        return self._settings
+
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
         selection, frontier, table = asked.selection(), run.job.frontier, self._page.table

@@ -41,6 +41,8 @@ from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, View
+from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_keeper import SHARE, SurveyKeeper
 from crawler.settings import DashboardSettings, Settings, Sites
 
 log = logging.getLogger("crawler")
@@ -62,8 +64,12 @@ class Result:
 class Front:
     """What others see of the run and do to it. It exists before the run does."""
 
-    def __init__(self, course: Course, reloading: Reloading, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, directory: Path, course: Course, reloading: Reloading, settings: Settings, clock: Callable[[], float]
+    ) -> None:
         self.run: Run | None = None
+        # Only a dashboard shows it.
+        self.survey = SurveyKeeper(directory, self._durable_end, SHARE) if settings.dashboard.listen else None
         self.course = course
         self.clock = clock
         self.perform = performing(lambda: self.run, course.events, clock, reloading.reload)
@@ -77,6 +83,9 @@ class Front:
 
     def stats(self) -> dict[str, Any]:
         return {} if self.run is None else self.run.stats()
+
+    def _durable_end(self) -> int | None:
+        return None if self.run is None else self.run.job.checkpointer.durable_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ async def run_crawl(
     settings, reloading = configuration.settings, Reloading(configuration, directory)
     number = allow_files(settings.crawl.concurrency)
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
-    front = Front(load_course(directory, clock()), reloading, settings, clock)
+    front = Front(directory, load_course(directory, clock()), reloading, settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     async with (
         _dashboard(settings.dashboard, access, front) as address,
@@ -161,17 +170,20 @@ def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
 async def _dashboard(settings: DashboardSettings, access: Access | None, front: Front) -> AsyncIterator[str | None]:
     """Serve the dashboard if one is wanted, and yield its address. It binds before the job is opened, so that a taken
     port changes nothing."""
-    if access is None:
+    survey = front.survey
+    if access is None or survey is None:
         yield None
         return
-    feed = Feed(front.stats, front.clock, front.course)
+    feed = Feed(front.stats, front.clock, front.course, survey.news)
     limits = Limits(connections=connections_left())
-    dashboard = Dashboard(settings, feed, Api(front.view, front.clock).routes(), access, limits)
+    routes = [*Api(front.view, front.clock).routes(), *SurveyApi(front.view, survey, feed).routes()]
+    dashboard = Dashboard(settings, feed, routes, access, limits)
     address = await dashboard.start()
     try:
         yield address
     finally:
         await dashboard.stop()
+        await survey.close()
 
 
 @contextlib.asynccontextmanager
@@ -197,6 +209,8 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
     job = run.job
     beside = [reporter.keep(run), obey(Inbox(job.directory, job.disk), front.perform)]
+    if front.survey is not None:
+        beside.append(front.survey.keep(job.files.is_there))
     if pipe is not None:
         beside.append(pipe.keep(lambda: job.checkpointer.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:
@@ -205,6 +219,8 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
                 await drive_and_checkpoint(worker, run, front.clock)
                 if pipe is not None:
                     await pipe.copy(job.checkpointer.durable_end)
+                if front.survey is not None:
+                    await front.survey.finish(job.files.is_there)
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:

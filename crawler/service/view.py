@@ -11,6 +11,7 @@ from crawler.inspect.host_table import Row, Selection
 from crawler.job.inbox import Answer
 from crawler.output.finished import Choice
 from crawler.service.commands import Command, Result
+from crawler.settings import Settings
 
 
 class Unavailable(Exception):
@@ -45,6 +46,9 @@ class Table(NamedTuple):
 
 class View(Protocol):
     """Shows a crawl and controls it. All methods raise Unavailable and Unreadable."""
+
+    async def settings(self) -> Settings:
+        """Those of the run, or of the last one."""
 
     async def hosts(self, asked: TableAsked) -> Table: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from crawler.checkpoint import decode_envelope
 from crawler.dashboard import Dashboard, Feed
@@ -14,6 +15,8 @@ from crawler.metrics.history import HOUR, MOST, RECENT
 from crawler.service.api import Api
 from crawler.service.commands import HOST_WORDS, WORDS, performing
 from crawler.service.run_view import RunView
+from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_keeper import SurveyKeeper
 from crawler.settings import DashboardSettings, Settings
 from tests.documents import page
 from tests.metrics.samples import statistics
@@ -24,8 +27,11 @@ RUNNING = " ".join(TEXT.split())  # whatever its lines
 
 async def test_every_address_is_documented_and_no_other() -> None:
     view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
-    board = Dashboard(DashboardSettings(listen="0"), Feed(statistics, float), Api(view, float).routes())
+    feed, survey = Feed(statistics, float), SurveyKeeper(Path(), lambda: None)
+    routes = [*Api(view, float).routes(), *SurveyApi(view, survey, feed).routes()]
+    board = Dashboard(DashboardSettings(listen="0"), feed, routes)
     await view.close()
+    await survey.close()
     served = board.server.paths
     documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
     assert documented | {"/page/{name}"} == served

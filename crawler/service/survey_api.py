@@ -1,0 +1,52 @@
+"""What the dashboard asks about the job as a whole and its records.
+
+GET /api/job      what the job is: its name, seeds, settings
+GET /api/survey   what its records tell
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from crawler.dashboard import TOKEN, Feed
+from crawler.service.survey_keeper import SurveyKeeper
+from crawler.service.view import View
+from crawler.service.view_answers import answer, from_view
+
+
+class SurveyApi:
+    """The routes over a view, the survey of its records, and what the page shows besides."""
+
+    def __init__(self, view: View, keeper: SurveyKeeper, feed: Feed) -> None:
+        self._view = view
+        self._keeper = keeper
+        self._feed = feed
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/api/job", self._job), web.get("/api/survey", self._survey)]
+
+    async def _job(self, request: web.Request) -> web.Response:
+        settings, now, stats = await from_view(self._view.settings()), self._keeper.progress, self._feed.stats()
+        times = [moment for moment in (now.began, self._feed.course.history.began) if moment is not None]
+        own_token = settings.dashboard.token is None and settings.dashboard.token_file is None
+        content: dict[str, Any] = {
+            "name": self._keeper.directory.absolute().name,
+            "seeds": list(now.seeds),
+            "seed_count": stats.get("seeds", now.seed_count),
+            "contact": settings.fetch.contact,
+            "user_agent": settings.fetch.user_agent,
+            "scope": settings.crawl.scope,
+            "began_at": min(times, default=None),
+            "token_file": TOKEN if own_token else None,
+            "several": False,
+        }
+        return answer(content)
+
+    async def _survey(self, request: web.Request) -> web.Response:
+        body, etag = await self._keeper.answer()
+        headers = {"ETag": etag, "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == etag:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=body, content_type="application/json", headers=headers)

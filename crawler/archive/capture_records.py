@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from crawler.archive.http_block import REQUEST_TYPE, RESPONSE_TYPE, request_block, response_head, status_of
 from crawler.archive.labels import ID_BYTES, date_label, digest_label, record_id, sha1
-from crawler.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, record
+from crawler.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, one_line, record
 
 RECORDS = 3  # of one exchange, at most
 RANDOM_BYTES = RECORDS * ID_BYTES  # that the ids of one exchange are made of
@@ -57,17 +57,17 @@ def records(
     """The records, the answer's first. ``digest`` is what ``payload_digest`` says, ``earlier`` the capture that was
     found by it; for the answer 304, the one that is still valid. ``about``: the fields of the metadata record; there is
     none without them. ``random``: ``RANDOM_BYTES`` of them."""
-    ids = [record_id(random[start : start + ID_BYTES]) for start in range(0, RANDOM_BYTES, ID_BYTES)]
-    about_all = lines([("WARC-Target-URI", capture.url), ("WARC-Date", date_label(capture.at))])
-    exchanged = about_all + lines([("WARC-IP-Address", capture.address or "")])
-    made = [_answer(capture, digest, earlier, f"WARC-Record-ID: {ids[0]}\r\n{exchanged}")]
-    beside = f"WARC-Concurrent-To: {ids[0]}\r\n"
+    own = record_id(random[:ID_BYTES])
+    about_all = f"WARC-Target-URI: {one_line(capture.url)}\r\nWARC-Date: {date_label(capture.at)}\r\n"
+    exchanged = f"{about_all}WARC-IP-Address: {capture.address}\r\n" if capture.address else about_all
+    made = [_answer(capture, digest, earlier, f"WARC-Record-ID: {own}\r\n{exchanged}")]
     if capture.request:
-        fields = f"WARC-Record-ID: {ids[1]}\r\n{exchanged}{beside}"
+        fields = f"WARC-Record-ID: {record_id(random[ID_BYTES : 2 * ID_BYTES])}\r\n{exchanged}WARC-Concurrent-To: {own}\r\n"
         made.append(record(Kind.REQUEST, fields, REQUEST_TYPE, request_block(capture.request)))
     described = fields_block(about)
     if described:
-        made.append(record(Kind.METADATA, f"WARC-Record-ID: {ids[2]}\r\n{about_all}{beside}", FIELDS_TYPE, described))
+        fields = f"WARC-Record-ID: {record_id(random[2 * ID_BYTES :])}\r\n{about_all}WARC-Concurrent-To: {own}\r\n"
+        made.append(record(Kind.METADATA, fields, FIELDS_TYPE, described))
     return made
 
 
@@ -80,8 +80,9 @@ def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, com
         # The standard wants it said that the block lacks the payload.
         return _revisit(head, _IDENTICAL, digest, earlier, f"{common}WARC-Truncated: length\r\n")
     payload = sha1(capture.body) if digest is None else digest
-    said = lines([("WARC-Payload-Digest", digest_label(payload)), ("WARC-Truncated", capture.truncated)])
-    return record(Kind.RESPONSE, common + said, RESPONSE_TYPE, head, capture.body)
+    cut = f"WARC-Truncated: {capture.truncated}\r\n" if capture.truncated else ""
+    fields = f"{common}WARC-Payload-Digest: {digest_label(payload)}\r\n{cut}"
+    return record(Kind.RESPONSE, fields, RESPONSE_TYPE, head, capture.body)
 
 
 def _revisit(head: bytes, profile: str, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:

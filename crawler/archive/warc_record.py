@@ -23,12 +23,16 @@ class Kind(StrEnum):
     METADATA = "metadata"
 
 
+_BESIDE = (Kind.REQUEST, Kind.METADATA)
+
+
 def record(kind: Kind, fields: str, content_type: str, block: bytes, body: bytes = b"") -> bytes:
     """The bytes of a record. ``fields`` are lines. ``body``: the rest of the block, which may be long; ``fields`` name
-    its digest then, and the digest of the block, which is optional, is left out: it costs as much again."""
-    said = "" if body else f"WARC-Block-Digest: {digest_label(sha1(block))}\r\n"
+    its digest then. The digest of the block, which is optional, is left out there, and of what is only beside an
+    answer: it costs as much again, and a gzip member has a checksum."""
+    said = "" if body or kind in _BESIDE else f"WARC-Block-Digest: {digest_label(sha1(block))}\r\n"
     head = (
-        f"WARC/1.1\r\nWARC-Type: {kind.value}\r\n{fields}Content-Type: {content_type}\r\n"
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\n{fields}Content-Type: {content_type}\r\n"
         f"{said}Content-Length: {len(block) + len(body)}\r\n\r\n"
     )
     return b"".join((head.encode(), block, body, b"\r\n\r\n"))
@@ -41,7 +45,13 @@ def fields_block(fields: Iterable[Field]) -> bytes:
 
 def lines(fields: Iterable[Field]) -> str:
     """Named values, one a line. An empty value is left out."""
-    return "".join([f"{name}: {one_line(value)}\r\n" for name, value in fields if value])
+    return "".join(
+        [
+            f"{name}: {value if value.isprintable() and value.isascii() else one_line(value)}\r\n"
+            for name, value in fields
+            if value
+        ]
+    )
 
 
 def one_line(text: str) -> str:

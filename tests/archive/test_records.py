@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import re
@@ -74,8 +75,16 @@ def test_a_response_and_what_belongs_to_it() -> None:
     for each in (request, metadata):
         assert each["WARC-Concurrent-To"] == response["WARC-Record-ID"]
         assert each["WARC-Date"] == response["WARC-Date"]
+        assert not [name for name in each if name.endswith("Digest")]
     ids = {each["WARC-Record-ID"] for each in (response, request, metadata)}
     assert len(ids) == 3
+
+
+@given(st.binary(min_size=20, max_size=20))
+@example(bytes(20))
+@example(b"\xff" * 20)
+def test_a_digest_is_written_in_base32(digest: bytes) -> None:
+    assert digest_label(digest) == "sha1:" + base64.b32encode(digest).decode("ascii")
 
 
 def test_what_is_not_known_is_left_out() -> None:

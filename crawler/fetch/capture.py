@@ -18,7 +18,7 @@ from crawler.fetch.outcome import FailureKind, Keeps, RawExchange, Response, Tru
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
-_SECRET = frozenset((b"authorization", b"proxy-authorization", b"cookie"))
+_SECRET = (b"authorization", b"proxy-authorization", b"cookie")
 _WHY = {
     FailureKind.TOO_LARGE: Truncation.LENGTH,
     FailureKind.BODY_TIMEOUT: Truncation.TIME,
@@ -59,7 +59,7 @@ class Capture:
 
     def hide(self, headers: Iterable[str]) -> None:
         """Keep these headers of the request secret."""
-        self._secrets |= {name.lower().encode("ascii") for name in headers}
+        self._secrets += tuple([name.lower().encode("ascii") for name in headers])
 
     def sent(self, data: bytes) -> None:
         """A part of the request is handed to the transport."""
@@ -106,16 +106,23 @@ class Capture:
 
     def _request(self) -> bytes:
         """The request without secrets. We wrote it, so its lines are as they should be."""
-        lines = bytes(self._sent).split(b"\r\n")
+        sent = bytes(self._sent)
+        lower = sent.lower()
+        if not any([b"\n" + name in lower for name in self._secrets]):  # as nearly always
+            return sent
+        lines = sent.split(b"\r\n")
         return b"\r\n".join([line for line in lines if line.partition(b":")[0].lower() not in self._secrets])
 
 
 class _SeenTransport:
     """A transport whose bytes are seen as they are handed to it."""
 
+    __slots__ = ("_capture", "_transport", "is_closing")
+
     def __init__(self, transport: Any, capture: Capture) -> None:
         self._transport = transport
         self._capture = capture
+        self.is_closing = transport.is_closing  # looked up before each write
 
     def write(self, data: bytes) -> None:
         self._capture.sent(bytes(data))

@@ -26,7 +26,7 @@ from crawler.fetch.content_coding import Undecodable
 from crawler.fetch.cookies import Cookies
 from crawler.fetch.failures import FAILURES, classify, is_local
 from crawler.fetch.lenient import MAX_HEADERS
-from crawler.fetch.outcome import Failure, FailureKind, Keeps, Response, browser_text
+from crawler.fetch.outcome import Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.fetch.patience import NO_DELAYS, OwnDelays, Patience
 from crawler.fetch.proxies import ProxyTrouble
 from crawler.fetch.secret import SecretText, with_own
@@ -156,7 +156,7 @@ class Fetcher:
         complete = False
         try:
             result = await self._within(limit, href, want, exchange)
-            if exchange.capture is not None:
+            if exchange.capture is not None and isinstance(result, Failure):
                 result = _with_raw(result, exchange.capture, exchange)
             complete = isinstance(result, Response) or result.raw is not None
             return result
@@ -319,10 +319,13 @@ class Fetcher:
             received = await keep_body(answer, capture, exchange)
         else:
             received = await drop_body(answer, exchange)
-        return _answered(answer, exchange, body, received)
+        raw = None if capture is None else capture.raw(exchange.peer)
+        return _answered(answer, exchange, body, received, raw)
 
 
-def _answered(answer: aiohttp.ClientResponse, exchange: Exchange, body: ReadBody, received: int) -> Response:
+def _answered(
+    answer: aiohttp.ClientResponse, exchange: Exchange, body: ReadBody, received: int, raw: RawExchange | None = None
+) -> Response:
     headers, location = answer.headers, _location(answer)
     content_type, charset = _content_type(headers.get(hdrs.CONTENT_TYPE))
     return Response(
@@ -338,7 +341,8 @@ def _answered(answer: aiohttp.ClientResponse, exchange: Exchange, body: ReadBody
         body.note,
         None if exchange.proxy is None else exchange.proxy.shown,
         exchange.peer,
-        whole=body.whole,
+        raw,
+        body.whole,
     )
 
 
@@ -346,10 +350,8 @@ def _location(answer: aiohttp.ClientResponse) -> str | None:
     return answer.headers.get(hdrs.LOCATION) if 300 <= answer.status < 400 else None
 
 
-def _with_raw(result: Response | Failure, capture: Capture, exchange: Exchange) -> Response | Failure:
-    """Add the exchange as it was on the wire. What becomes of a body that is only kept makes no failure."""
-    if isinstance(result, Response):
-        return replace(result, raw=capture.raw(exchange.peer))
+def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response | Failure:
+    """Add what came of the exchange on the wire. What becomes of a body that is only kept makes no failure."""
     raw = capture.raw(exchange.peer, result.kind)
     if capture.undecodable is not None:
         kind, message = classify(capture.undecodable, exchange, exchange.limits)

@@ -168,6 +168,9 @@ def test_the_words_of_a_course_are_of_the_last_minute() -> None:
         "Working: 30.0 pages/s over the last minute, the frontier grows by 270 URLs/s, at least 1 min 9 s to go."
     )
     assert words["forecast"].startswith("Each finished URL brings 0.42 new ones: ")
+    # The same as numbers: the 2,064 URLs of the sample at thirty a second.
+    assert words["left"] == {"seconds": pytest.approx(2_064 / 30), "at_least": True, "host": None}
+    assert course.words(statistics(state="paused"))["left"] is None
 
 
 def test_trust_tells_what_the_ledger_found() -> None:

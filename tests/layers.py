@@ -138,7 +138,8 @@ MODULES: dict[str, str] = {
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view view_answers api
-        survey_keeper survey_api attach run_view record_pipe reloading opening file_limit resumed session
+        survey_keeper survey_api attach run_view record_pipe reloading opening file_limit resumed
+        kept_open session
     """,
     "backup": """
         layout copying body_copies back_up restoration
@@ -165,7 +166,7 @@ MODULES: dict[str, str] = {
     """,
     "cli": """
         exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup export report
-        integrity_text options plan repair canon crawl dashboard dedup explain forget hosts reload restore stats tail
-        top verify demo filter
+        integrity_text options plan repair canon browser crawl dashboard dedup explain forget hosts reload restore stats
+        tail top verify demo filter
     """,
 }

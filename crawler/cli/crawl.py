@@ -10,19 +10,20 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from crawler.archive.gzip_member import slow_compression
 from crawler.checkpoint import EnvelopeError
+from crawler.cli.browser import open_in_browser
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.export import check_parquet, export_parquet
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
-from crawler.dashboard import access_of
+from crawler.dashboard import Access, access_of, spoken_of
 from crawler.disk import DisplacedError, private_opener, read_regular
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import (
@@ -55,12 +56,15 @@ from crawler.progress.live_line import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
 from crawler.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
+from crawler.service.kept_open import KeptOpen
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import Result, RunOptions, run_crawl
 from crawler.service.status_reporter import View
-from crawler.settings import SeenSettings, Settings, SettingsError, Source, outdated, settings_from
+from crawler.settings import DashboardSettings, SeenSettings, Settings, SettingsError, Source, outdated, settings_from
 from crawler.store import StoreDamagedError, StoreVersionError
 from crawler.urls import Canonical, Canonicaliser
+
+Tables = Mapping[str, Mapping[str, Any]]
 
 _SEEDS_LOOKED_AT = 100_000  # lines of seeds; with more, the check for a warning is skipped
 
@@ -106,6 +110,8 @@ def build_settings(
 
     Raises UsageError."""
     tables, source = settings_tables(arguments, read, giver)
+    for table, values in _beneath(arguments).items():
+        tables[table] = {**values, **tables.get(table, {})}
     directory: Path = arguments.job
     try:
         for table, values in shape_of_job(directory).items():
@@ -131,6 +137,13 @@ def build_settings(
     if "text" in settings.output.keep and (missing := missing_library()) is not None:
         raise UsageError(missing)
     return settings, source
+
+
+def _beneath(arguments: argparse.Namespace) -> Tables:
+    """Return what holds where neither a flag nor the file says otherwise, besides the defaults of all commands."""
+    beneath: Tables = getattr(arguments, "beneath", {})
+    wants_page = getattr(arguments, "open", False) or getattr(arguments, "keep_open", False)
+    return {"dashboard": {"listen": "0"}, **beneath} if wants_page else beneath
 
 
 def read_again(arguments: argparse.Namespace) -> Settings:
@@ -238,15 +251,22 @@ def crawl(
     options = _options(arguments, settings, finite, check)
     view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
 
-    async def whole() -> Result:
-        with view or contextlib.nullcontext():
-            async with around or contextlib.nullcontext():
-                return await run_crawl(directory, known, seeds, view, options)
+    async def whole() -> int:
+        async with around or contextlib.nullcontext(), options.kept_open or contextlib.nullcontext():
+            with view or contextlib.nullcontext():
+                result = await run_crawl(directory, known, seeds, view, options)
+            if options.kept_open is None or options.kept_open.address is None:
+                return _ended(arguments, result)
+            code = await asyncio.to_thread(_ended, arguments, result)
+            if not arguments.quiet:
+                say(sys.stderr, f"the dashboard stays open until Ctrl-C; the job is free: {options.kept_open.address}")
+            await options.kept_open.serve()
+            return code
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
     began = holds_job(directory)
     try:
-        result = asyncio.run(whole())
+        return asyncio.run(whole())
     except (JobError, SeedsError, EnvelopeError) as error:
         raise UsageError(job_error_text(error)) from error
     except DisplacedError as error:
@@ -273,7 +293,6 @@ def crawl(
         return Exit.FAILED
     except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
         return _stopped_by(error, directory, began)
-    return _ended(arguments, result)
 
 
 def _say_functions_gone(directory: Path, settings: Settings) -> None:
@@ -293,7 +312,26 @@ def _options(
         hooks = Hooks(settings, load_hooks(settings.hooks, Source("command line")))
     except CodeError as error:  # what a module gives is not always the same
         raise UsageError(str(error)) from error
-    return RunOptions(finite, check, getattr(arguments, "records_to", None), hooks.code, hooks.begin)
+    return RunOptions(
+        finite,
+        check,
+        getattr(arguments, "records_to", None),
+        hooks.code,
+        hooks.begin,
+        announce=_announcing(arguments),
+        kept_open=KeptOpen(arguments.job, DAMAGE) if arguments.keep_open else None,
+    )
+
+
+def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, Access, str], list[str]]:
+    """Return what says where the dashboard is. With ``--open`` it also opens the page."""
+    announce = getattr(arguments, "announce", spoken_of)
+
+    def opening(settings: DashboardSettings, access: Access, address: str) -> list[str]:
+        open_in_browser(access.link(address))
+        return cast("list[str]", announce(settings, access, address))
+
+    return opening if arguments.open else announce
 
 
 def take_standard_output(arguments: argparse.Namespace) -> None:

@@ -212,6 +212,12 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
         metavar="OUT",
         help="when the run has ended, write Parquet files of the job to the directory OUT, which it replaces",
     )
+    parser.add_argument(
+        "--open", action="store_true", help="open the live page in a browser (without --dashboard: at a free port)"
+    )
+    parser.add_argument(
+        "--keep-open", action="store_true", help="when the run has ended, keep the live page up until Ctrl-C"
+    )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
     shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")

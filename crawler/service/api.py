@@ -83,6 +83,12 @@ class Api:
     def __init__(self, view: View, clock: Callable[[], float]) -> None:
         self.tables = HostTables(view, clock)
         self._view = view
+        self._clock = clock
+
+    def show(self, view: View) -> None:
+        """Answer from another view of the same job from now on."""
+        self.tables = HostTables(view, self._clock)
+        self._view = view
 
     def routes(self) -> list[web.RouteDef]:
         return [

@@ -29,6 +29,7 @@ from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
 from crawler.job.run_settings import read_run
 from crawler.kv import Family
+from crawler.metrics import Course
 from crawler.output.changes import CursorError
 from crawler.output.finished import Choice
 from crawler.service.command_files import give_command
@@ -55,13 +56,20 @@ class Reading:
 class WatchedJob:
     """The job in a directory. ``look`` may run in a thread; everything else belongs to the event loop's thread."""
 
-    def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
-        """``clock`` returns seconds since 1970. Raises what ``job_stats`` raises."""
+    def __init__(
+        self,
+        directory: Path,
+        clock: Callable[[], float],
+        course: Course | None = None,
+        reading: Reading | None = None,
+    ) -> None:
+        """``clock`` returns seconds since 1970. ``course`` and ``reading`` are given if they are known already.
+        Raises what ``job_stats`` raises."""
         check_readable(directory)
         self.directory = directory
         self._clock = clock
-        self.course = load_course(directory, clock(), tells=False)
-        self._reading = self.look()
+        self.course = load_course(directory, clock(), tells=False) if course is None else course
+        self._reading = self.look() if reading is None else reading
         self.take(self._reading)
 
     @property

@@ -25,6 +25,7 @@ from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher, OwnDelays
 from crawler.inspect.known_urls import open_known
+from crawler.inspect.record_stream import Tail
 from crawler.job.directory import PAGES
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
@@ -35,6 +36,7 @@ from crawler.service.api import Api
 from crawler.service.command_files import obey
 from crawler.service.commands import performing
 from crawler.service.file_limit import allow_files, connections_left
+from crawler.service.kept_open import KeptOpen, Served
 from crawler.service.opening import open_job_of_run
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
@@ -70,6 +72,10 @@ class Front:
         self.run: Run | None = None
         # Only a dashboard shows it.
         self.survey = SurveyKeeper(directory, self._durable_end, SHARE) if settings.dashboard.listen else None
+        self.result: Result | None = None  # once the run has ended
+        self.signalled = False  # a signal stops it
+        self._directory = directory
+        self._end: Callable[[], int | None] = lambda: None
         self.course = course
         self.clock = clock
         self.perform = performing(lambda: self.run, course.events, clock, reloading.reload)
@@ -84,8 +90,14 @@ class Front:
     def stats(self) -> dict[str, Any]:
         return {} if self.run is None else self.run.stats()
 
+    def leave(self) -> None:
+        """Let go of the run: its job is closed, and whoever looks on reads the files."""
+        self._end = Tail(self._directory).end
+        self.run = None
+
     def _durable_end(self) -> int | None:
-        return None if self.run is None else self.run.job.checkpointer.durable_end
+        run = self.run
+        return self._end() if run is None else run.job.checkpointer.durable_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +105,8 @@ class RunOptions:
     """``finite``: the seeds end, so they are all read even if a limit is reached first. ``check`` may refuse a job that
     is resumed. ``records_to``: the descriptor to which records are copied; the run ends if nobody reads them there.
     ``code``: that of the user. ``begun`` gets the run before it does anything. ``signals``: those
-    that end programs stop the run, and are not left to the program."""
+    that end programs stop the run, and are not left to the program. ``announce`` returns the lines that say where the
+    dashboard is. ``kept_open`` gets the dashboard when the job is closed, unless the run fails or a signal ended it."""
 
     finite: bool = True
     check: Callable[[Job], None] | None = None
@@ -101,6 +114,8 @@ class RunOptions:
     code: UserCode = field(default_factory=UserCode)
     begun: Callable[[Run], None] = lambda _: None
     signals: bool = True
+    announce: Callable[[DashboardSettings, Access, str], list[str]] = spoken_of
+    kept_open: KeptOpen | None = None
 
 
 async def run_crawl(
@@ -121,7 +136,7 @@ async def run_crawl(
     front = Front(directory, load_course(directory, clock()), reloading, settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     async with (
-        _dashboard(settings.dashboard, access, front) as address,
+        _dashboard(settings.dashboard, access, front, options.kept_open) as address,
         _open_job(directory, settings, clock, front) as job,
         _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
     ):
@@ -139,9 +154,9 @@ async def run_crawl(
         front.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = Parts(run, worker, fetcher, front.view)
         front.begin("resumed" if job.files.resumed else "begun")
+        spoken = [] if access is None or address is None else options.announce(settings.dashboard, access, address)
         if view is not None:
             run.keeper.tell_notes(view.say)
-            spoken = [] if access is None or address is None else spoken_of(settings.dashboard, access, address)
             for line in (*fetcher.notes, *spoken):
                 view.say(line)
             if resumed is not None and not options.finite:
@@ -149,10 +164,10 @@ async def run_crawl(
         before = None if resumed is None else run.stats()
         reporter = StatusReporter(job.files, front.course, clock, view, address)
         options.begun(run)
-        signals = _signals(run) if options.signals else contextlib.nullcontext()
+        signals = _signals(run, front) if options.signals else contextlib.nullcontext()
         with contextlib.closing(options.code), _pipe(job, options.records_to) as pipe, signals:
-            result = await _drive(worker, run, reporter, front, pipe)
-        return replace(result, before=before)
+            front.result = result = await _drive(worker, run, reporter, front, pipe)
+    return replace(result, before=before)
 
 
 def _pipe(job: Job, descriptor: int | None) -> contextlib.AbstractContextManager[RecordPipe | None]:
@@ -167,7 +182,9 @@ def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
 
 
 @contextlib.asynccontextmanager
-async def _dashboard(settings: DashboardSettings, access: Access | None, front: Front) -> AsyncIterator[str | None]:
+async def _dashboard(
+    settings: DashboardSettings, access: Access | None, front: Front, kept_open: KeptOpen | None
+) -> AsyncIterator[str | None]:
     """Serve the dashboard if one is wanted, and yield its address. It binds before the job is opened, so that a taken
     port changes nothing."""
     survey = front.survey
@@ -176,14 +193,18 @@ async def _dashboard(settings: DashboardSettings, access: Access | None, front: 
         return
     feed = Feed(front.stats, front.clock, front.course, survey.news)
     limits = Limits(connections=connections_left())
-    routes = [*Api(front.view, front.clock).routes(), *SurveyApi(front.view, survey, feed).routes()]
-    dashboard = Dashboard(settings, feed, routes, access, limits)
+    apis = (Api(front.view, front.clock), SurveyApi(front.view, survey, feed))
+    dashboard = Dashboard(settings, feed, [route for api in apis for route in api.routes()], access, limits)
     address = await dashboard.start()
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(survey.close)
+        stack.push_async_callback(dashboard.stop)
         yield address
-    finally:
-        await dashboard.stop()
-        await survey.close()
+        result = front.result
+        if kept_open is not None and result is not None and not front.signalled:
+            front.leave()
+            kept_open.take(Served(dashboard, apis, survey, address), result.stats)
+            stack.pop_all()
 
 
 @contextlib.asynccontextmanager
@@ -276,7 +297,7 @@ def spare_the_collector() -> None:
 
 
 @contextlib.contextmanager
-def _signals(run: Run) -> Iterator[None]:
+def _signals(run: Run, front: Front) -> Iterator[None]:
     """Stop in order on the first SIGINT, SIGTERM or SIGHUP. Quit at once on a second SIGINT: the journal has the rest.
 
     ``loop.add_signal_handler`` is not used: for a moment after its removal, a signal would kill the process. Here the
@@ -294,6 +315,7 @@ def _signals(run: Run) -> Iterator[None]:
         run.stop(Stop.INTERRUPTED)
 
     def handle(number: int, _: FrameType | None) -> None:
+        front.signalled = True
         loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else run.stop)
 
     # A process under nohup ignores SIGHUP, and must continue to do so.

@@ -24,6 +24,10 @@ class SurveyApi:
         self._keeper = keeper
         self._feed = feed
 
+    def show(self, view: View) -> None:
+        """Answer from another view of the same job from now on."""
+        self._view = view
+
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/api/job", self._job), web.get("/api/survey", self._survey)]
 

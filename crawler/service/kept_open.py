@@ -1,0 +1,98 @@
+"""The dashboard of a crawl that has ended: it goes on showing the job, on the same address and to the same listeners.
+
+The run is gone by then, its job is closed and its lock is free. So the page shows what ``crawler dashboard`` would
+show, read from the files of the job, and another command may use the job, even crawl it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from crawler.clock import SteadyClock
+from crawler.dashboard import Dashboard
+from crawler.service.api import Api
+from crawler.service.attach import AttachedView, Reading, WatchedJob
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Served(NamedTuple):
+    """What a run served."""
+
+    board: Dashboard
+    apis: tuple[Api, SurveyApi]
+    survey: SurveyKeeper
+    address: str
+
+
+class KeptOpen:
+    """Takes over the dashboard of a run, if it had one, and serves it. A context manager, which stops it."""
+
+    def __init__(self, directory: Path, damage: tuple[type[Exception], ...]) -> None:
+        """``damage`` lists the errors that mean that the job cannot be read."""
+        self._served: Served | None = None
+        self._directory = directory
+        self._damage = damage
+        self._clock = SteadyClock()
+        self._view: AttachedView | None = None
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> KeptOpen:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._stack.aclose()
+
+    def take(self, served: Served, stats: dict[str, Any]) -> None:
+        """From now on show the final ``stats`` of the run, and the files of its closed job. Raises JobError."""
+        self._stack.push_async_callback(served.survey.close)
+        self._stack.push_async_callback(served.board.stop)
+        feed, clock = served.board.feed, self._clock
+        job = WatchedJob(self._directory, clock, feed.course, Reading(None, stats, clock()))
+        self._view = AttachedView(job, clock, self._damage)
+        self._stack.push_async_callback(self._view.close)
+        feed.stats = lambda: job.stats(clock())
+        for api in served.apis:
+            api.show(self._view)
+        self._served = served
+
+    @property
+    def address(self) -> str | None:
+        """Where it is served; None if there is nothing to serve."""
+        return None if self._served is None else self._served.address
+
+    async def serve(self) -> None:
+        """Return at SIGINT, SIGTERM or SIGHUP. Raises what ``job_stats`` raises."""
+        if self._view is None or self._served is None:
+            return
+        # Memory of the run, which was hidden from the collector while it lasted.
+        gc.unfreeze()
+        gc.collect()
+        keeping = asyncio.create_task(self._view.keep())
+        with _calling_at_a_signal(keeping.cancel), contextlib.suppress(asyncio.CancelledError):
+            await keeping
+
+
+@contextlib.contextmanager
+def _calling_at_a_signal(call: Callable[[], object]) -> Iterator[None]:
+    """Have the event loop call something at a signal that ends programs. The earlier handlers are restored at once."""
+    loop = asyncio.get_running_loop()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        loop.call_soon_threadsafe(call)
+
+    # A process under nohup ignores SIGHUP, and must continue to do so.
+    handled = [each for each in _ENDING if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -7,6 +7,7 @@ next crawl. Commands for a running crawl are left in its inbox.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,13 +22,13 @@ from crawler.inspect.host_table import HostTableSettings, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
-from crawler.job.directory import PAGES, JobError
-from crawler.job.history_file import load_course
+from crawler.job.directory import IDENTITY, PAGES, JobError
+from crawler.job.history_file import COURSE, load_course
 from crawler.job.identity import check_readable
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
-from crawler.job.run_settings import read_run
+from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
 from crawler.metrics import Course
 from crawler.output.changes import CursorError
@@ -42,6 +43,7 @@ from crawler.settings import Settings
 T = TypeVar("T")
 
 INTERVAL = 1.0  # seconds between two looks
+Mark = tuple[tuple[int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,20 @@ class Reading:
     live: Live | None
     stats: dict[str, Any]
     at: float  # end of the look, in seconds since 1970: the ages in ``stats`` are at most that old
+    mark: Mark = ()  # of the job's files at the beginning of the look
+
+
+def mark_of(directory: Path) -> Mark:
+    """Return what differs after every command that changed the job. Raises OSError."""
+    return tuple(_written(directory / name) for name in (IDENTITY, RUN, COURSE, PAGES))
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    """Return which file it is, and when it was written; None if there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        status = path.stat()
+        return status.st_ino, status.st_mtime_ns
+    return None
 
 
 class WatchedJob:
@@ -77,13 +93,15 @@ class WatchedJob:
         return self._reading.live
 
     def look(self, before: Reading | None = None) -> Reading:
-        """Read the job. If no crawl is running now or was running ``before``, nothing can have changed."""
+        """Read the job. Nothing can have changed if no crawl is running now, none was running ``before``, and none has
+        begun and ended in between, or the job was repaired."""
+        mark = mark_of(self.directory)
         live = read_live(self.directory)
         if live is not None:
-            return Reading(live, dict(live.stats), self._clock())
-        if before is not None and before.live is None:
+            return Reading(live, dict(live.stats), self._clock(), mark)
+        if before is not None and before.live is None and before.mark == mark:
             return before
-        return Reading(None, job_stats(self.directory), self._clock())
+        return Reading(None, job_stats(self.directory), self._clock(), mark)
 
     def look_again(self) -> Reading:
         return self.look(self._reading)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from crawler.clock import SteadyClock
 from crawler.dashboard import Dashboard
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, Reading, WatchedJob
+from crawler.service.attach import AttachedView, Reading, WatchedJob, mark_of
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -42,6 +42,7 @@ class KeptOpen:
         self._damage = damage
         self._clock = SteadyClock()
         self._view: AttachedView | None = None
+        self._asked_to_end = asyncio.Event()
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> KeptOpen:
@@ -55,12 +56,13 @@ class KeptOpen:
         self._stack.push_async_callback(served.survey.close)
         self._stack.push_async_callback(served.board.stop)
         feed, clock = served.board.feed, self._clock
-        job = WatchedJob(self._directory, clock, feed.course, Reading(None, stats, clock()))
+        job = WatchedJob(self._directory, clock, feed.course, Reading(None, stats, clock(), mark_of(self._directory)))
         self._view = AttachedView(job, clock, self._damage)
         self._stack.push_async_callback(self._view.close)
         feed.stats = lambda: job.stats(clock())
         for api in served.apis:
             api.show(self._view)
+        self._stack.enter_context(_calling_at_a_signal(self._asked_to_end.set))
         self._served = served
 
     @property
@@ -69,15 +71,20 @@ class KeptOpen:
         return None if self._served is None else self._served.address
 
     async def serve(self) -> None:
-        """Return at SIGINT, SIGTERM or SIGHUP. Raises what ``job_stats`` raises."""
+        """Return once SIGINT, SIGTERM or SIGHUP has come since it took over. Raises what ``job_stats`` raises."""
         if self._view is None or self._served is None:
             return
         # Memory of the run, which was hidden from the collector while it lasted.
         gc.unfreeze()
         gc.collect()
-        keeping = asyncio.create_task(self._view.keep())
-        with _calling_at_a_signal(keeping.cancel), contextlib.suppress(asyncio.CancelledError):
-            await keeping
+        endless = (self._view.keep(), self._served.survey.keep(), self._asked_to_end.wait())
+        tasks = [asyncio.create_task(each) for each in endless]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
 
 @contextlib.contextmanager

@@ -1,0 +1,167 @@
+"""``--keep-open`` and ``--open``: the page of a crawl that has ended, and a browser that shows it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cli.test_dashboard_and_top import ask
+from tests.program import PATIENCE, crawler, running, wait_until
+from tests.site import Site, linked, tree
+
+OPTIONS = ("--allow-private", "--delay", "0", "--contact", "x@example.org")
+MEASURED = {"checkpoint", "disk_free_bytes", "advice"}  # at the time: an age, what is free, a forecast
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site({**tree(6), "/": linked(["/page/1", "/page/2", "/gone"])}) as served:
+        yield served
+
+
+def seeds(site: Site, folder: Path) -> Path:
+    path = folder / "seeds.txt"
+    path.write_text(site.url("/") + "\n")
+    return path
+
+
+def told(process: Any, beginning: str) -> str:
+    """The rest of the next line on standard error that begins so."""
+    while line := process.stderr.readline().decode():
+        if line.startswith(beginning):
+            return line.removeprefix(beginning).strip()
+    raise AssertionError(f"the program ended without a line {beginning!r}")
+
+
+@contextlib.contextmanager
+def listening(url: str) -> Iterator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    with contextlib.closing(connection):
+        connection.request("GET", "/api/events")
+        yield connection.getresponse()
+
+
+def next_stats(stream: http.client.HTTPResponse) -> dict[str, Any]:
+    """The statistics in the next message that has some."""
+    while True:
+        line = stream.readline()
+        assert line, "the stream has ended"
+        if line.startswith(b"data: ") and b'"stats"' in line:
+            content: dict[str, Any] = json.loads(line.removeprefix(b"data: "))["stats"]
+            return content
+
+
+def test_the_page_stays_with_its_listeners_and_the_job_is_free(site: Site, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    with running(seeds(site, tmp_path), "--job", job, "--dashboard", "0", "--keep-open", *OPTIONS) as process:
+        url = told(process, "dashboard: ")
+        token = told(process, f"with its token: {url}#token=")
+        with listening(url) as stream:
+            assert told(process, "the dashboard stays open until Ctrl-C; the job is free: ") == url
+            while (shown := next_stats(stream))["state"] != "ended":
+                pass
+            stats = ask(url, "api/stats")
+            stored = json.loads(crawler("stats", job, "--json").out)
+            assert shown["pages_fetched"] == stats["pages_fetched"] == stored["pages_fetched"] == len(records(job))
+            assert stats.keys() == stored.keys()
+            # Some are known only of a run.
+            differing = {name for name in stats if stored[name] not in (None, stats[name])}
+            assert differing <= MEASURED, differing
+            hosts = ask(url, "api/hosts")["hosts"]
+            assert [row["host"] for row in hosts] == site.hosts
+            assert ask(url, f"api/hosts/{site.hosts[0]}")["recent"]
+            lines = ask(url, f"api/explain?url={site.url('/gone')}")["lines"]
+            assert any(line["what"] == "done" for line in lines)
+            assert len(ask(url, "api/changes")["changes"]) == len(records(job))
+            refused = ask(url, "api/control", 409, b'{"do": "pause"}', token)
+            assert refused["error"] == "the crawl is not running"
+            assert crawler("verify", job).code == 0
+            assert next_stats(stream)["pages_fetched"] == stats["pages_fetched"], "the same connection goes on"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+
+
+def test_the_page_shows_the_next_crawl_of_the_job(site: Site, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    words = (seeds(site, tmp_path), "--job", job, *OPTIONS)
+    with running(*words, "--dashboard", "0", "--keep-open", "--max-pages", "2") as process:
+        url = told(process, "dashboard: ")
+        told(process, "the dashboard stays open")
+        before = ask(url, "api/stats")["pages_fetched"]
+        assert crawler(*words, "--quiet").code == 0
+        wait_until(lambda: ask(url, "api/stats")["pages_fetched"] == len(records(job)), "the page shows it")
+        assert before < len(records(job))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 3, "the code is that of the crawl whose page it is"
+
+
+def test_a_signal_ends_the_crawl_and_the_page(tmp_path: Path) -> None:
+    with Site(tree(500), latency=0.05) as site:
+        words = (seeds(site, tmp_path), "--job", tmp_path / "job", "--keep-open", *OPTIONS)
+        with running(*words) as process:
+            url = told(process, "dashboard: ")
+            wait_until(lambda: bool(ask(url, "api/stats")["pages_fetched"]), "the crawl is at work")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 130
+
+
+def test_who_stops_the_crawl_from_its_page_goes_on_looking(tmp_path: Path) -> None:
+    with Site(tree(500), latency=0.05) as site:
+        words = (seeds(site, tmp_path), "--job", tmp_path / "job", "--keep-open", *OPTIONS)
+        with running(*words) as process:
+            url = told(process, "dashboard: ")
+            token = told(process, f"with its token: {url}#token=")
+            wait_until(lambda: bool(ask(url, "api/stats")["pages_fetched"]), "the crawl is at work")
+            assert ask(url, "api/control", 200, b'{"do": "stop"}', token) == {"done": True}
+            told(process, "the dashboard stays open")
+            assert ask(url, "api/stats")["state"] == "stopped"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 130
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_the_browser_gets_the_link_with_the_token(site: Site, tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = script(tmp_path / "browser", f'echo "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"')
+    words = (seeds(site, tmp_path), "--job", tmp_path / "job", "--open", "--keep-open", *OPTIONS)
+    with running(*words, env={**os.environ, "BROWSER": f"{browser} %s"}) as process:
+        link = told(process, "with its token: ")
+        wait_until(opened.exists, "the browser runs")
+        assert opened.read_text().strip() == link
+        told(process, "the dashboard stays open")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_no_browser_takes_the_terminal(site: Site, tmp_path: Path) -> None:
+    """The browsers that run in a terminal would take it from the crawl."""
+    ran = tmp_path / "ran"
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("www-browser", "links", "elinks", "lynx", "w3m"):
+        script(folder / name, f'touch "{ran}"')
+    environment = {name: value for name, value in os.environ.items() if name not in ("BROWSER", "DISPLAY")}
+    environment |= {"PATH": str(folder), "TERM": "xterm"}
+    ended = crawler(seeds(site, tmp_path), "--job", tmp_path / "job", "--open", *OPTIONS, env=environment)
+    assert ended.code == 0
+    assert "no browser could be opened" in ended.err
+    assert not ran.exists()
+
+
+def records(job: Path) -> list[Any]:
+    return [json.loads(line) for line in (job / "pages.jsonl").read_text().splitlines()]

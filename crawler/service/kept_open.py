@@ -19,6 +19,8 @@ from crawler.clock import SteadyClock
 from crawler.dashboard import Dashboard
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Reading, WatchedJob, mark_of
+from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_keeper import SurveyKeeper
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

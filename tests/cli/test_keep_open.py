@@ -83,6 +83,9 @@ def test_the_page_stays_with_its_listeners_and_the_job_is_free(site: Site, tmp_p
             lines = ask(url, f"api/explain?url={site.url('/gone')}")["lines"]
             assert any(line["what"] == "done" for line in lines)
             assert len(ask(url, "api/changes")["changes"]) == len(records(job))
+            survey = ask(url, "api/survey")
+            assert (survey["complete"], survey["records"]) == (True, len(records(job)))
+            assert ask(url, "api/job")["seeds"] == [site.url("/")]
             refused = ask(url, "api/control", 409, b'{"do": "pause"}', token)
             assert refused["error"] == "the crawl is not running"
             assert crawler("verify", job).code == 0
@@ -100,6 +103,7 @@ def test_the_page_shows_the_next_crawl_of_the_job(site: Site, tmp_path: Path) ->
         before = ask(url, "api/stats")["pages_fetched"]
         assert crawler(*words, "--quiet").code == 0
         wait_until(lambda: ask(url, "api/stats")["pages_fetched"] == len(records(job)), "the page shows it")
+        wait_until(lambda: ask(url, "api/survey")["records"] == len(records(job)), "its survey goes on")
         assert before < len(records(job))
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 3, "the code is that of the crawl whose page it is"

@@ -255,13 +255,7 @@ def crawl(
         async with around or contextlib.nullcontext(), options.kept_open or contextlib.nullcontext():
             with view or contextlib.nullcontext():
                 result = await run_crawl(directory, known, seeds, view, options)
-            if options.kept_open is None or options.kept_open.address is None:
-                return _ended(arguments, result)
-            code = await asyncio.to_thread(_ended, arguments, result)
-            if not arguments.quiet:
-                say(sys.stderr, f"the dashboard stays open until Ctrl-C; the job is free: {options.kept_open.address}")
-            await options.kept_open.serve()
-            return code
+            return await _shown(arguments, result, options.kept_open)
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
     began = holds_job(directory)
@@ -341,6 +335,17 @@ def take_standard_output(arguments: argparse.Namespace) -> None:
         arguments.records_to = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
+
+
+async def _shown(arguments: argparse.Namespace, result: Result, kept_open: KeptOpen | None) -> int:
+    """Report how the run has ended, serve its dashboard if that is kept open, and return the exit code."""
+    if kept_open is None or kept_open.address is None:
+        return _ended(arguments, result)
+    code = await asyncio.to_thread(_ended, arguments, result)
+    if not arguments.quiet:
+        say(sys.stderr, f"the dashboard stays open until Ctrl-C; the job is free: {kept_open.address}")
+    await kept_open.serve()
+    return code
 
 
 def _ended(arguments: argparse.Namespace, result: Result) -> int:

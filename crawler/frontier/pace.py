@@ -57,7 +57,12 @@ def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessS
     """Seconds that each URL of a host takes: the gap and the time of a response, over its lease slots. The starts of
     two requests are a gap apart however many slots there are."""
     between, _ = gap(crawl_delay, latency, settings)
-    return max(between, (between + (latency or 0.0)) / settings.per_host)
+    return seconds_per_url(between, latency, settings.per_host)
+
+
+def seconds_per_url(between: float, latency: float | None, per_host: int) -> float:
+    """The same, of a gap that is known."""
+    return max(between, (between + (latency or 0.0)) / per_host)
 
 
 def time_of(work: Work, now: float, settings: PolitenessSettings) -> HostTime:

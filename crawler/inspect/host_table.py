@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 from crawler.frontier.host import host_name, stored_counts
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
-from crawler.frontier.host_status import HostRow, describe
+from crawler.frontier.host_status import HostRow, HostState, describe
 from crawler.inspect.hosts_now import HostsNow
 from crawler.kv import Family, Reader
 from crawler.settings import BudgetSettings, PolitenessSettings, Settings, Sites
 
 Row = dict[str, Any]
-SORTS = tuple(name for name in HostRow.__dataclass_fields__ if name != "reason")
+# "work": hosts at work first, then those with most to do.
+SORTS = ("work", *(name for name in HostRow.__dataclass_fields__ if name != "reason"))
 _COLUMNS = tuple(HostRow.__dataclass_fields__)
 
 
@@ -157,6 +158,7 @@ def _stored_failed(value: bytes) -> tuple[int, int] | None:
 
 # What to compare for a sort, if the stored record of a host with nothing in flight tells it; None if it does not.
 _STORED: dict[str, Callable[[bytes], Any]] = {
+    "work": lambda value: (False, stored_counts(value)[0]),
     "pending": lambda value: stored_counts(value)[0],
     "fetched": lambda value: stored_counts(value)[1],
     "failed": _stored_failed,
@@ -164,9 +166,14 @@ _STORED: dict[str, Callable[[bytes], Any]] = {
 }
 
 
+_AT_WORK = (HostState.LEASED, HostState.ROBOTS)
+
+
 def _value(sort: str) -> Callable[[Row], Any]:
     """Return what to compare for ``sort``. A host that is held for its errors fails none of its URLs for a long time,
     and one without robots.txt never does, so errors decide among hosts with as many failures."""
+    if sort == "work":
+        return lambda row: (row["state"] in _AT_WORK, row["pending"] + row["in_flight"])
     if sort == "failed":
         return lambda row: (row["failed"], sum(row["errors"].values()))
     if sort == "errors":

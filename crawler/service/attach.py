@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from crawler.disk import RealDisk
 from crawler.frontier import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
+from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_table import HostTableSettings, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
@@ -131,7 +132,7 @@ class WatchedJob:
             beside = hosts_now(self.live, job.store, job.settings, now)
             rows = all_host_rows(job.store, settings, now, beside, selection.wants)
             selection.add(row for row in rows if row is not None)
-            return Table(selection.total, selection.rows())
+            return Table(selection.total, with_outlook(selection.rows(), settings.politeness))
 
     def host(self, name: str, now: float) -> dict[str, Any] | None:
         """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.frontier import HostSnapshot, queue_of
+from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_settings import host_settings
 from crawler.inspect.host_table import HostTableSettings, table_row
 from crawler.inspect.job_reader import queue
@@ -36,7 +37,7 @@ class HostPageSettings:
 
 def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot) -> dict[str, Any]:
     """Return everything about one host except its last records."""
-    row, name = table_row(host.row), host.row.host
+    (row,), name = with_outlook([table_row(host.row)], settings.table.politeness), host.row.host
     own = settings.table.sites.of_host(name)
     robots = RobotsCache(store, own.robots, settings.user_agent).get(name)
     row["robots"] = {

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
+from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_table import chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
@@ -80,7 +81,7 @@ class RunView:
             names = (host.name for host in chosen)
             working = {name: row for name in names if (row := frontier.describe_known(name, now, beside.serving))}
             selection.add(host_rows(chosen, table, now, beside, working))
-        return Table(selection.total, selection.rows())
+        return Table(selection.total, with_outlook(selection.rows(), table.politeness))
 
     async def host(self, name: str) -> dict[str, Any] | None:
         run, now = self._running(), self._clock()

@@ -63,11 +63,20 @@ def test_rows_that_are_not_made_are_not_missed(sort: str, descending: bool, offs
     assert selected(store, sparing=True, **how)[:2] == selected(store, sparing=False, **how)[:2]
 
 
-@pytest.mark.parametrize("sort", ["pending", "fetched", "failed", "errors"])
+@pytest.mark.parametrize("sort", ["work", "pending", "fetched", "failed", "errors"])
 def test_of_many_hosts_few_are_described(sort: str) -> None:
     total, rows, made = selected(store_of(1_000), sparing=True, sort=sort, limit=20)
     assert (total, len(rows)) == (1_000, 20)
     assert made < 300
+
+
+def test_hosts_at_work_come_first_then_those_with_most_to_do() -> None:
+    _, rows, _ = selected(store_of(1_000), sparing=True, sort="work", limit=500)
+    assert {row["host"] for row in rows[:2]} == {"h7.test:80", "h99.test:80"}
+    assert rows[2]["state"] not in ("leased", "robots")
+    pending = [row["pending"] for row in rows[2:]]
+    assert pending == sorted(pending, reverse=True)
+    assert pending[0] == 8, "the most that any has"
 
 
 def named(name: str, **known: Any) -> tuple[str, bytes]:

@@ -1,0 +1,33 @@
+"""How fast a host may be asked, how far it is, and how long its own URLs will take: keys that are added to its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from crawler.frontier import HostState
+from crawler.frontier.pace import seconds_per_url
+from crawler.inspect.host_table import Row
+from crawler.settings import PolitenessSettings
+
+# Nobody knows when these are asked again, if ever.
+_CLOSED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED)
+
+
+def with_outlook(rows: Iterable[Row], politeness: Callable[[str], PolitenessSettings]) -> list[Row]:
+    """The rows with ``pace`` (pages a minute), ``seconds_left`` and ``share``; None is not known. ``politeness`` are
+    the settings of a host."""
+    return [row | _outlook(row, politeness(row["host"]).per_host) for row in rows]
+
+
+def _outlook(row: Row, per_host: int) -> Row:
+    each = seconds_per_url(row["gap_seconds"], row["latency_seconds"], per_host)
+    done, left = row["fetched"] + row["failed"], row["pending"] + row["in_flight"]
+    seconds_left = None
+    if row["state"] not in _CLOSED:
+        # Without a gap, and before the first response, a URL seems to take no time at all.
+        seconds_left = 0.0 if not left else row["wait_seconds"] + left * each if each else None
+    return {
+        "pace": 60.0 / each if each else None,
+        "seconds_left": seconds_left,
+        "share": done / (done + left) if done + left else None,
+    }

@@ -120,7 +120,7 @@ MODULES: dict[str, str] = {
     """,
     "inspect": """
         statistics hosts_now host_table host_outlook host_settings host_states job_reader known_urls explanation
-        record_stream survey_reader job_view
+        record_stream record_choice survey_reader job_view
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover
@@ -134,12 +134,12 @@ MODULES: dict[str, str] = {
     """,
     "export": """
         final_records last_records columns kept_parts beside parquet top_counts time_line crawl_figures markup
-        report_page job_report sorted_lines wacz web_archive
+        report_page job_report cells sorted_lines wacz web_archive
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view view_answers api
-        survey_keeper survey_api attach run_view record_pipe reloading opening file_limit resumed
-        kept_open session
+        survey_keeper report_child report_maker downloads survey_api attach run_view
+        record_pipe reloading opening file_limit resumed kept_open session
     """,
     "backup": """
         layout copying body_copies back_up restoration

@@ -62,7 +62,9 @@ def records(
     exchanged = f"{about_all}WARC-IP-Address: {capture.address}\r\n" if capture.address else about_all
     made = [_answer(capture, digest, earlier, f"WARC-Record-ID: {own}\r\n{exchanged}")]
     if capture.request:
-        fields = f"WARC-Record-ID: {record_id(random[ID_BYTES : 2 * ID_BYTES])}\r\n{exchanged}WARC-Concurrent-To: {own}\r\n"
+        fields = (
+            f"WARC-Record-ID: {record_id(random[ID_BYTES : 2 * ID_BYTES])}\r\n{exchanged}WARC-Concurrent-To: {own}\r\n"
+        )
         made.append(record(Kind.REQUEST, fields, REQUEST_TYPE, request_block(capture.request)))
     described = fields_block(about)
     if described:

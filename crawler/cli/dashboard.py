@@ -56,7 +56,8 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) 
     attached = AttachedView(view, clock, DAMAGE)
     survey = view.survey()
     feed = Feed(lambda: view.stats(clock()), clock, view.course, survey.news)
-    routes = [*Api(attached, clock).routes(), *SurveyApi(attached, survey, feed).routes()]
+    about = SurveyApi(attached, survey, feed)
+    routes = [*Api(attached, clock).routes(), *about.routes()]
     board = Dashboard(settings, feed, routes, access)
     try:
         address = await board.start()
@@ -78,5 +79,5 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) 
         with contextlib.suppress(asyncio.CancelledError):
             await counting
         await board.stop()
-        await survey.close()
+        await about.close()
         await attached.close()

@@ -31,7 +31,7 @@ class SurveyReader:
         self.cursor = BEGINNING
         self.end: int | None = None
         self._path = directory / PAGES
-        self._ask_end = end
+        self.ask_end = end
         self._file: tuple[int, int] | None = None
         self._loaded = False
 
@@ -47,7 +47,7 @@ class SurveyReader:
 
     def step(self) -> None:
         """Count some more records. Raises JournalError, OSError, and what asking for the end raises."""
-        self.end = self._ask_end()
+        self.end = self.ask_end()
         if self.end is None:
             return
         if not self._loaded:

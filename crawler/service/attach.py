@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from crawler.disk import RealDisk
 from crawler.frontier import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
 from crawler.inspect.host_outlook import with_outlook
-from crawler.inspect.host_table import HostTableSettings, all_host_rows
+from crawler.inspect.host_table import HostTableSettings, Row, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
@@ -43,6 +43,7 @@ from crawler.settings import Settings
 
 T = TypeVar("T")
 
+_HOSTS_AT_ONCE = 512  # hosts described in one piece
 INTERVAL = 1.0  # seconds between two looks
 Mark = tuple[tuple[int, int] | None, ...]
 
@@ -134,6 +135,15 @@ class WatchedJob:
             selection.add(row for row in rows if row is not None)
             return Table(selection.total, with_outlook(selection.rows(), settings.politeness))
 
+    def all_hosts(self, now: float) -> Generator[list[Row]]:
+        """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
+        with open_job(self.directory) as job:
+            settings = HostTableSettings.of(job.settings)
+            beside = hosts_now(self.live, job.store, job.settings, now)
+            rows = (row for row in all_host_rows(job.store, settings, now, beside) if row is not None)
+            while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
+                yield with_outlook(some, settings.politeness)
+
     def host(self, name: str, now: float) -> dict[str, Any] | None:
         """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
@@ -190,6 +200,14 @@ class AttachedView:
 
     async def hosts(self, asked: TableAsked) -> Table:
         return await self._read(lambda: self._job.hosts(asked, self._clock()))
+
+    async def all_hosts(self) -> AsyncGenerator[list[Row]]:
+        rows = self._job.all_hosts(self._clock())
+        try:
+            while (some := await self._read(lambda: next(rows, None))) is not None:
+                yield some
+        finally:
+            await self._in_thread(rows.close)
 
     async def host(self, name: str) -> dict[str, Any] | None:
         return await self._read(lambda: self._job.host(name, self._clock()))

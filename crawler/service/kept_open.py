@@ -55,7 +55,7 @@ class KeptOpen:
 
     def take(self, served: Served, stats: dict[str, Any]) -> None:
         """From now on show the final ``stats`` of the run, and the files of its closed job. Raises JobError."""
-        self._stack.push_async_callback(served.survey.close)
+        self._stack.push_async_callback(served.apis[1].close)
         self._stack.push_async_callback(served.board.stop)
         feed, clock = served.board.feed, self._clock
         job = WatchedJob(self._directory, clock, feed.course, Reading(None, stats, clock(), mark_of(self._directory)))

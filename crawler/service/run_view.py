@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
 from crawler.inspect.host_outlook import with_outlook
-from crawler.inspect.host_table import chosen_hosts, host_rows
+from crawler.inspect.host_table import Row, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
 from crawler.job.directory import PAGES
@@ -71,17 +71,28 @@ class RunView:
         return self._settings
 
     async def hosts(self, asked: TableAsked) -> Table:
+        selection = asked.selection()
+        async for rows in self._host_rows(selection.wants):
+            selection.add(rows)
+        return Table(selection.total, with_outlook(selection.rows(), self._page.table.politeness))
+
+    async def all_hosts(self) -> AsyncGenerator[list[Row]]:
+        async for rows in self._host_rows():
+            yield with_outlook(rows, self._page.table.politeness)
+
+    async def _host_rows(
+        self, wants: Callable[[str, bytes], bool] = lambda name, value: True
+    ) -> AsyncGenerator[Iterator[Row]]:
         run, now = self._running(), self._clock()
-        selection, frontier, table = asked.selection(), run.job.frontier, self._page.table
+        frontier, table = run.job.frontier, self._page.table
         beside = HostsNow(frontier.busy_hosts, serving=run.serving)
         stored = run.job.store.pages(Family.HOSTS)
-        hosts = (host for page in stored for host in chosen_hosts(page, table, beside, selection.wants))
+        hosts = (host for page in stored for host in chosen_hosts(page, table, beside, wants))
         while chosen := await self._in_thread(lambda: list(itertools.islice(hosts, _HOSTS_AT_ONCE))):
             # Only here, in the event loop, may the state of the crawl be read. The thread gets rows that are done.
             names = (host.name for host in chosen)
             working = {name: row for name in names if (row := frontier.describe_known(name, now, beside.serving))}
-            selection.add(host_rows(chosen, table, now, beside, working))
-        return Table(selection.total, with_outlook(selection.rows(), table.politeness))
+            yield host_rows(chosen, table, now, beside, working)
 
     async def host(self, name: str) -> dict[str, Any] | None:
         run, now = self._running(), self._clock()

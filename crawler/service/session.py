@@ -193,11 +193,12 @@ async def _dashboard(
         return
     feed = Feed(front.stats, front.clock, front.course, survey.news)
     limits = Limits(connections=connections_left())
-    apis = (Api(front.view, front.clock), SurveyApi(front.view, survey, feed))
+    about = SurveyApi(front.view, survey, feed)
+    apis = (Api(front.view, front.clock), about)
     dashboard = Dashboard(settings, feed, [route for api in apis for route in api.routes()], access, limits)
     address = await dashboard.start()
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(survey.close)
+        stack.push_async_callback(about.close)
         stack.push_async_callback(dashboard.stop)
         yield address
         result = front.result

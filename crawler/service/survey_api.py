@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from crawler.dashboard import TOKEN, Feed
+from crawler.service.downloads import Downloads
 from crawler.service.survey_keeper import SurveyKeeper
 from crawler.service.view import View
 from crawler.service.view_answers import answer, from_view
@@ -23,13 +24,21 @@ class SurveyApi:
         self._view = view
         self._keeper = keeper
         self._feed = feed
+        self._downloads = Downloads(view, keeper)
 
     def show(self, view: View) -> None:
         """Answer from another view of the same job from now on."""
         self._view = view
+        self._downloads.show(view)
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.get("/api/job", self._job), web.get("/api/survey", self._survey)]
+        own = [web.get("/api/job", self._job), web.get("/api/survey", self._survey)]
+        return own + self._downloads.routes()
+
+    async def close(self) -> None:
+        """Abandon what is under way, and count no more. Call it when nobody asks any more."""
+        await self._downloads.close()
+        await self._keeper.close()
 
     async def _job(self, request: web.Request) -> web.Response:
         settings, now, stats = await from_view(self._view.settings()), self._keeper.progress, self._feed.stats()

@@ -22,6 +22,7 @@ from crawler.inspect.survey_reader import SurveyReader
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.job.survey_file import SURVEY, encode_survey, write_survey
+from crawler.service.view import Unreadable
 
 log = logging.getLogger("crawler")
 
@@ -35,7 +36,8 @@ SHARE = 0.2  # of a core at most, beside a crawl
 LAST = 2.0  # seconds that a run waits at its end for records that were not counted yet
 _RETRY = 10.0  # seconds until records that could not be read are read again
 
-_UNREADABLE = (*DAMAGE, JobError, OSError)
+# What keeps records from being read, and is no bug.
+UNREADABLE = (*DAMAGE, JobError, OSError)
 
 
 class Progress(NamedTuple):
@@ -67,7 +69,7 @@ class SurveyKeeper:
         self.directory = directory
         self.progress = Progress()
         self._reader = SurveyReader(directory, end)
-        self._share = share
+        self.share = share
         self._took = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="survey")
         self._file = Expendable(str(directory / SURVEY))
@@ -116,6 +118,13 @@ class SurveyKeeper:
             self._asking = asyncio.create_task(self._make())
         return await asyncio.shield(self._asking)
 
+    async def final_end(self) -> int | None:
+        """How far the records are final now. Raises Unreadable."""
+        try:
+            return await self._in_thread(self._reader.ask_end)
+        except UNREADABLE as error:
+            raise Unreadable(f"The job cannot be read: {self._told_of(error)}") from error
+
     async def close(self) -> None:
         """Count no more. Call it when nobody asks any more."""
         self._thread.shutdown(cancel_futures=True)
@@ -140,9 +149,8 @@ class SurveyKeeper:
         reader, began, fault = self._reader, time.thread_time(), None
         try:
             reader.step()
-        except _UNREADABLE as error:
-            directory = str(self.directory)
-            fault = str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
+        except UNREADABLE as error:
+            fault = self._told_of(error)
         survey, end = reader.survey, reader.end
         urls, count = survey.seeds
         progress = Progress(
@@ -157,13 +165,18 @@ class SurveyKeeper:
         )
         return progress, time.thread_time() - began
 
+    def _told_of(self, error: Exception) -> str:
+        """The error without the path of the job: the viewer need not own the machine."""
+        directory = str(self.directory)
+        return str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
+
     def _pause(self) -> float:
         now = self.progress
         if now.fault is not None:
             return _RETRY
         if now.complete or self._reader.end is None:
             return INTERVAL
-        return self._took * (1.0 / self._share - 1.0)
+        return self._took * (1.0 / self.share - 1.0)
 
     async def _store(self, may_store: Callable[[], bool]) -> None:
         records = self.progress.records

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -51,6 +51,9 @@ class View(Protocol):
         """Those of the run, or of the last one."""
 
     async def hosts(self, asked: TableAsked) -> Table: ...
+
+    def all_hosts(self) -> AsyncGenerator[list[Row]]:
+        """The rows of all hosts, in order of name, some at a time."""
 
     async def host(self, name: str) -> dict[str, Any] | None:
         """Return everything about one host; None if the job has no such host."""

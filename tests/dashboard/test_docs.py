@@ -28,10 +28,10 @@ RUNNING = " ".join(TEXT.split())  # whatever its lines
 async def test_every_address_is_documented_and_no_other() -> None:
     view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
     feed, survey = Feed(statistics, float), SurveyKeeper(Path(), lambda: None)
-    routes = [*Api(view, float).routes(), *SurveyApi(view, survey, feed).routes()]
-    board = Dashboard(DashboardSettings(listen="0"), feed, routes)
+    about = SurveyApi(view, survey, feed)
+    board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view, float).routes(), *about.routes()])
     await view.close()
-    await survey.close()
+    await about.close()
     served = board.server.paths
     documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
     assert documented | {"/page/{name}"} == served

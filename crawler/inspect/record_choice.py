@@ -1,0 +1,89 @@
+"""Which records of a job somebody wants, and their lines, piece by piece."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler.output import Record, lines_of, record_of
+from crawler.output.record_text import path_at
+from crawler.records import JournalError, Outcome
+from crawler.survey import is_broken
+from crawler.urls import host_key
+
+KINDS = ("all", "failed", "broken")
+HOST = "host:"
+PIECE = 256 * 1024  # bytes of records that are read in one step: some milliseconds
+
+_FAILED = re.compile(b'"outcome":"failed"')
+_BROKEN = re.compile(b'"status":[4-9][0-9]|"outcome":"soft404"')
+
+
+Lines = list[tuple[bytes, Record]]  # with the record of each
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChoice:
+    """``kind`` is one of ``KINDS``, or empty with a ``host``."""
+
+    kind: str
+    host: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> RecordChoice:
+        """Raises ValueError with one line."""
+        if text in KINDS:
+            return cls(text)
+        host = text.removeprefix(HOST).lower()
+        if host == text or not host:
+            raise ValueError(f"kind must be {', '.join(KINDS)} or {HOST}NAME, with its port, as in {HOST}a.test:80.")
+        return cls("", host)
+
+    @property
+    def name(self) -> str:
+        """What a file of these records is called."""
+        return "records" if self.kind == "all" else self.kind or f"host-{self.host}"
+
+    def piece(self, path: Path, at: int, end: int) -> tuple[Lines, int]:
+        """The chosen records among the next ones from ``at`` on, before ``end``, and where those after them begin.
+        Raises JournalError, OSError."""
+        found, start = Lines(), at
+        for offset, line in lines_of(path, min(end, at + PIECE), at):
+            at = offset + len(line)
+            if self._may_be(line):
+                record = record_of(line)
+                if record is None or at > end:
+                    name = path_at(path, offset).name
+                    raise JournalError(f"{name}: offset {offset}: not a record; run `crawler verify`")
+                if self._is(record):
+                    found.append((line, record))
+        if at == start:
+            raise JournalError(f"{path.name}: offset {at}: records up to {end} are missing; run `crawler verify`")
+        return found, at
+
+    def _may_be(self, line: bytes) -> bool:
+        """A look at the line that costs less than decoding it."""
+        if self.kind == "failed":
+            return _FAILED.search(line) is not None
+        if self.kind == "broken":
+            return _BROKEN.search(line) is not None
+        return self.kind == "all" or self.host.rpartition(":")[0].encode("ascii", "replace") in line
+
+    def _is(self, record: Record) -> bool:
+        if record.get("probe") and self.kind != "all":
+            return False
+        if self.kind == "failed":
+            return record["outcome"] == Outcome.FAILED
+        if self.kind == "broken":
+            return is_broken(record)
+        return self.kind == "all" or host_key(str(record["url"])) == self.host
+
+
+def pieces(choice: RecordChoice, path: Path, end: int) -> Iterator[Lines]:
+    """The chosen records before ``end``, a list for each piece. Raises JournalError, OSError."""
+    at = 0
+    while at < end:
+        found, at = choice.piece(path, at, end)
+        yield found

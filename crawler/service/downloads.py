@@ -1,0 +1,191 @@
+"""Files to take away, made while they are sent.
+
+    GET /api/download/records.jsonl?kind=   records as they are in pages.jsonl
+    GET /api/download/records.csv?kind=     the same as a table
+    GET /api/download/hosts.csv             the table of hosts
+    GET /api/download/report.html           the report of the job
+
+Records are read in a thread, a piece at a time, and the next piece when the last one was taken: memory is bounded
+however slow somebody reads. Between two pieces it pauses, so that a crawl in this process keeps its core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+from aiohttp import web
+
+from crawler.dashboard.guard import HEADERS
+from crawler.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
+from crawler.inspect.record_choice import RecordChoice, pieces
+from crawler.job.directory import PAGES
+from crawler.service.report_maker import ReportMaker
+from crawler.service.survey_keeper import UNREADABLE, SurveyKeeper
+from crawler.service.view import Unavailable, Unreadable, View
+from crawler.service.view_answers import from_view
+
+log = logging.getLogger("crawler")
+
+T = TypeVar("T")
+
+MOST = 8  # downloads at a time
+_HOSTS_TAKE = 0.005  # seconds, about, that some hundred rows of hosts take of the event loop
+WRITE_TIMEOUT = 30.0  # seconds after which one that takes nothing is cut off
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_JSONL, _CSV, _HTML = "application/jsonl", "text/csv; charset=utf-8; header=present", "text/html; charset=utf-8"
+
+
+class Offer(NamedTuple):
+    """A file: what it is called behind the name of the job, its type, and its content."""
+
+    name: str
+    kind: str
+    content: AsyncGenerator[bytes]
+
+
+class Downloads:
+    """The routes over a view and the survey of its job."""
+
+    def __init__(self, view: View, keeper: SurveyKeeper) -> None:
+        self._view = view
+        self._keeper = keeper
+        self._reports = ReportMaker(keeper.directory)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="download")
+        self._under_way = 0
+
+    def show(self, view: View) -> None:
+        """Answer from another view of the same job from now on."""
+        self._view = view
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/download/records.jsonl", self._records),
+            web.get("/api/download/records.csv", self._records_table),
+            web.get("/api/download/hosts.csv", self._hosts),
+            web.get("/api/download/report.html", self._report),
+        ]
+
+    async def close(self) -> None:
+        """Abandon what is under way."""
+        await self._reports.close()
+        self._thread.shutdown(cancel_futures=True)
+
+    async def _records(self, request: web.Request) -> web.StreamResponse:
+        choice, end = await self._asked(request)
+        content = self._pieces(choice, end, lambda found: b"".join(line for line, _ in found))
+        return await self._send(request, Offer(f"{choice.name}.jsonl", _JSONL, content))
+
+    async def _records_table(self, request: web.Request) -> web.StreamResponse:
+        choice, end = await self._asked(request)
+
+        async def content() -> AsyncGenerator[bytes]:
+            yield csv_lines(PAGE_CELLS, (), heading=True)
+            async for piece in self._pieces(
+                choice, end, lambda found: csv_lines(PAGE_CELLS, (record for _, record in found))
+            ):
+                yield piece
+
+        return await self._send(request, Offer(f"{choice.name}.csv", _CSV, content()))
+
+    async def _hosts(self, request: web.Request) -> web.StreamResponse:
+        async def content() -> AsyncGenerator[bytes]:
+            yield csv_lines(HOST_CELLS, (), heading=True)
+            async with contextlib.aclosing(self._view.all_hosts()) as hosts:
+                async for rows in hosts:
+                    yield csv_lines(HOST_CELLS, rows)
+                    await self._rest(_HOSTS_TAKE)
+
+        return await self._send(request, Offer("hosts.csv", _CSV, content()))
+
+    async def _report(self, request: web.Request) -> web.StreamResponse:
+        async def content() -> AsyncGenerator[bytes]:
+            yield await self._reports.report()
+
+        return await self._send(request, Offer("report.html", _HTML, content()))
+
+    async def _asked(self, request: web.Request) -> tuple[RecordChoice, int]:
+        """Which records are wanted, and how far they are final. Raises the HTTP errors."""
+        try:
+            choice = RecordChoice.parse(request.query.get("kind", "all"))
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+        end = await from_view(self._keeper.final_end())
+        if end is None:
+            raise web.HTTPServiceUnavailable(text="No record is durable yet: try again in a second.")
+        return choice, end
+
+    async def _pieces(
+        self, choice: RecordChoice, end: int, text: Callable[[list[tuple[bytes, dict[str, object]]]], bytes]
+    ) -> AsyncGenerator[bytes]:
+        found = pieces(choice, self._keeper.directory / PAGES, end)
+
+        def step() -> tuple[bytes | None, float]:
+            began = time.thread_time()
+            piece = next(found, None)
+            return None if piece is None else text(piece), time.thread_time() - began
+
+        while True:
+            piece, took = await self._in_thread(step)
+            if piece is None:
+                return
+            if piece:
+                yield piece
+            await self._rest(took)
+
+    async def _rest(self, took: float) -> None:
+        await asyncio.sleep(took * (1.0 / self._keeper.share - 1.0))
+
+    async def _send(self, request: web.Request, offer: Offer) -> web.StreamResponse:
+        """Send a file. What goes wrong before its first bytes is an error for the client; after that, the connection
+        breaks off, so that nobody takes what was sent for all of it."""
+        name = _NAME.sub("-", self._keeper.directory.absolute().name).strip("-.") or "crawl"
+        headers = HEADERS | {
+            "Content-Type": offer.kind,
+            "Content-Disposition": f'attachment; filename="{name}-{_NAME.sub("-", offer.name)}"',
+            "Cache-Control": "no-store",
+        }
+        if request.method == "HEAD":
+            return web.Response(headers=headers)
+        if self._under_way >= MOST:
+            raise web.HTTPServiceUnavailable(text=f"{MOST} downloads are under way: try again later.")
+        self._under_way += 1
+        try:
+            async with contextlib.aclosing(offer.content) as content:
+                return await self._stream(request, web.StreamResponse(headers=headers), content)
+        finally:
+            self._under_way -= 1
+
+    async def _stream(
+        self, request: web.Request, response: web.StreamResponse, content: AsyncGenerator[bytes]
+    ) -> web.StreamResponse:
+        try:
+            first = await from_view(anext(content, b""))
+            await response.prepare(request)
+            await _write(response, first)
+            async for piece in content:
+                await _write(response, piece)
+            await response.write_eof()
+        except (*UNREADABLE, Unavailable, Unreadable, TimeoutError) as error:
+            if not response.prepared:
+                raise web.HTTPInternalServerError(text=f"The records cannot be read: {error}") from error
+            if not isinstance(error, ConnectionError | TimeoutError):
+                log.warning("%s: a download broke off: %s", self._keeper.directory, error)
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+async def _write(response: web.StreamResponse, piece: bytes) -> None:
+    if piece:
+        async with asyncio.timeout(WRITE_TIMEOUT):
+            await response.write(piece)

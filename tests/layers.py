@@ -32,7 +32,7 @@ LAYERS: list[set[str]] = [
 # Inside a package, a module imports only from modules that are named before it.
 MODULES: dict[str, str] = {
     "urls": """
-        request_name host_key rules steps whatwg clean domain base canonicaliser
+        request_name host_key rules steps whatwg typed clean domain base canonicaliser
     """,
     "settings": """
         parts leaving hours match sites load live
@@ -124,7 +124,7 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover
-        ending judge ledger_resolver lifecycle loop_lag seeds page_handler link_judge user_code context
+        ending judge ledger_resolver lifecycle loop_lag seed_lines seeds page_handler link_judge user_code context
         proxy_watch own_line injector gauges durability robots_redirect robots_visit keeping on_disk focusing
         change_check handing_over visit run put_aside rate worker
     """,
@@ -165,8 +165,8 @@ MODULES: dict[str, str] = {
         scheduler
     """,
     "cli": """
-        exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup export report
-        integrity_text options plan repair canon browser crawl dashboard dedup explain forget hosts reload restore stats
-        tail top verify demo filter
+        exit_codes help_text contact toml_lines pattern_files named_seeds parcels add retry priority bench config
+        damaged_job backup export report integrity_text options plan repair canon browser crawl dashboard dedup explain
+        forget hosts reload restore stats tail top verify demo filter
     """,
 }

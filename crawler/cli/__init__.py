@@ -12,55 +12,90 @@ from typing import Any, NoReturn
 
 from crawler import __version__
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.help_text import Formatter, overview, short_usage
 from crawler.progress.say import say
 from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 
-# The text of `--help` for each command. A command is the module of that name; its `add_options` takes the command's
+# The commands, in the groups of `--help`. A command is the module of that name; its `add_options` takes the command's
 # parser and sets ``run``. Only the module of the given command is imported: a tool in a pipe must not wait for
 # everything that a crawl needs.
-COMMANDS = {
-    "crawl": "start a crawl, or resume the one in the job directory",
-    "stats": "seen-set and frontier statistics of a job, running or not",
-    "explain": "everything a job knows about one URL",
-    "hosts": "the hosts of a job, running or not: state, pending, next time, why",
-    "dashboard": "the live page of a job, running or not",
-    "top": "the live page of a job, on a terminal",
-    "tail": "follow the records of a job, each printed once",
-    "add": "add URLs to a job, running or not",
-    "retry": "visit finished URLs of a job again, running or not",
-    "priority": "give pending URLs of a job another class, running or not",
-    "reload": "have the running crawl read its configuration again",
-    "verify": "check every checksum and cross-count of a job",
-    "repair": "repair a damaged job",
-    "report": "write one HTML page about a job, running or not, to be handed on",
-    "export": "write a job, running or not, as Parquet files, or its web archive as CDXJ or WACZ",
-    "backup": "copy a job, running or not, to a directory; later only what is new",
-    "restore": "make a job from a backup",
-    "forget": "remove URLs from the seen-set of a stopped job",
-    "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
-    "canon": "canonicalise URLs from standard input",
-    "dedup": "print the URLs, or lines, of standard input that are new",
-    "filter": "build, merge and inspect seen-set files",
-    "plan": "compare the kinds of seen-set for a number of URLs",
-    "bench": "run a benchmark on this machine",
-    "demo": "crawl real pages offline, served by the program itself, with the dashboard",
+GROUPS = {
+    "crawl": {
+        "crawl": "start a crawl, or resume the one in the job directory",
+        "demo": "crawl real pages offline, served by the program itself, with the dashboard",
+    },
+    "look at a job, running or not": {
+        "stats": "statistics of the seen-set and the frontier of a job",
+        "dashboard": "the live page of a job",
+        "top": "the live page of a job, on a terminal",
+        "tail": "follow the records of a job, each printed once",
+        "hosts": "the hosts of a job: state, pending, next time, why",
+        "explain": "everything a job knows about one URL",
+        "report": "write one HTML page about a job, to be handed on",
+        "export": "write a job as Parquet files, or its web archive as CDXJ or WACZ",
+    },
+    "steer a job, running or not": {
+        "add": "add URLs to a job",
+        "retry": "visit finished URLs of a job again",
+        "priority": "give pending URLs of a job another class",
+        "reload": "have the running crawl read its configuration again",
+        "forget": "remove URLs from the seen-set of a stopped job",
+    },
+    "keep a job": {
+        "backup": "copy a job, running or not, to a directory; later only what is new",
+        "restore": "make a job from a backup",
+        "verify": "check every checksum and cross-count of a job",
+        "repair": "repair a damaged job",
+    },
+    "without a job": {
+        "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
+        "canon": "canonicalise URLs from standard input",
+        "dedup": "print the URLs, or lines, of standard input that are new",
+        "filter": "build, merge and inspect seen-set files",
+        "plan": "compare the kinds of seen-set for a number of URLs",
+        "bench": "run a benchmark on this machine",
+    },
 }
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+_HELP = ("-h", "--help")
+_OF_THE_PROGRAM = (*_HELP, "-V", "--version")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Reports bad usage in one line. ``commands`` holds the parsers of the commands, by name."""
+    """Reports bad usage in one line, with the nearest word that would do. ``commands`` holds the parsers of the
+    commands, by name.
+
+    Flags are written in full: an abbreviation in a script would mean something else, or nothing, as soon as another
+    flag begins with it."""
 
     commands: Mapping[str, argparse.ArgumentParser] = {}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
 
     def add_subparsers(self, **options: Any) -> Any:
         made = super().add_subparsers(**options)
         self.commands = made.choices
         return made
 
+    def flag_like(self, word: str) -> str:
+        """Return a hint in brackets at the flag that is most like a wrong one; empty if none is."""
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        return nearest(word.partition("=")[0], flags)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            if action.choices is not None:
+                error.message += nearest(str(value), map(str, action.choices))
+            raise
+
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+        see = "" if "did you mean" in message else f" (see {self.prog} --help)"
+        raise UsageError(f"{message}{see}")
 
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool) -> int:
@@ -70,6 +105,12 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
     try:
         _check_text(words)
         words = _with_command(_with_dashes(words))
+        if not words:
+            say(sys.stderr, short_usage())
+            return Exit.USAGE
+        if words[0] in _HELP:
+            say(sys.stdout, overview(GROUPS).rstrip())
+            return Exit.OK
         arguments = _parsed(words)
         if not arguments.quits_at_once:
             loaded()
@@ -95,8 +136,19 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         outputs = getattr(arguments, "output", ())
         if outputs and _are_outputs(left):
             raise UsageError(f"commas separate the names of --output: --output {','.join([*outputs, *left])}")
-        parser.error(f"unrecognized arguments: {' '.join(left)}")
+        if not hasattr(arguments, "seeds") or any(word.startswith("-") and word != "-" for word in left):
+            _refuse(parser, words[0], left)
+        arguments.seeds += left  # seeds between flags: argparse takes only the first of them
     return arguments
+
+
+def _refuse(parser: CommandParser, command: str, left: list[str]) -> NoReturn:
+    """Report what no command takes: the first wrong flag, with the nearest right one."""
+    own = parser.commands.get(command)
+    flags = [word for word in left if word.startswith("--")]
+    if isinstance(own, CommandParser) and flags:
+        own.error(f"unknown flag {flags[0].partition('=')[0]}{own.flag_like(flags[0])}")
+    parser.error(f"unrecognized arguments: {' '.join(left)}")
 
 
 def _are_outputs(words: list[str]) -> bool:
@@ -127,9 +179,11 @@ def _with_dashes(words: list[str]) -> list[str]:
 
 def _with_command(words: list[str]) -> list[str]:
     """Return the words, with ``crawl`` in front unless the first is a command. Raises UsageError for a near miss."""
-    if not words or words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"):
+    if not words or words[0] in COMMANDS or words[0] in _OF_THE_PROGRAM:
         return words
     first = words[0]
+    if first == "help" and not Path(first).exists():
+        return [*words[1:2], "--help"]
     names_file = "/" in first or "." in first  # as no command does
     if not names_file and not first.startswith("-") and not Path(first).exists():
         hint = nearest(first, COMMANDS)
@@ -141,16 +195,14 @@ def _with_command(words: list[str]) -> list[str]:
 def command_parser(*names: str) -> CommandParser:
     """Return a parser of the named commands, which knows no other command: making a parser takes time. If none is
     named, return one that knows all commands, each only by its line of ``--help``."""
-    parser = CommandParser(
-        prog="crawler",
-        description="A streaming web crawler that loses nothing and says how far its seen-set can be trusted.",
-        epilog="`crawler SEEDS` is `crawler crawl SEEDS`.",
-    )
-    parser.add_argument("--version", action="version", version=f"crawler {__version__}")
+    parser = CommandParser(prog="crawler")
+    parser.add_argument("--version", "-V", action="version", version=f"crawler {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in names or COMMANDS:
         text = COMMANDS[name]
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        command = commands.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.", formatter_class=Formatter
+        )
         if names:
             command.set_defaults(quits_at_once=False)
             import_module(f"crawler.cli.{name}").add_options(command)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
-from crawler.engine.seeds import STDIN, stream_batches
+from crawler.engine.seeds import STDIN, Schemes, stream_batches
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.settings import CLASSES, Settings
 from crawler.urls import Canonicaliser, Rejected
@@ -46,11 +46,14 @@ async def _add(arguments: argparse.Namespace, settings: Settings) -> int:
             raise UsageError("give URLs, or - for standard input, not both")
         return await _Adding(arguments, settings).stream()
     canonicaliser = Canonicaliser(settings.canonical.rules)
-    for text in arguments.urls:
+    schemes = Schemes("arguments")
+    urls = [schemes.complete(text.strip()) for text in arguments.urls]
+    for text in urls:
         url = canonicaliser.canonicalise(text)
         if isinstance(url, Rejected):
             raise UsageError(f"{text!r}: {url.reason}")
-    return await _Adding(arguments, settings).all(arguments.urls)
+    schemes.end()
+    return await _Adding(arguments, settings).all(urls)
 
 
 class _Adding:

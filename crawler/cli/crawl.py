@@ -19,25 +19,17 @@ from typing import Any, cast
 from crawler.archive.gzip_member import slow_compression
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.browser import open_in_browser
+from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.export import check_parquet, export_parquet
+from crawler.cli.help_text import CRAWL_EXAMPLES, examples
+from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
 from crawler.dashboard import Access, access_of, spoken_of
 from crawler.disk import DisplacedError, private_opener, read_regular
 from crawler.engine.lifecycle import Stop
-from crawler.engine.seeds import (
-    STDIN,
-    AwaitedSeeds,
-    SeedsError,
-    check_seeds_file,
-    file_batches,
-    is_stream,
-    no_url,
-    parse_line,
-    read_lines,
-    stream_batches,
-)
+from crawler.engine.seeds import AwaitedSeeds, SeedsError
 from crawler.exact import check_room
 from crawler.export.beside import ExportError
 from crawler.export.parquet import MissingLibraryError, check_library
@@ -66,37 +58,43 @@ from crawler.urls import Canonical, Canonicaliser
 
 Tables = Mapping[str, Mapping[str, Any]]
 
-_SEEDS_LOOKED_AT = 100_000  # lines of seeds; with more, the check for a warning is skipped
+_SEEDS_LOOKED_AT = 100_000  # seeds; with more, the check for a warning is skipped
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s SEEDS... [FLAG...]"
+    parser.epilog = examples(CRAWL_EXAMPLES)
     parser.description = "Crawl from the seeds. If the job directory holds a crawl, the crawl resumes."
     parser.add_argument(
-        "seeds", metavar="SEEDS", help="a file with one URL per line and # comments, or - for standard input"
+        "seeds",
+        nargs="+",
+        metavar="SEEDS",
+        help="URLs, files with one URL per line and # comments (also compressed), or - for standard input",
     )
     add_crawl_options(parser)
     parser.set_defaults(run=run, quits_at_once=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    seeds: str = arguments.seeds
     take_standard_output(arguments)
     settings, source = build_settings(arguments)
     _say_hints(settings, source)
     canonicaliser = Canonicaliser(settings.canonical.rules)
-    path = Path(seeds)
-    if seeds != "-" and not is_stream(path):
-        _check_seeds(path, canonicaliser)
-        if not holds_job(arguments.job):
-            _say_idle_rules(path, canonicaliser, settings, source)
-        # The default itself, not an equal path that was given.
-        check = partial(_refuse_other_seeds, path, canonicaliser) if arguments.job is DEFAULT_JOB else None
-        return crawl(arguments, settings, file_batches(path), check=check)
-    stream = STDIN if seeds == "-" else path
-    if holds_job(arguments.job):
-        return crawl(arguments, settings, stream_batches(stream), finite=False)
-    awaited = AwaitedSeeds(stream, canonicaliser)
-    return crawl(arguments, settings, aiter(awaited), awaited, finite=False)
+    seeds = NamedSeeds.of(arguments.seeds, canonicaliser, quiet=arguments.quiet)
+    new = not holds_job(arguments.job)
+    if new and seeds.finite:
+        try:
+            _say_idle_rules(seeds, canonicaliser, settings, source)
+        except SeedsError as error:
+            raise UsageError(str(error)) from error
+    told = warned if is_unsaid(arguments.job, settings) else aiter
+    if new and not seeds.begins_at_once:
+        awaited = AwaitedSeeds(seeds.streams, canonicaliser)
+        return crawl(arguments, settings, told(aiter(awaited)), awaited, finite=False)
+    # The default itself, not an equal path that was given.
+    checks = arguments.job is DEFAULT_JOB and seeds.begins_at_once
+    check = partial(_refuse_other_seeds, seeds, canonicaliser) if checks else None
+    return crawl(arguments, settings, told(seeds.batches()), finite=seeds.finite, check=check)
 
 
 def build_settings(
@@ -175,34 +173,17 @@ def _check_room(settings: SeenSettings) -> None:
         raise FilterError(f"{asked}: {error}; choose others (`crawler plan` compares them)") from error
 
 
-def _check_seeds(path: Path, canonicaliser: Canonicaliser) -> None:
-    """Raise UsageError, before anything is changed, if the seeds file has no valid seed."""
-    try:
-        check_seeds_file(path)
-    except SeedsError as error:
-        raise UsageError(str(error)) from error
-    reason = ""
-    for line in read_lines(path):
-        text = parse_line(line)
-        if text is not None:
-            url = canonicaliser.canonicalise(text)
-            if isinstance(url, Canonical):
-                return
-            reason = reason or no_url(text, url.reason)
-    raise UsageError(f"seeds file {path} {reason}")
-
-
-def _refuse_other_seeds(path: Path, canonicaliser: Canonicaliser, job: Job) -> None:
+def _refuse_other_seeds(seeds: NamedSeeds, canonicaliser: Canonicaliser, job: Job) -> None:
     """Refuse seeds for the default directory that have nothing to do with the crawl in it: a user who named no
     directory may not know of that crawl. Raises JobError if the job knows none of them."""
     if not job.counters.admitted:
         return  # killed before it had read its seeds
-    for line in read_lines(path):
-        url = canonicaliser.canonicalise(parse_line(line) or "")
+    for text in seeds.known():
+        url = canonicaliser.canonicalise(text)
         if isinstance(url, Canonical) and url.key in job.seen:
             return
     raise JobError(
-        f"{job.directory}, the default directory, holds a crawl that began with other seeds, none of them in {path}: "
+        f"{job.directory}, the default directory, holds a crawl that began with other seeds, none of them in {seeds}: "
         f"name another directory with --job to begin a new crawl, or --job {job.directory} to add these seeds to it"
     )
 
@@ -219,7 +200,7 @@ def _say_hints(settings: Settings, source: Source) -> None:
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
 
-def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
+def _say_idle_rules(seeds: NamedSeeds, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
     """Warn of rules that can only match seeds, and of rules about hosts that the seeds do not lead to. The second check
     is skipped if there are many seeds, because it would take long."""
     for fault in rules_for_seeds_alone(settings.scope, settings.priority):
@@ -227,10 +208,10 @@ def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings
     if not settings.scope.include and not settings.priority.rules:
         return
     scope = Scope(settings.crawl.scope)
-    for number, line in enumerate(read_lines(path)):
+    for number, text in enumerate(seeds.known()):
         if number == _SEEDS_LOOKED_AT:
             return
-        url = canonicaliser.canonicalise(parse_line(line) or "")
+        url = canonicaliser.canonicalise(text)
         if isinstance(url, Canonical):
             scope.widen(url.href)
     for fault in foreign_hosts(settings.scope, settings.priority, scope):

@@ -199,26 +199,63 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
+# The groups of `--help`, with the flags in the order in which they are shown.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "what to crawl": (
+        "--scope",
+        "--hops-outside",
+        "--embedded",
+        "--include",
+        "--exclude",
+        "--known",
+        "--order",
+        "--recrawl",
+    ),
+    "when to stop": ("--max-pages", "--max-depth", "--max-time", "--min-free"),
+    "politeness": (
+        "--contact",
+        "--user-agent",
+        "--delay",
+        "--per-host",
+        "--host-key",
+        "--rate",
+        "--concurrency",
+        "--ignore-robots",
+        "--retry-retired",
+    ),
+    "network": ("--allow-private", "--allow-network", "--proxy"),
+    "seen-set": ("--seen", "--fpp", "--capacity", "--hash", "--ledger"),
+    "outputs": ("--output", "--on-page"),
+    "dashboard": ("--dashboard", "--dashboard-token-file"),
+}
+
+
 def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
-    """Add every option of a crawl."""
-    parser.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
-    for flag, (_, _, arguments) in FLAGS.items():
-        given = {"default": argparse.SUPPRESS, **arguments}
-        parser.add_argument(flag, **given)
-    parser.add_argument(
-        "--parquet",
-        type=Path,
-        metavar="OUT",
-        help="when the run has ended, write Parquet files of the job to the directory OUT, which it replaces",
-    )
-    parser.add_argument(
-        "--open", action="store_true", help="open the live page in a browser (without --dashboard: at a free port)"
-    )
-    parser.add_argument(
-        "--keep-open", action="store_true", help="when the run has ended, keep the live page up until Ctrl-C"
-    )
-    shown = parser.add_mutually_exclusive_group()
+    """Add every option of a crawl, in groups."""
+    parser.usage = parser.usage or "%(prog)s [FLAG...]"
+    group = parser.add_argument_group("job")
+    group.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
+    group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
+    for title, flags in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for flag in flags:
+            _, _, arguments = FLAGS[flag]
+            group.add_argument(flag, **{"default": argparse.SUPPRESS, **arguments})
+        if title == "outputs":
+            group.add_argument(
+                "--parquet",
+                type=Path,
+                metavar="OUT",
+                help="when the run has ended, write Parquet files of the job to the directory OUT, which it replaces",
+            )
+        if title == "dashboard":
+            group.add_argument(
+                "--open", action="store_true", help="open the live page in a browser (without --dashboard: a free port)"
+            )
+            group.add_argument(
+                "--keep-open", action="store_true", help="when the run has ended, keep the live page up until Ctrl-C"
+            )
+    shown = parser.add_argument_group("what it prints").add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
     shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
 

@@ -1,6 +1,8 @@
 """Reads seeds: one URL per line, from a file, from standard input or from anything else that can be read only once.
 
 ``#`` comments and empty lines are skipped. A line over 64 KiB is replaced by a text that says so and is invalid too.
+A line without a scheme gets one (``completed`` of ``urls``), which is said once for each list. A list may be compressed
+(``seed_lines``).
 """
 
 from __future__ import annotations
@@ -8,19 +10,23 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import logging
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
-from crawler.urls import Canonical, Canonicaliser
+from crawler.engine.seed_lines import DamagedListError, coding_of, lines_of, plain_bytes
+from crawler.metrics import count
+from crawler.urls import Canonical, Canonicaliser, completed
 
 STDIN = 0  # file descriptor
 BATCH = 256  # lines per batch
-_LINE_MAX = 64 * 1024  # bytes, with the line feed; no URL is longer
-_SHOWN = 80  # characters shown of a line that is too long
+_SHOWN = 80  # characters shown of a line
 _MOST_WITHOUT = 16 * BATCH  # invalid lines allowed before the first valid one
 _PROBE = 64 * 1024  # bytes examined to distinguish text from a binary file
+_TRIED = 256 * 1024 * 1024  # bytes that are decompressed before anything begins: a second or two
+
+log = logging.getLogger("crawler")
 
 
 class SeedsError(Exception):
@@ -33,6 +39,39 @@ def parse_line(line: str) -> str | None:
     return None if not text or text.startswith("#") else text
 
 
+class Schemes:
+    """Gives the URLs of one list the schemes that they lack, and says so in one line."""
+
+    def __init__(self, where: str, *, endless: bool = False) -> None:
+        """``where`` is the name of the list. If it is ``endless``, the line comes with the first such URL."""
+        self._where = where
+        self._endless = endless
+        self._given = 0
+        self._first = ("", "")
+
+    def complete(self, text: str) -> str:
+        """Return the text with a scheme, if it lacks one and names a host."""
+        url = completed(text)
+        if url is None:
+            return text
+        self._given += 1
+        if self._given == 1:
+            self._first = (text[:_SHOWN], url[:_SHOWN])
+            if self._endless:
+                log.warning("%s: %s has no scheme: taken as %s, and so is each such line", self._where, *self._first)
+        return url
+
+    def end(self) -> None:
+        """The list has ended."""
+        if self._endless or not self._given:
+            return
+        if self._given == 1:
+            log.warning("%s: %s has no scheme: taken as %s", self._where, *self._first)
+        else:
+            words = "%s: %s lines have no scheme: taken as https, the first, %s, as %s"
+            log.warning(words, self._where, count(self._given), *self._first)
+
+
 def is_stream(path: Path) -> bool:
     """Return whether the path leads to something that can be read only once: a pipe, a terminal, a socket's file
     descriptor."""
@@ -40,61 +79,78 @@ def is_stream(path: Path) -> bool:
 
 
 def check_seeds_file(path: Path) -> None:
-    """Check a seeds file before anything is changed. Raises SeedsError if it is missing, empty or not text."""
+    """Check a seeds file before anything is changed. Raises SeedsError if it is missing, empty, damaged or not text."""
     try:
         with open(path, "rb") as stream:
-            head = stream.read(_PROBE)
+            coding = coding_of(stream.read(16))
+            stream.seek(0)
+            plain = plain_bytes(stream)
+            _check_text(plain.read(_PROBE), path, coding)
+            left = _TRIED if coding else 0
+            while left > 0 and (piece := plain.read(_PROBE)):
+                left -= len(piece)
     except FileNotFoundError:
         raise SeedsError(f"seeds file {path} does not exist") from None
     except IsADirectoryError:
         raise SeedsError(f"seeds file {path} is a directory: name a file with one URL a line") from None
+    except DamagedListError as error:
+        raise SeedsError(f"seeds file {path} is damaged: {error}") from error
     except OSError as error:
         raise SeedsError(f"cannot read seeds file {path}: {error.strerror}") from error
-    try:
-        # final=False: the probe may end inside a character.
-        codecs.getincrementaldecoder("utf-8-sig")().decode(head)
-    except UnicodeDecodeError:
-        head = b"\0"
-    if b"\0" in head:
-        raise SeedsError(f"seeds file {path} is not a text file: it must hold one URL a line, in UTF-8")
     for line in read_lines(path):
         if parse_line(line) is not None:
             return
     raise SeedsError(f"seeds file {path} holds no URL: write one a line")
 
 
+def _check_text(head: bytes, path: Path, coding: str | None) -> None:
+    if coding is not None and coding_of(head) is not None:
+        raise SeedsError(f"seeds file {path} is compressed twice: decompress it once")
+    try:
+        # final=False: the probe may end inside a character.
+        codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+    except UnicodeDecodeError:
+        head = b"\0"
+    if b"\0" in head:
+        what = "not a text file" if coding is None else f"{coding} data, but not of a text"
+        raise SeedsError(f"seeds file {path} is {what}: it must hold one URL a line, in UTF-8")
+
+
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a seeds file. Bytes that are not UTF-8 become replacement characters. Raises OSError."""
-    with open(path, "rb") as stream:
-        yield from _lines(stream)
+    """Yield the lines of a seeds file. Bytes that are not UTF-8 become replacement characters. Raises SeedsError if it
+    cannot be read to its end."""
+    try:
+        with open(path, "rb") as stream:
+            yield from lines_of(stream)
+    except DamagedListError as error:
+        raise SeedsError(f"seeds file {path} is damaged: {error}") from error
+    except OSError as error:
+        raise SeedsError(f"cannot read seeds file {path}: {error.strerror}") from error
 
 
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    first = True
-    while line := stream.readline(_LINE_MAX + 1):
-        text = line.decode("utf-8", "replace")
-        if first:
-            text = text.removeprefix("\ufeff")
-            first = False
-        too_long = len(line) > _LINE_MAX
-        while line and not line.endswith(b"\n"):
-            line = stream.readline(_LINE_MAX)
-        yield f"(a line over {_LINE_MAX:,} bytes) {text[:_SHOWN]}" if too_long else text
-
-
-async def file_batches(path: Path) -> AsyncIterator[list[str]]:
-    """Yield the URLs of a seeds file in batches. The event loop runs between them."""
-    batch: list[str] = []
+def read_urls(path: Path) -> Iterator[str]:
+    """Yield the URLs of a seeds file, with schemes. Raises SeedsError."""
     for line in read_lines(path):
         url = parse_line(line)
         if url is not None:
-            batch.append(url)
+            yield completed(url) or url
+
+
+async def file_batches(path: Path) -> AsyncIterator[list[str]]:
+    """Yield the URLs of a seeds file in batches. The event loop runs between them. Raises SeedsError."""
+    batch: list[str] = []
+    schemes = Schemes(named(path))
+    for line in read_lines(path):
+        url = parse_line(line)
+        if url is not None:
+            batch.append(schemes.complete(url))
         if len(batch) == BATCH:
             yield batch
             batch = []
             await asyncio.sleep(0)
     if batch:
         yield batch
+    schemes.end()
 
 
 async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
@@ -104,6 +160,7 @@ async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
     a terminal or pipe that never ends cannot keep the program from stopping, and the pipe holds back a fast writer
     instead of filling memory. Raises SeedsError if it cannot be read.
     """
+    schemes = Schemes(named(source), endless=True)
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | BaseException | None] = asyncio.Queue()
     room = threading.Semaphore(4 * BATCH)
@@ -119,15 +176,14 @@ async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
             # own: when the interpreter exits, it waits for the lock of sys.stdin, which a blocked read in this thread
             # would hold.
             with open(source, "rb", closefd=isinstance(source, Path)) as stream:
-                for line in _lines(stream):
+                for line in lines_of(stream):
                     url = parse_line(line)
                     if url is not None:
                         room.acquire()
                         put(url)
+            put(None)
         except (OSError, ValueError) as error:
             put(error)
-        else:
-            put(None)
 
     threading.Thread(target=read, name="seeds", daemon=True).start()
     ended = False
@@ -138,28 +194,33 @@ async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
         batch: list[str] = []
         for item in items:
             if isinstance(item, BaseException):
-                raise SeedsError(f"cannot read {_named(source)}: {item}") from item
+                raise _unreadable(source, item) from item
             if item is None:
                 ended = True
             else:
-                batch.append(item)
+                batch.append(schemes.complete(item))
                 room.release()
         if batch:
             yield batch
 
 
-class AwaitedSeeds:
-    """A stream of seeds. As a context manager, it waits for the first http or https URL, so that a stream without any
-    starts nothing. Then iterate over it to get all batches."""
+def _unreadable(source: Path | int, error: BaseException) -> SeedsError:
+    damaged = isinstance(error, DamagedListError)
+    return SeedsError(f"{named(source)} is damaged: {error}" if damaged else f"cannot read {named(source)}: {error}")
 
-    def __init__(self, source: Path | int, canonicaliser: Canonicaliser) -> None:
-        self._source = source
-        self._batches = stream_batches(source)
+
+class AwaitedSeeds:
+    """Streams of seeds, one after the other. As a context manager, it waits for the first http or https URL, so that
+    streams without any start nothing. Then iterate over it to get all batches."""
+
+    def __init__(self, sources: Sequence[Path | int], canonicaliser: Canonicaliser) -> None:
+        self._named = ", ".join(map(named, sources))
+        self._batches = streams_batches(sources)
         self._canonicaliser = canonicaliser
         self._held: list[list[str]] = []
 
     async def __aenter__(self) -> AwaitedSeeds:
-        """Raises SeedsError if the stream ends, or has too many invalid lines, before the first such URL."""
+        """Raises SeedsError if the streams end, or have too many invalid lines, before the first such URL."""
         passed = 0
         reason = ""
         async for batch in self._batches:
@@ -173,8 +234,8 @@ class AwaitedSeeds:
             if passed >= _MOST_WITHOUT:
                 break
         if not reason:
-            raise SeedsError(f"{_named(self._source)} holds no URL: write one a line")
-        raise SeedsError(f"{_named(self._source)} {reason}")
+            raise SeedsError(f"{self._named} holds no URL: write one a line")
+        raise SeedsError(f"{self._named} {reason}")
 
     async def __aexit__(self, *exception: object) -> None:
         return None
@@ -186,10 +247,18 @@ class AwaitedSeeds:
             yield batch
 
 
+async def streams_batches(sources: Sequence[Path | int]) -> AsyncIterator[list[str]]:
+    """Yield the URLs of one stream after the other. Raises SeedsError."""
+    for source in sources:
+        async for batch in stream_batches(source):
+            yield batch
+
+
 def no_url(text: str, reason: str) -> str:
     """Return the message for seeds whose first line is ``text`` and which hold no valid URL."""
     return f"holds no http or https URL ({text[:_SHOWN]!r}: {reason}): write one a line, as in https://example.com/"
 
 
-def _named(source: Path | int) -> str:
+def named(source: Path | int) -> str:
+    """Return what messages call a list of seeds."""
     return "standard input" if source == STDIN else f"seeds file {source}"

@@ -10,13 +10,15 @@ Standard) and its *key* (what the seen-set hashes). From low to high:
     canonicaliser  all of it together, with the path for the links of a whole page
     host           href -> host key, origin and SURT
     domain         host -> registrable domain
+    typed          what a person typed -> text with a scheme
 """
 
 from crawler.urls.canonicaliser import Canonical, Canonicaliser, canonicalise
-from crawler.urls.domain import domain_of_key, registrable_domain
+from crawler.urls.domain import domain_of_key, has_known_suffix, registrable_domain
 from crawler.urls.host_key import host_key, host_name, surt
 from crawler.urls.rules import RULES, Rule
 from crawler.urls.steps import identity
+from crawler.urls.typed import completed
 from crawler.urls.whatwg import Rejected, foreign_scheme
 
 __all__ = [
@@ -26,8 +28,10 @@ __all__ = [
     "Rejected",
     "Rule",
     "canonicalise",
+    "completed",
     "domain_of_key",
     "foreign_scheme",
+    "has_known_suffix",
     "host_key",
     "host_name",
     "identity",

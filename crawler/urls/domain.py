@@ -21,6 +21,16 @@ def registrable_domain(host: str) -> str:
     return _suffixes().privatesuffix(host) or host
 
 
+def has_known_suffix(host: str) -> bool:
+    """Whether the list has the host's top level: ``example.org`` is a name of the public network, ``urls.txt`` is not.
+    The host may be Unicode."""
+    try:
+        name = host.rstrip(".").encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        return False
+    return _suffixes().publicsuffix(name, accept_unknown=False) is not None
+
+
 def domain_of_key(name: bytes) -> bytes:
     """The registrable domain of the host of a host key; the name itself if it is no host key. Each session of a host
     asks for it, so that it takes a tenth of the time for most hosts."""

@@ -29,7 +29,7 @@ def seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["pages"], "argument --output: pages.jsonl is always written: name what else is to be kept"),
         (["links", "text"], "commas separate the names of --output: --output links,text"),
         (["links,warc", "-", "text"], "commas separate the names of --output: --output links,warc,-,text"),
-        (["links", "more"], "unrecognized arguments: more (see crawler --help)"),
+        (["links", "more"], "seeds file seeds.txt holds no URL"),
         (["links, bodies"], "seeds file seeds.txt holds no URL"),
     ],
 )

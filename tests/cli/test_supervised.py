@@ -71,7 +71,7 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     assert str(command_parser("reload").parse_args(shlex.split(reload)).job) == "/var/lib/crawler/%i"
     (command_line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
     given = command_parser("crawl").parse_args(["crawl", *shlex.split(command_line)])
-    assert (given.seeds, str(given.job), given.quiet) == ("/etc/crawler/%i/seeds.txt", "/var/lib/crawler/%i", True)
+    assert (given.seeds, str(given.job), given.quiet) == (["/etc/crawler/%i/seeds.txt"], "/var/lib/crawler/%i", True)
     (tmp_path / "crawler@.service").write_text(text.replace("/usr/local/bin/crawler", "/bin/true"))
     command = [need("systemd-analyze", "systemd"), "verify", str(tmp_path / "crawler@.service")]
     ran = subprocess.run(command, capture_output=True, check=False)

@@ -91,7 +91,7 @@ async def test_streams_and_files_give_the_same(tmp_path: Path) -> None:
 async def test_what_was_read_while_waiting_is_given_too(tmp_path: Path) -> None:
     lines = ["no url", "nor this", "http://a.test/", "http://b.test/"]
     with written(tmp_path / "pipe", "\n".join(lines)) as pipe:
-        async with AwaitedSeeds(pipe, Canonicaliser(())) as seeds:
+        async with AwaitedSeeds([pipe], Canonicaliser(())) as seeds:
             assert [url async for batch in seeds for url in batch] == lines
 
 
@@ -106,7 +106,7 @@ async def test_a_stream_that_never_holds_a_url_is_given_up() -> None:
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     with pytest.raises(SeedsError, match="holds no http or https URL"):
-        async with asyncio.timeout(30), AwaitedSeeds(end, Canonicaliser(())):
+        async with asyncio.timeout(30), AwaitedSeeds([end], Canonicaliser(())):
             pass
     os.close(end)
     writer.join(10)

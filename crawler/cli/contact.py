@@ -1,0 +1,62 @@
+"""Warns of a crawl that does not say whom webmasters can reach about it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from ipaddress import ip_address
+from pathlib import Path
+
+from crawler.job.directory import JobError, holds_job
+from crawler.job.run_settings import read_run
+from crawler.settings import Settings, SettingsError
+from crawler.urls import Canonical, Canonicaliser
+
+_LOOKED_AT = 1_000  # seeds of this machine alone; where there are as many, the others will be too
+
+log = logging.getLogger("crawler")
+
+
+def is_unsaid(directory: Path, settings: Settings) -> bool:
+    """Return whether the user is to be told that no contact is given: when a job begins, and when a later run gives
+    none though the run before gave one."""
+    if _has_contact(settings):
+        return False
+    if not holds_job(directory):
+        return True
+    try:
+        return _has_contact(read_run(directory).settings)
+    except (JobError, SettingsError):
+        return False  # the run says what is wrong with the job
+
+
+def _has_contact(settings: Settings) -> bool:
+    return bool(settings.fetch.contact) or any(mark in settings.fetch.user_agent for mark in ("@", "://"))
+
+
+async def warned(seeds: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
+    """Pass seeds on, and warn with the first that is a URL of another machine: nobody else sees any other crawl."""
+    canonicaliser, looked_at = Canonicaliser(), 0
+    async for batch in seeds:
+        if looked_at < _LOOKED_AT:
+            looked_at += len(batch)
+            if any(_is_elsewhere(canonicaliser, text) for text in batch):
+                looked_at = _LOOKED_AT
+                log.warning(
+                    "crawler: warning: no contact is given: webmasters cannot reach you about this crawl; name a page "
+                    "or a mail address with --contact"
+                )
+        yield batch
+
+
+def _is_elsewhere(canonicaliser: Canonicaliser, text: str) -> bool:
+    url = canonicaliser.canonicalise(text)
+    if not isinstance(url, Canonical):
+        return False
+    host = url.host.strip("[]")
+    if host == "localhost" or host.endswith(".localhost"):
+        return False
+    try:
+        return not ip_address(host).is_loopback
+    except ValueError:
+        return True

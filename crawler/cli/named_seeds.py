@@ -1,0 +1,143 @@
+"""The seeds that a command line names: URLs, files and streams, in any mixture."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from crawler.cli.exit_codes import UsageError
+from crawler.engine.seeds import (
+    BATCH,
+    STDIN,
+    SeedsError,
+    check_seeds_file,
+    file_batches,
+    is_stream,
+    named,
+    no_url,
+    read_urls,
+    streams_batches,
+)
+from crawler.progress.say import say
+from crawler.urls import Canonical, Canonicaliser, Rejected, completed, has_known_suffix
+
+# Top levels that are endings of files too: a word such as `urls.zip` is more likely a file with another name.
+_ENDINGS = frozenset({"md", "pl", "py", "rs", "sh", "zip"})
+_SHOWN = 5  # names in a message
+_OF_LISTS = frozenset({"bz2", "csv", "gz", "json", "jsonl", "list", "log", "lst", "tsv", "txt", "urls", "xz", "zst"})
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSeeds:
+    """What is read: URLs first, then files, then what can be read only once."""
+
+    urls: list[str] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    streams: list[Path | int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, words: Sequence[str], canonicaliser: Canonicaliser, *, quiet: bool) -> NamedSeeds:
+        """Sort the words, check all that can be checked before anything is changed, and say which words were taken for
+        URLs that lack a scheme. Raises UsageError."""
+        seeds, taken = cls(), []
+        for word in words:
+            path = Path(word)
+            if word == "-":
+                seeds.streams.append(STDIN)
+            elif is_stream(path):
+                seeds.streams.append(path)
+            elif path.exists() or (url := _as_url(word, canonicaliser)) is None:
+                seeds.files.append(path)
+            else:
+                seeds.urls.append(url)
+                taken += [f"{word} as {url}"] if url != word else []
+        seeds._check(canonicaliser)
+        if taken and not quiet:
+            say(sys.stderr, f"crawler: no such file{'' if len(taken) == 1 else 's'}: taking {', '.join(taken)}")
+        return seeds
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of them can be read now."""
+        return not self.streams
+
+    @property
+    def begins_at_once(self) -> bool:
+        """Whether there is a seed before the first of a stream."""
+        return bool(self.urls or self.files)
+
+    def known(self) -> Iterator[str]:
+        """Yield the URLs that can be read now. Raises SeedsError."""
+        yield from self.urls
+        for path in self.files:
+            yield from read_urls(path)
+
+    async def batches(self) -> AsyncIterator[list[str]]:
+        """Yield all of them. Raises SeedsError."""
+        for start in range(0, len(self.urls), BATCH):
+            yield self.urls[start : start + BATCH]
+        for path in self.files:
+            async for batch in file_batches(path):
+                yield batch
+        async for batch in streams_batches(self.streams):
+            yield batch
+
+    def __str__(self) -> str:
+        names = [*self.urls, *map(str, self.files), *map(named, self.streams)]
+        more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+        return ", ".join([*names[:_SHOWN], *more])
+
+    def _check(self, canonicaliser: Canonicaliser) -> None:
+        if self.streams.count(STDIN) > 1:
+            raise UsageError("- names standard input, which can be read only once")
+        for text in self.urls:
+            url = canonicaliser.canonicalise(text)
+            if isinstance(url, Rejected):
+                raise UsageError(f"{text!r} is no http or https URL: {url.reason}")
+        for path in self.files:
+            _check_file(path, canonicaliser)
+
+
+def _as_url(word: str, canonicaliser: Canonicaliser) -> str | None:
+    """Return the URL that a word means for which there is no file; None if it more likely names a file."""
+    if "://" in word or word.lower().startswith(("http:", "https:", "mailto:")):
+        return word
+    text = completed(word)
+    url = Rejected("") if text is None else canonicaliser.canonicalise(text)
+    if isinstance(url, Rejected):
+        return None
+    # No name of a file has a port, or is an address or that of this machine.
+    plain = ":" not in word and url.scheme == "https"
+    if plain and (not has_known_suffix(url.host) or (word.lower() == url.host and _ending(word) in _ENDINGS)):
+        return None
+    return text
+
+
+def _ending(word: str) -> str:
+    return word.rpartition(".")[2].lower()
+
+
+def _check_file(path: Path, canonicaliser: Canonicaliser) -> None:
+    """Raise UsageError, before anything is changed, if the seeds file has no valid seed."""
+    try:
+        check_seeds_file(path)
+        reason = ""
+        for text in read_urls(path):
+            url = canonicaliser.canonicalise(text)
+            if isinstance(url, Canonical):
+                return
+            reason = reason or no_url(text, url.reason)
+    except SeedsError as error:
+        raise UsageError(f"{error}{_hint(path)}") from error
+    raise UsageError(f"seeds file {path} {reason}")
+
+
+def _hint(path: Path) -> str:
+    """Return the URL that may have been meant by the name of a file that is none."""
+    word = str(path)
+    url = completed(word)
+    if url is None or path.is_file() or _ending(word) in _OF_LISTS:
+        return ""
+    return f"; for the site, write {url}"

@@ -1,0 +1,238 @@
+"""What somebody meets first: URLs as arguments, lists of any kind, wrong words, help, and a missing contact."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+from crawler.cli import COMMANDS, GROUPS, main
+from crawler.cli.help_text import CRAWL_EXAMPLES, EXAMPLES
+from tests.cli.test_bad_input import refused
+from tests.program import crawler
+from tests.site import Site, linked, tree
+
+QUICK = ("--allow-private", "--delay", "0")
+
+
+def fetched(job: Path) -> list[str]:
+    return sorted(json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines())
+
+
+def test_a_url_is_enough(tmp_path: Path) -> None:
+    with Site({"/": linked(["/a"]), "/a": "page"}) as site:
+        ran = crawler(site.url("/"), *QUICK, directory=tmp_path)
+        assert (ran.code, fetched(tmp_path / "crawl-job")) == (0, [site.url("/"), site.url("/a")]), ran.err
+        again = crawler(site.url("/"), *QUICK, directory=tmp_path)
+        assert again.code == 0
+        assert "resuming crawl-job" in again.err
+
+
+def test_urls_files_and_a_stream_in_any_mixture(tmp_path: Path) -> None:
+    paths = [f"/{name}" for name in "abcdefg"]
+    with Site(dict.fromkeys(paths, "page")) as site:
+        a, b, c, d, e, f, g = map(site.url, paths)
+        (tmp_path / "one.txt").write_text(f"{c}\n{d}\n")
+        (tmp_path / "two").write_bytes(gzip.compress(f"{e}\n".encode()))
+        os.mkfifo(tmp_path / "pipe")
+        writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=(f,), daemon=True)
+        writer.start()
+        words = (
+            a,
+            tmp_path / "one.txt",
+            "--job",
+            tmp_path / "job",
+            b,
+            tmp_path / "two",
+            *QUICK,
+            "-",
+            tmp_path / "pipe",
+        )
+        ran = crawler(*words, stdin=g)
+        assert (ran.code, fetched(tmp_path / "job")) == (0, [a, b, c, d, e, f, g]), ran.err
+        writer.join(10)
+
+
+@pytest.mark.parametrize("form", ["{host}", "{host}/", "HTTP://{host}", "http:/{host}/", "http:{host}", "//{host}/"])
+def test_a_url_may_be_written_as_people_write_it(tmp_path: Path, form: str) -> None:
+    with Site({"/": "page"}) as site:
+        host = site.hosts[0]
+        ran = crawler(form.format(host=host), "--job", tmp_path / "job", *QUICK)
+        assert (ran.code, fetched(tmp_path / "job")) == (0, [site.url("/")]), ran.err
+        taken = [line for line in ran.err.splitlines() if "taking" in line]
+        assert len(taken) == (0 if form.lower().startswith("http") else 1)
+        assert all(f"http://{host}" in line for line in taken)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["https://example.org:99999/"], ["https://example.org:99999/", "invalid URL"]),
+        (["ftp://example.org/"], ["not http or https"]),
+        (["mailto:someone@example.org"], ["not http or https"]),
+        (["https://"], ["no host"]),
+        (["http://127.0.0.1:9/", "https://[::bad"], ["[::bad"]),
+        (["urls.txt"], ["seeds file urls.txt does not exist"]),
+        (["urls.zip"], ["seeds file urls.zip does not exist", "https://urls.zip"]),
+        (["shop.example"], ["seeds file shop.example does not exist", "https://shop.example"]),
+        (["C:\\urls.txt"], ["does not exist"]),
+        (["lists/urls.txt"], ["seeds file lists/urls.txt does not exist"]),
+        (["http://127.0.0.1:9/", "none.txt"], ["none.txt does not exist"]),
+        (["-", "-"], ["standard input"]),
+    ],
+)
+def test_words_that_are_no_seeds(tmp_path: Path, words: list[str], said: list[str]) -> None:
+    ran = crawler(*words, "--job", tmp_path / "job", directory=tmp_path)
+    refused(ran, *said)
+    assert ".txt does not exist; " not in ran.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_goes_before_the_site_of_the_same_name(tmp_path: Path) -> None:
+    with Site({"/": "page"}) as site:
+        (tmp_path / "example.org").write_text(site.url("/"))
+        assert crawler("example.org", "--job", tmp_path / "job", *QUICK, directory=tmp_path).code == 0
+        assert fetched(tmp_path / "job") == [site.url("/")]
+    (tmp_path / "example.com").mkdir()
+    refused(crawler("example.com", "--job", "x", directory=tmp_path), "is a directory", "https://example.com")
+
+
+def test_lines_without_a_scheme_are_counted_and_the_first_is_shown(tmp_path: Path) -> None:
+    with Site({"/": "page", "/a": "page", "/b": "page"}) as site:
+        host = site.hosts[0]
+        (tmp_path / "seeds.txt").write_text(f"\ufeff{host}/a\r\n{site.url('/')}\r\n  {host}/b\r\nnonsense\r\n")
+        ran = crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", *QUICK)
+        assert (ran.code, fetched(tmp_path / "job")) == (0, sorted(map(site.url, ["/", "/a", "/b"])))
+        (line,) = [line for line in ran.err.splitlines() if "scheme" in line]
+        assert f"2 lines have no scheme: taken as https, the first, {host}/a, as http://{host}/a" in line
+        assert ran.err.count("seed skipped: ") == 1
+        streamed = crawler("-", "--job", tmp_path / "other", *QUICK, stdin=f"{host}/a\n{host}/b\n")
+        assert streamed.err.count("has no scheme") == 1
+        added = crawler("add", tmp_path / "job", f"{host}/c", "--no-wait")
+        assert (added.code, added.err.count("has no scheme: taken as")) == (0, 1)
+
+
+def test_a_damaged_list_begins_nothing(tmp_path: Path) -> None:
+    whole = gzip.compress(b"http://127.0.0.1:9/\n" * 10_000)
+    for content, said in (
+        (whole[:-9], "is damaged: its gzip data ends in the middle"),
+        (whole[:60] + b"\0" * 20 + whole[80:], "is damaged: its gzip data"),
+        (gzip.compress(whole), "is compressed twice"),
+        (gzip.compress(b"\x7fELF\0\1"), "not of a text"),
+        (gzip.compress(b""), "holds no URL"),
+        (gzip.compress(b"nonsense\n"), "holds no http or https URL"),
+    ):
+        (tmp_path / "seeds.txt.gz").write_bytes(content)
+        refused(crawler(tmp_path / "seeds.txt.gz", "--job", tmp_path / "job"), "seeds.txt.gz", said)
+        assert not (tmp_path / "job").exists()
+    refused(crawler("-", "--job", tmp_path / "job", "--quiet", stdin=gzip.compress(b"")[:-2]), "standard input")
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_stream_that_is_damaged_ends_a_crawl_that_can_be_resumed(tmp_path: Path) -> None:
+    with Site(tree(20)) as site:
+        lines = "".join(f"{site.url('/')}?{os.urandom(20).hex()}\n" for _ in range(2_000))
+        packed = gzip.compress(f"{site.url('/page/3')}\n{lines}".encode())
+        ran = crawler("-", "--job", tmp_path / "job", *QUICK, stdin=packed[:-2_000])
+        assert ran.code == 2
+        assert ran.err.strip().splitlines()[-1].startswith("crawler: error: standard input is damaged")
+        assert crawler("verify", tmp_path / "job").code == 0
+        assert crawler("-", "--job", tmp_path / "job", *QUICK, "--max-pages", "30").code == 3
+
+
+def test_other_urls_for_the_default_directory_are_refused(tmp_path: Path) -> None:
+    with Site({"/": "page", "/a": "page"}) as site:
+        assert crawler(site.url("/"), *QUICK, directory=tmp_path).code == 0
+        refused(crawler(site.url("/a"), *QUICK, directory=tmp_path), "crawl-job", site.url("/a"), "--job")
+        assert fetched(tmp_path / "crawl-job") == [site.url("/")]
+        assert crawler(site.url("/a"), site.url("/"), *QUICK, directory=tmp_path).code == 0
+        assert fetched(tmp_path / "crawl-job") == [site.url("/"), site.url("/a")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["x.txt", "--max-page", "3"], ["--max-page", "'--max-pages'"]),
+        (["x.txt", "--max-page=3"], ["--max-page", "'--max-pages'"]),
+        (["x.txt", "--depth", "3"], ["--depth"]),
+        (["x.txt", "--scope", "hots"], ["'hots'", "'host'"]),
+        (["x.txt", "--seen", "blooom"], ["'bloom'"]),
+        (["stats", "job", "--jsno"], ["'--json'"]),
+        (["filter", "info", "x", "--jsn"], ["--jsn"]),
+        (["statz", "job"], ["'stats'"]),
+        (["config", "defualt.toml"], ["defualt.toml"]),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_nearest(words: list[str], said: list[str]) -> None:
+    refused(crawler(*words), *said)
+
+
+def test_a_flag_is_not_abbreviated(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("http://127.0.0.1:9/")
+    refused(crawler(tmp_path / "x.txt", "--job", tmp_path / "job", "--max-p", "3"), "--max-p", "--max-pages")
+
+
+def test_without_arguments_the_program_says_how_to_begin() -> None:
+    ran = crawler()
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("usage: crawler ")
+    assert "crawler demo" in ran.err
+    assert len(ran.err.splitlines()) < 10
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_help_has_groups_and_fits_the_terminal(columns: int) -> None:
+    wide = {"COLUMNS": str(columns)}
+    program, crawl = crawler("--help", env=wide).out, crawler("crawl", "--help", env=wide).out
+    assert crawler("help", "crawl", env=wide).out == crawl
+    assert crawler("help", env=wide).out == crawler("-h", env=wide).out == program
+    for title in [*GROUPS, "examples"]:
+        assert f"\n{title}:\n" in program
+    for title in ("what to crawl", "when to stop", "politeness", "seen-set", "outputs", "dashboard", "examples"):
+        assert f"\n{title}:\n" in crawl
+    commands = [command for command, _ in (*EXAMPLES, *CRAWL_EXAMPLES)]
+    for line in (program + crawl).splitlines():
+        assert len(line) <= max(columns, 40) or line.strip() in commands or not line.startswith(" " * 20), line
+
+
+def test_the_examples_of_help_work_as_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Site({"/": linked(["/a", "/b"]), "/a": "page", "/b": "page"}) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/"))
+        (tmp_path / "seeds.txt.gz").write_bytes(gzip.compress(site.url("/").encode()))
+        for command, _ in (*EXAMPLES[1:], *CRAWL_EXAMPLES[:2]):
+            words = command.replace("https://example.org/", site.url("/")).replace("8080", "0").split()[1:]
+            number = len(list(tmp_path.iterdir()))
+            ran = crawler(*words, *QUICK, *([] if "--job" in words else ["--job", f"job{number}"]), directory=tmp_path)
+            assert ran.code == 0, ran.err
+        pipe, _, rest = CRAWL_EXAMPLES[2][0].partition(" | crawler ")
+        assert pipe == "sort -u more.txt"
+        assert crawler(*rest.split(), *QUICK, directory=tmp_path, stdin=site.url("/b")).code == 0
+    assert EXAMPLES[0][0] == "crawler demo"
+    assert main(["--help"]) == 0
+    assert re.search(r"^    demo\s", capsys.readouterr().out, re.MULTILINE)
+    assert "demo" in COMMANDS
+
+
+def test_a_crawl_of_others_without_a_contact_is_warned_once(tmp_path: Path) -> None:
+    (tmp_path / "seeds.txt").write_text("http://127.0.0.1:9/\nhttp://10.0.0.1/\nhttp://10.0.0.2/\n")
+    words = ("seeds.txt", "--job", "job", "--ignore-robots")
+
+    def warnings(*more: str) -> int:
+        return crawler(*words, *more, directory=tmp_path).err.count("--contact")
+
+    assert warnings() == 1, "10.0.0.1 is not asked, but it is not this machine"
+    assert warnings() == 0, "the user has been told"
+    assert warnings("--contact", "me@example.org") == 0
+    assert warnings() == 1, "the last run had one"
+    assert warnings("--quiet", "--user-agent", "mine/1.0 (+https://example.org/)") == 0
+
+
+def test_a_crawl_of_ones_own_machine_needs_no_contact(tmp_path: Path) -> None:
+    with Site({"/": "page"}) as site:
+        ran = crawler(site.url("/"), "--job", tmp_path / "job", *QUICK)
+        assert (ran.code, "--contact" in ran.err) == (0, False)

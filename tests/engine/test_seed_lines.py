@@ -1,0 +1,81 @@
+"""Lists of seeds, compressed or not."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import resource
+import sys
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.engine.seed_lines import DamagedListError, coding_of, lines_of
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+CODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zstd": lambda data: zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}),
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+}
+TEXT = "".join(f"https://h{number % 97}.example.org/{number}\n" for number in range(20_000))
+
+
+class Slow(io.BytesIO):
+    """A pipe whose writer writes byte by byte."""
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        return super().read1(1)
+
+
+@pytest.mark.parametrize("name", CODINGS)
+def test_a_compressed_list_is_the_list(name: str) -> None:
+    packed = CODINGS[name](TEXT.encode())
+    assert coding_of(packed) == name
+    assert "".join(lines_of(io.BytesIO(packed))) == TEXT
+    assert "".join(lines_of(io.BytesIO(packed + packed))) == TEXT * 2, "as `cat` of two files"
+    short = TEXT[:2_000]
+    assert "".join(lines_of(Slow(CODINGS[name](short.encode())))) == short
+    assert list(lines_of(io.BytesIO(CODINGS[name](b"")))) == []
+
+
+@pytest.mark.parametrize("name", CODINGS)
+def test_a_list_that_is_damaged_or_cut_is_told_from_a_whole_one(name: str) -> None:
+    packed = CODINGS[name](TEXT.encode())
+    middle = len(packed) // 2
+    with pytest.raises(DamagedListError, match=f"{name} data ends in the middle"):
+        list(lines_of(io.BytesIO(packed[:-3])))
+    with pytest.raises(DamagedListError, match=f"{name} data"):
+        list(lines_of(io.BytesIO(packed[:middle] + bytes(each ^ 255 for each in packed[middle:]))))
+
+
+def test_zeros_after_the_end_are_padding() -> None:
+    assert list(lines_of(io.BytesIO(gzip.compress(b"a\nb") + b"\0" * 100_000 + gzip.compress(b"c")))) == ["a\n", "bc"]
+
+
+@pytest.mark.parametrize("name", CODINGS)
+def test_what_expands_without_end_is_read_in_bounded_memory(name: str) -> None:
+    packed = CODINGS[name](b"\n" * 10 + b"x" * 60_000_000)
+    tracemalloc.start()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    last = list(lines_of(io.BytesIO(packed)))[-1]
+    assert last.startswith("(a line over 65,536 bytes) xxx")
+    assert tracemalloc.get_traced_memory()[1] < 16_000_000
+    tracemalloc.stop()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40_000, "kilobytes"
+
+
+@given(st.binary(max_size=300), st.sampled_from(sorted(CODINGS)))
+def test_any_bytes_are_the_same_lines_compressed_or_not(data: bytes, name: str) -> None:
+    if coding_of(data) is None:
+        assert list(lines_of(io.BytesIO(CODINGS[name](data)))) == list(lines_of(io.BytesIO(data)))

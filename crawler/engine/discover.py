@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import repeat
 from typing import cast
 
 from crawler.engine.reading import Reading, Unreadable
-from crawler.extract import HEADER, REDIRECT, Edge
+from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts
 from crawler.frontier import Entry, Stated
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
@@ -91,7 +90,7 @@ class Target:
         left_out = [reason for reason, count in self.outside.items() if count]
         if not (left_out or self.inside):
             return []
-        return [Edge(self.location, REDIRECT, why=left_out[0] if left_out else None)]
+        return [(self.location, "", Facts(REDIRECT, why=left_out[0] if left_out else None))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +230,8 @@ class Discovery:
             links = self._outlinks(urls, page, entry.depth + 1, Reach(reach.page), of_links=of_links)
             links = replace(links, urls=urls)
             if self._settings.edges and not entry.probe:
-                why = self._why(links, page, entry.depth + 1, reach.page, of_links=of_links)
-                links.edges.extend(_edges(urls, resolved, map(why, urls)))
+                reasons = self._reasons(links, page, entry.depth + 1, reach.page, of_links=of_links)
+                links.edges.extend(_edges(urls, resolved, reasons))
             if too_long:
                 links.outside[Outside.TOO_LONG] += too_long
             yield links
@@ -270,8 +269,9 @@ class Discovery:
         inside, outside = self._inside(urls, entry.depth + 1, reach)
         links = Outlinks(len(urls), inside, outside=outside, reach=reach.of, urls=urls)
         if self._settings.edges:
-            why = self._why(links, None, entry.depth + 1, reach.page, of_links=True)
-            links.edges.extend(Edge(url.href, HEADER, why=why(url)) for url in urls)
+            reasons = self._reasons(links, None, entry.depth + 1, reach.page, of_links=True)
+            stated = _Resolved(urls, 0, 0, [""] * len(urls), [_OF_HEADER] * len(urls))
+            links.edges.extend(_edges(urls, stated, reasons))
         return links
 
     def named(self, entry: Entry, texts: Sequence[str]) -> Outlinks:
@@ -290,20 +290,19 @@ class Discovery:
         reach = self._boundary.reach(entry.href, entry.reach)
         return bool(self._boundary.inside([url], entry.depth + 1, Counter(), reach=reach))
 
-    def _why(
+    def _reasons(
         self, links: Outlinks, page: Page | None, depth: int, hops: int, *, of_links: bool
-    ) -> Callable[[Canonical], str | None]:
-        """Return what says why a link is not followed. ``hops`` off the site is the page."""
+    ) -> Iterable[str | None] | None:
+        """Why each of ``links.urls`` is not followed; None if all are. ``hops`` off the site is the page."""
         if page is not None and not page.is_followed:
-            why = COPY if page.of_copy else page.judged.kind.name.lower()
-            return lambda _: why
+            return repeat(COPY if page.of_copy else page.judged.kind.name.lower())
         if len(links.inside) == links.found:
-            return _is_followed
+            return None
         inside = {url.href for url in links.inside}
         reasons = [reason for reason, count in links.outside.items() if count]
         if len(reasons) < 2:
             reason = reasons[0] if reasons else None
-            return lambda url: None if url.href in inside else reason
+            return [None if url.href in inside else reason for url in links.urls]
         judge = self._boundary.inside if of_links else self._judge_embedded
 
         def asked(url: Canonical) -> str | None:
@@ -311,7 +310,7 @@ class Discovery:
             judge([url], depth, found, reach=Reach(hops))
             return max(found, key=found.__getitem__, default=None)
 
-        return lambda url: None if url.href in inside else asked(url)
+        return [None if url.href in inside else asked(url) for url in links.urls]
 
     def _judge_embedded(
         self, urls: Sequence[Canonical], depth: int, outside: Counter[Outside], *, reach: Reach
@@ -342,12 +341,18 @@ class Discovery:
         if not self._settings.edges:
             urls, rejected = self._canonicaliser.outlinks(page.base, sent)
             return _Resolved(urls, rejected, len(hrefs) - len(sent))
-        urls, rejected, sources = self._canonicaliser.traced_outlinks(page.base, sent)
-        described = list(map((links.described if sent is hrefs else {}).get, sources))
-        if None in described:
-            said = _said(hrefs, sent, links)
-            described = [said.get(link, _OF_HEADER) for link in sources]
-        return _Resolved(urls, rejected, len(hrefs) - len(sent), cast("list[Described]", described))
+        described = links.described or Described()
+        # If all links of the page are described, each without its fragment, these need not be cut off again.
+        links_sent = described.texts if sent is described.of else sent
+        urls, rejected, sources = self._canonicaliser.traced_outlinks(page.base, links_sent)
+        written: Sequence[str | None] = sources
+        texts = list(map((described.texts if sent is hrefs else {}).get, sources))
+        if None in texts:
+            said = _written(hrefs, sent, links.encoding, described)
+            written = [said.get(link) for link in sources]
+            texts = ["" if link is None else described.texts[link] for link in written]
+        facts = _facts(written, described)
+        return _Resolved(urls, rejected, len(hrefs) - len(sent), cast("list[str]", texts), facts)
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
         """Return the URLs of one part of a sitemap.
@@ -448,50 +453,60 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """The URLs of some links of a page, how many are none, and how many have a query that is too long. ``described``:
-    what the page says of each of the URLs, if an output wants it."""
+    """The URLs of some links of a page, how many are none, and how many have a query that is too long. ``texts`` and
+    ``facts``: what the page says of each of the URLs, if an output wants it."""
 
     urls: list[Canonical]
     rejected: int
     too_long: int
-    described: Sequence[Described] = ()
+    texts: Sequence[str] = ()
+    facts: Sequence[Facts] = ()
 
 
-def _said(hrefs: Sequence[str], sent: Sequence[str], links: PageLinks) -> dict[str, Described]:
-    """What the page says of the links, by what was sent for each, without its fragment and line breaks."""
-    said: dict[str, Described] = {}
+def _written(hrefs: Sequence[str], sent: Sequence[str], encoding: str, described: Described) -> dict[str, str]:
+    """The described links, by what was sent for each, without its fragment and line breaks."""
     if len(sent) != len(hrefs):  # some have a query that is too long
-        pairs = [(text, href) for href in hrefs for text in encode_queries([href], links.encoding)]
+        pairs = [(text, href) for href in hrefs for text in encode_queries([href], encoding)]
     else:
         pairs = list(zip(sent, hrefs, strict=True))
+    written: dict[str, str] = {}
     for text, href in pairs:
-        if (description := links.described.get(href.partition("#")[0])) is not None:
+        if (own := href.partition("#")[0]) in described.texts:
             link = text.partition("#")[0]
-            said.setdefault(link, description)
+            written.setdefault(link, own)
             if "\n" in link:
-                said.setdefault(link.replace("\n", ""), description)
-    return said
+                written.setdefault(link.replace("\n", ""), own)
+    return written
 
 
-_OF_HEADER = Described(HEADER)  # what the page says nothing of comes from the headers
-# One call into C for each link; the class itself would cost a Python frame.
-_new_edge = partial(tuple.__new__, Edge)
+_OF_HEADER = Facts(HEADER)  # what the page says nothing of comes from the headers
 
 
-def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str | None]) -> list[Edge]:
-    """The edges to the URLs, which are those of ``resolved`` or some of them. ``reasons``: why each is not followed."""
-    described = resolved.described
-    if len(urls) < len(described):
-        said = dict(zip([url.key for url in resolved.urls], described, strict=True))
-        described = [said[url.key] for url in urls]
+def _facts(links: Sequence[str | None], described: Described) -> list[Facts]:
+    """What there is to tell of the links besides their texts; None is one of the headers."""
+    kinds, rels = described.kinds, described.rels
     return [
-        _new_edge((href, kind, text, rel, why, None))
-        for (href, _), (kind, text, rel), why in zip(urls, described, reasons, strict=False)
+        USUAL
+        if link is not None and link not in kinds and link not in rels
+        else _OF_HEADER
+        if link is None
+        else Facts(kinds.get(link, "a"), rels.get(link, ""))
+        for link in links
     ]
 
 
-def _is_followed(_: Canonical) -> None:
-    """Why a link is not followed that is."""
+def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str | None] | None) -> list[Edge]:
+    """The edges to the URLs, which are those of ``resolved`` or some of them. ``reasons``: why each is not followed;
+    None if all are."""
+    texts, facts = resolved.texts, resolved.facts
+    if len(urls) < len(resolved.urls):
+        said = dict(zip([url.key for url in resolved.urls], zip(texts, facts, strict=True), strict=True))
+        texts, facts = [said[url.key][0] for url in urls], [said[url.key][1] for url in urls]
+    if reasons is not None:
+        facts = [
+            fact if why is None else Facts(fact.kind, fact.rel, why) for fact, why in zip(facts, reasons, strict=False)
+        ]
+    return list(zip([href for href, _ in urls], texts, facts, strict=True))
 
 
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:

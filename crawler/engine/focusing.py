@@ -19,6 +19,7 @@ from crawler.engine.discover import Outlinks
 from crawler.engine.link_judge import SITEMAP, Link, LinkJudge
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.reading import Unreadable
+from crawler.extract import USUAL
 from crawler.frontier import Entry, Lease, class_of_score
 from crawler.inspect.statistics import Rated
 from crawler.job.job import Job
@@ -134,12 +135,11 @@ class Focusing:
 
     def _asked(self, finished: Finished, links: Outlinks, score: float, depth: int) -> list[Link]:
         """The links that may be followed, as the code is asked about them."""
-        page, said = finished.record.entry.href, {edge.to: edge for edge in links.edges}
+        page, said = finished.record.entry.href, {to: (text, facts) for to, text, facts in links.edges}
         asked = []
         for url in links.inside:
-            edge = said.get(url.href)
-            text, rel, kind = ("", "", "a") if edge is None else (edge.text, edge.rel, edge.kind)
-            asked.append(Link(url.href, page, text, rel, kind, depth, score))
+            text, facts = said.get(url.href, ("", USUAL))
+            asked.append(Link(url.href, page, text, facts.rel, facts.kind, depth, score))
         return asked
 
     async def _judged(self, links: Outlinks, asked: Sequence[Link]) -> Outlinks:
@@ -157,7 +157,10 @@ class Focusing:
         inside = [url for url in links.inside if url.href not in refused]
         count = len(links.inside) - len(inside)
         count_outside(self._job.counters, Outside.FILTERED, count)
-        edges = [edge._replace(why=Outside.FILTERED) if edge.to in refused else edge for edge in links.edges]
+        edges = [
+            (to, text, facts._replace(why=Outside.FILTERED) if to in refused else facts)
+            for to, text, facts in links.edges
+        ]
         outside = links.outside + Counter({Outside.FILTERED: count})
         return replace(links, inside=inside, outside=outside, edges=edges)
 
@@ -166,7 +169,9 @@ class Focusing:
             return links
         scores = await self._judge.score_links(asked)
         found = {link.url: score for link, score in zip(asked, scores, strict=True)}
-        edges = [edge._replace(score=found[edge.to]) if edge.to in found else edge for edge in links.edges]
+        edges = [
+            (to, text, facts._replace(score=found[to]) if to in found else facts) for to, text, facts in links.edges
+        ]
         return replace(links, classes={url: class_of_score(score) for url, score in found.items()}, edges=edges)
 
 

@@ -464,7 +464,7 @@ class Visitor:
         if isinstance(names, Unreadable):
             return finished, names
         if not self._settings.headings.follows(names):
-            unfollowed = [*links.hrefs, *links.embedded, *links.unfollowed] if links.described else []
+            unfollowed = [*links.hrefs, *links.embedded, *links.unfollowed] if links.described is not None else []
             links = replace(links, hrefs=[], embedded=[], truncated=False, unfollowed=unfollowed)
         elif heading.hrefs:
             stated = read(self._discovery.resolve, record.entry.href, heading.hrefs)

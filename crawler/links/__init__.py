@@ -7,8 +7,9 @@ written: resolving them is the work of ``crawler.urls``. What a tree costs is no
 """
 
 from crawler.links.about import NOTHING_SAID, About, about, clean, language
+from crawler.links.described import Described, without_fragments
 from crawler.links.encoding import encoding_name, python_codec, sniff_encoding
-from crawler.links.extract import Described, PageLinks, extract_links, is_cheap, scan_links
+from crawler.links.extract import PageLinks, extract_links, is_cheap, scan_links
 from crawler.links.headers import FEED, header_links
 from crawler.links.query import encode_queries
 from crawler.links.sitemap import (
@@ -59,4 +60,5 @@ __all__ = [
     "scan_links",
     "sniff_encoding",
     "text_digest",
+    "without_fragments",
 ]

@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawler.links.about import NOTHING_SAID, About, about
+from crawler.links.described import TEXT_MOST, Described, long_text
 from crawler.links.embedded import CLOSED, SELECTOR, embedded
 from crawler.links.encoding import as_utf8, sniff_encoding
 from crawler.links.headers import SPACE, leads_on
@@ -42,17 +41,6 @@ _FRAMES = frozenset(("iframe", "frame"))
 _HTML_INSIDE = frozenset(("foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext"))
 
 
-TEXT_MOST = 200  # characters of what the page says of a link
-
-
-class Described(NamedTuple):
-    """What a page says of a link: the name of the element, its text and its ``rel``."""
-
-    kind: str
-    text: str = ""
-    rel: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class PageLinks:
     """The links of a page.
@@ -63,8 +51,8 @@ class PageLinks:
     ``meta`` element that has both. ``embedded`` are the embedded resources, if they are wanted, as ``hrefs`` are and
     none of these. ``too_long`` counts the links that can only be longer than
     ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not. ``described`` has
-    what the page says of its links where that is wanted (``DescribedLinks``), by links without fragments;
-    ``unfollowed`` then has those that it asks robots not to follow, as far as that is respected. ``about`` is what it
+    what the page says of its links where that is wanted (``DescribedLinks``); ``unfollowed`` then has those that it
+    asks robots not to follow, as far as that is respected. ``about`` is what it
     says of itself.
     """
 
@@ -76,7 +64,7 @@ class PageLinks:
     too_long: int = 0
     cut: str | None = None
     embedded: list[str] = field(default_factory=list)
-    described: dict[str, Described] = field(default_factory=dict)
+    described: Described | None = None
     unfollowed: list[str] = field(default_factory=list)
     about: About = NOTHING_SAID
 
@@ -119,7 +107,7 @@ def _read(
     body: bytes, charset: str | None, settings: LinkSettings, pieces: Callable[[bytes | bytearray], Iterable[bytes]]
 ) -> PageLinks:
     encoding = sniff_encoding(body, charset)
-    found = _Found(settings, described={} if isinstance(settings, DescribedLinks) else None)
+    found = _Found(settings, described=Described() if isinstance(settings, DescribedLinks) else None)
     for piece in pieces(body if encoding == "utf-8" else as_utf8(body, encoding)):
         found.read(LexborHTMLParser(piece))
     return found.links(encoding)
@@ -185,27 +173,45 @@ class _Found:
     metas: list[tuple[str, str]] = field(default_factory=list)
     too_long: int = 0
     embedded: dict[str, None] = field(default_factory=dict)
-    described: dict[str, Described] | None = None
-    unfollowed: dict[str, Described] = field(default_factory=dict)
+    described: Described | None = None
+    unfollowed: Described = field(default_factory=Described)  # by links as they are written
     title: str | None = None
     language: str | None = None  # of the html element
     stated_language: str | None = None  # of a meta element, which counts less
     canonical: str | None = None
+    cut: bool = False  # whether a link was shortened
 
     def read(self, parser: LexborHTMLParser) -> None:
         """Add what the tree holds."""
+        self._read_page(parser)
+        self._read_links(parser)
+        if self.settings.embedded != "off":
+            described = self.described
+            for node in parser.css(SELECTOR):
+                for text in embedded(node):
+                    self._add(text, self.embedded)
+                    if described is not None and (link := text.partition("#")[0]) not in described.texts:
+                        described.add(link, node)
+
+    def _read_page(self, parser: LexborHTMLParser) -> None:
+        """Add what the page says of itself."""
         for node in parser.tags("meta"):
             self._meta(node)
         if self.title is None:
             self.title = _title(parser)
         if self.language is None and parser.root is not None:
             self.language = parser.root.attrs.get("lang") or None
+
+    def _read_links(self, parser: LexborHTMLParser) -> None:
         hrefs, longest, most = self.hrefs, self._longest, self.settings.max_links
+        seen: Mapping[str, None] = hrefs
         described = self.described
+        texts = None if described is None else described.texts
         respect_rel = self.settings.respect_rel_nofollow
         # This loop runs for each link of each page: what is usual is done in place.
         for node in parser.css("[href],[src]" if _FRAMES.intersection(self.settings.kinds) else "[href]"):
-            if node.tag in _ANCHORS:
+            kind, attributes = node.tag, None
+            if kind in _ANCHORS:
                 attributes = node.attributes
                 href = attributes.get("href")
                 if href is None and "href" in attributes:  # without a value
@@ -216,32 +222,30 @@ class _Found:
                     continue
             else:
                 href = self._other(node)
-            if href is None:
+                if self.base is not None:
+                    seen = {}  # what seemed to lead to the page itself is described by the next link to it
+            if href is None or (href := href.strip(SPACE)) in seen:
                 continue
-            href = href.strip(SPACE)
             if len(href) > longest or len(hrefs) > most:
                 self._add(href, hrefs)
-            else:
-                hrefs[href] = None
-                if described is not None:
-                    link = href.partition("#")[0] if "#" in href else href
-                    # Links into the page itself are none, unless a base gives them another meaning.
-                    if link not in described and (link or self.base is not None):
-                        described[link] = _description(node)
-
-        if self.settings.embedded != "off":
-            for node in parser.css(SELECTOR):
-                for text in embedded(node):
-                    self._add(text, self.embedded)
-                    if described is not None and (link := text.partition("#")[0]) not in described:
-                        described[link] = _description(node)
+                continue
+            hrefs[href] = None
+            if texts is not None and described is not None:
+                link = href.partition("#")[0] if "#" in href else href
+                # Links into the page itself are none, unless a base gives them another meaning.
+                if link not in texts and (link or self.base is not None):
+                    if kind == "a" and attributes and not attributes.get("rel"):
+                        text = node.text_lexbor()
+                        texts[link] = " ".join(text.split()) if len(text) <= TEXT_MOST else long_text(text)
+                    else:
+                        described.add(link, node, attributes)
 
     def links(self, encoding: str) -> PageLinks:
         """The links of the page."""
         base, hrefs, metas, settings = self.base, self.hrefs, tuple(self.metas), self.settings
         words = about(self.title, self.language or self.stated_language, self.canonical)
         if base is None:
-            for links in (hrefs, self.unfollowed):
+            for links in (hrefs, self.unfollowed.texts):
                 for own in [href for href in links if not href or href[0] == "#"]:
                     del links[own]
         elif len(base) > self._longest and not foreign_scheme(base):
@@ -251,21 +255,23 @@ class _Found:
         found = list(islice(hrefs, settings.max_links))
         resources = [href for href in islice(self.embedded, settings.max_links) if href not in hrefs]
         truncated = max(len(hrefs), len(self.embedded)) > settings.max_links
-        left_out = [href for href in islice(self.unfollowed, settings.max_links) if href not in hrefs]
+        left_out = [href for href in islice(self.unfollowed.texts, settings.max_links) if href not in hrefs]
         said = self._said(left_out)
+        others = resources or left_out or base is not None or self.cut or truncated
+        if said is not None and found and not others and "" not in said.texts:
+            said.of = found
         return PageLinks(
             base, found, encoding, truncated, metas, self.too_long, None, resources, said, left_out, about=words
         )
 
-    def _said(self, left_out: Iterable[str]) -> dict[str, Described]:
+    def _said(self, left_out: Iterable[str]) -> Described | None:
         """What the page says of its links."""
         said = self.described
-        if said is None:
-            return {}
-        for href in left_out:
-            said.setdefault(href.partition("#")[0], self.unfollowed[href])
-        if self.base is not None:
-            said.setdefault("", Described("a"))  # those that came before the base seemed to lead to the page itself
+        if said is not None:
+            for href in left_out:
+                said.take(href.partition("#")[0], self.unfollowed, href)
+            if self.base is not None:
+                said.name("", "a")  # those that came before the base seemed to lead to the page itself
         return said
 
     @property
@@ -276,6 +282,7 @@ class _Found:
         """Add a link, unless there is one more than the limit already."""
         href = href.strip(SPACE)
         if len(href) > self._longest:
+            self.cut = True
             href = href.partition("#")[0]
             if len(href) > self._longest:
                 # Text that is plainly no URL of the web, such as an image in `data:`, is rejected by its beginning.
@@ -288,8 +295,10 @@ class _Found:
 
     def _leave_out(self, href: str, node: LexborNode) -> None:
         """Note a link that the page asks robots not to follow."""
-        if len(href) <= self._longest and len(self.unfollowed) <= self.settings.max_links:
-            self.unfollowed.setdefault(href, _description(node))
+        unfollowed = self.unfollowed
+        is_wanted = len(href) <= self._longest and len(unfollowed.texts) <= self.settings.max_links
+        if is_wanted and href not in unfollowed.texts:
+            unfollowed.add(href, node)
 
     def _other(self, node: LexborNode) -> str | None:
         """What an element leads to that is no anchor."""
@@ -325,20 +334,9 @@ class _Found:
             if target is not None:
                 self._add(target, self.hrefs)
                 if self.described is not None:
-                    self.described.setdefault(target.strip(SPACE).partition("#")[0], Described("meta"))
+                    self.described.name(target.strip(SPACE).partition("#")[0], "meta")
         elif pragma == "content-language" and self.stated_language is None and "," not in content:
             self.stated_language = content.strip(SPACE).partition(" ")[0] or None
-
-
-# One call into C for each link; the class itself would cost a Python frame.
-_new_description = partial(tuple.__new__, Described)
-
-
-def _description(node: LexborNode, attributes: Mapping[str, str | None] | None = None) -> Described:
-    """What is said of a link. ``attributes``: those of the node, where they are at hand."""
-    kind, rel = node.tag or "", (attributes or node.attributes).get("rel")
-    text = " ".join(node.text()[: 8 * TEXT_MOST].split())[:TEXT_MOST] if kind == "a" else ""
-    return _new_description((kind, text, " ".join(rel[:TEXT_MOST].lower().split()) if rel else ""))
 
 
 def _title(parser: LexborHTMLParser) -> str | None:

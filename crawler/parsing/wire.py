@@ -5,8 +5,10 @@
     answer     kind (1), whether the parser ends with it (1), bytes that follow (8); then these
 
 The links come as JSON, of all but the hrefs, a line feed, and the hrefs, then those of embedded resources, with a NUL
-between them, which no href can hold. The parser read a stranger's page, so the crawler trusts its answers no more than
-that page: only these forms, and nothing that could be code.
+between them, which no text in a tree can hold. If the page says something of each href and of nothing else, which is
+usual, its texts come after them in the same way: the links themselves need not be repeated then. The parser read a
+stranger's page, so the crawler trusts its answers no more than that page: only these forms, and nothing that could be
+code.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from crawler.links import FREQUENCY_MOST, Described, Listed, PageLinks, SitemapForm, about
+from crawler.links import FREQUENCY_MOST, Described, Listed, PageLinks, SitemapForm, about, without_fragments
 from crawler.settings import DescribedLinks, LinkSettings
 
 REQUEST = struct.Struct("<BdIHQ")
@@ -101,6 +103,8 @@ def decode_settings(stated: bytes) -> LinkSettings:
 
 def encode_links(links: PageLinks) -> bytes:
     """The links of a page as a payload."""
+    described = links.described
+    texts = [] if described is None or described.of is not links.hrefs else list(described.texts.values())
     rest = {
         "base": links.base,
         "hrefs": len(links.hrefs),
@@ -111,10 +115,17 @@ def encode_links(links: PageLinks) -> bytes:
         "cut": links.cut,
         "embedded": len(links.embedded),
         "unfollowed": len(links.unfollowed),
-        "described": links.described,
+        "texts": len(texts),
+        "described": None if described is None else _encoded(described, texts),
         "about": links.about,
     }
-    return json.dumps(rest).encode() + b"\n" + "\0".join([*links.hrefs, *links.embedded, *links.unfollowed]).encode()
+    listed = [*links.hrefs, *links.embedded, *links.unfollowed, *texts]
+    return json.dumps(rest).encode() + b"\n" + "\0".join(listed).encode()
+
+
+def _encoded(described: Described, texts: list[str]) -> list[Any]:
+    """What JSON has of what a page says of its links; ``texts`` are those that it has not."""
+    return [described.kinds, described.rels, {} if texts else described.texts]
 
 
 class WireError(ValueError):
@@ -123,29 +134,43 @@ class WireError(ValueError):
 
 def decode_links(payload: bytes) -> PageLinks:
     """The inverse of ``encode_links``; raises WireError."""
-    head, line_feed, hrefs = payload.partition(b"\n")
+    head, line_feed, listed = payload.partition(b"\n")
     try:
         rest = json.loads(head)
-        counts, said = [rest[kind] for kind in ("hrefs", "embedded", "unfollowed")], dict(rest["described"])
-        found = hrefs.decode().split("\0") if any(counts) else []
-        if not line_feed or min(counts) < 0 or len(found) != sum(counts) or (hrefs and not found):
+        counts = [rest[kind] for kind in ("hrefs", "embedded", "unfollowed", "texts")]
+        found = listed.decode().split("\0") if any(counts) else []
+        if not line_feed or min(counts) < 0 or len(found) != sum(counts) or (listed and not found):
             raise WireError("not the links of a page")
         many, more = counts[0], counts[0] + counts[1]
+        end = more + counts[2]
+        hrefs = found[:many]
         return PageLinks(
             _text(rest["base"]),
-            found[:many],
+            hrefs,
             str(rest["encoding"]),
             rest["truncated"] is True,
             tuple((str(name), str(content)) for name, content in rest["metas"]),
             int(rest["too_long"]),
             _text(rest["cut"]),
             found[many:more],
-            {str(href): Described(str(kind), str(text), str(rel)) for href, (kind, text, rel) in said.items()},
-            found[more:],
+            _described(rest["described"], hrefs, found[end:]),
+            found[more:end],
             about=about(*map(_text, rest["about"])),
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WireError(f"not the links of a page: {error}") from error
+
+
+def _described(said: Any, hrefs: list[str], texts: list[str]) -> Described | None:
+    if said is None and not texts:
+        return None
+    kinds, rels, others = said
+    links = zip(without_fragments(hrefs), texts, strict=True) if texts else _texts(others).items()
+    return Described(dict(links), _texts(kinds), _texts(rels), hrefs if texts else None)
+
+
+def _texts(values: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)

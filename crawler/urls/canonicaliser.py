@@ -112,9 +112,13 @@ class Canonicaliser:
         """As ``outlinks``, and for each URL the link that it is, as written but for its fragment."""
         base = scalar_values(base)
         links, joined, same = self._joined(base, hrefs)
-        if same and None not in joined and len(plain := dict.fromkeys(cast("list[str]", joined))) == len(links):
-            # What is usual: each link is its own key, and no two are the same.
-            return list(map(_canonical, zip(plain, plain, strict=True))), 0, [link for link, _ in links]
+        if same and None not in joined:  # what is usual: each link is its own key
+            plain = dict.fromkeys(cast("list[str]", joined))
+            written = [link for link, _ in links]
+            if len(plain) < len(written):  # of several links to one URL the first is its source
+                first = dict(zip(reversed(joined), reversed(written), strict=True))
+                written = list(map(first.__getitem__, plain))
+            return list(map(_canonical, zip(plain, plain, strict=True))), 0, written
         found: dict[str, str] = {}
         sources: list[str] = []
         rejected = 0

@@ -6,14 +6,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from crawler.fetch.simulated import redirect
-from crawler.links import extract_links
+from crawler.links import extract_links, without_fragments
 from crawler.parsing.wire import Kind, decode_links, decode_settings, encode_links, request
 from crawler.settings import CrawlSettings, DescribedLinks, LinkSettings, OutputSettings, RecrawlSettings, ScopeSettings
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
 
 A, B = "http://a.test", "http://b.test"
+ELEMENTS = [
+    '<a href="/1">one</a>',
+    '<a href="/1#2">two</a>',
+    '<a href="#3">three</a>',
+    '<a href="/4" rel="nofollow">four</a>',
+    '<area href="/5">',
+    '<base href="/b/">',
+    '<meta http-equiv="refresh" content="0;url=#6">',
+    f'<meta http-equiv="refresh" content="0;url=data:{"q" * 80}">',
+    f'<a href="y#{"z" * 80}">seven</a>',
+    '<img src="/1#8">',
+    '<img src="#9">',
+    '<iframe src="/1">',
+]
 KEEPING = replace(SETTINGS, output=OutputSettings(("links",)), crawl=CrawlSettings(scope="host", max_depth=2))
 
 
@@ -86,12 +103,41 @@ def test_a_page_that_another_process_parses_has_the_same_edges() -> None:
     """Nothing that a page says of a link gets lost on its way out of the parser's process."""
     settings = DescribedLinks(embedded="any", respect_rel_nofollow=True)
     links = extract_links(b'<a href="/1" rel=next>one<img src=/i><a href=/2 rel=nofollow>two', None, settings)
-    assert links.described["/1"] == ("a", "one", "next")
+    assert links.described is not None
+    assert (links.described.texts["/1"], links.described.rels["/1"]) == ("one", "next")
+    assert links.described.kinds == {"/i": "img"}
     assert links.unfollowed == ["/2"]
     assert decode_links(encode_links(links)) == links
     asked = request(Kind.TREE, 1.0, settings, None, 0)
     assert decode_settings(asked[asked.index(b"{") :]) == settings
     assert isinstance(decode_settings(asked[asked.index(b"{") :]), DescribedLinks)
+
+
+@given(st.lists(st.sampled_from(ELEMENTS), max_size=6), st.sampled_from(["off", "any"]), st.booleans())
+def test_links_are_described_in_the_order_of_the_page(elements: list[str], embedded: str, respects: bool) -> None:
+    """Each link of a page is described. Where the hrefs need not be looked at again, their links are those of the
+    description."""
+    settings = DescribedLinks(embedded=embedded, respect_rel_nofollow=respects, max_links=4, max_url_length=8)
+    links = extract_links("".join(elements).encode(), None, settings)
+    assert links.described is not None
+    assert decode_links(encode_links(links)) == links
+    known = list(links.described.texts)
+    if links.described.of is not None:
+        assert links.described.of is links.hrefs
+        assert known == list(without_fragments(links.hrefs))
+    shortened = {"y", "data:" + "q" * 59}
+    assert {*without_fragments([*links.hrefs, *links.embedded, *links.unfollowed])} - shortened <= {*known}
+
+
+def test_strings_are_quoted_wherever_they_stand(tmp_path: Path) -> None:
+    texts = ["plain", 'a "b"', "back\\slash", "\N{SNOWMAN}", "\x01\x7f"]
+    for text in texts:
+        page = f'<a href="/1">one</a><a href="/2?\\">{text}</a><a rel="\\" href="/3">{text}</a>'
+        assert edges(tmp_path / str(texts.index(text)), {f"{A}/": page})["/"] == [
+            (f"{A}/1", "a", "one", None, True),
+            (f"{A}/2?\\", "a", text, None, True),
+            (f"{A}/3", "a", text, "\\", True),
+        ]
 
 
 def test_another_run_may_keep_something_else(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.links import Listed, PageLinks, SitemapForm, about
+from crawler.links import Described, Listed, PageLinks, SitemapForm, about, without_fragments
 from crawler.parsing.wire import (
     ANSWER,
     SITEMAP_LIMITS,
@@ -26,6 +26,9 @@ from crawler.parsing.wire import (
 )
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+DESCRIBED = st.builds(
+    Described, st.dictionaries(TEXT, TEXT), st.dictionaries(TEXT, TEXT, max_size=3), st.dictionaries(TEXT, TEXT)
+)
 PAGES = st.builds(
     PageLinks,
     base=st.none() | TEXT,
@@ -36,6 +39,8 @@ PAGES = st.builds(
     too_long=st.integers(0, 2**40),
     cut=st.none() | TEXT,
     embedded=st.lists(TEXT),
+    described=st.none() | DESCRIBED,
+    unfollowed=st.lists(TEXT),
     about=st.builds(about, st.none() | TEXT, st.none() | TEXT, st.none() | TEXT),
 )
 
@@ -43,6 +48,17 @@ PAGES = st.builds(
 @given(PAGES)
 def test_links_come_back(page: PageLinks) -> None:
     assert decode_links(encode_links(page)) == page
+
+
+@given(PAGES, st.lists(TEXT, min_size=1, unique=True), st.data())
+def test_what_a_page_says_of_all_its_links_comes_back(page: PageLinks, hrefs: list[str], data: st.DataObject) -> None:
+    texts = {link: data.draw(TEXT) for link in without_fragments(hrefs)}
+    described = Described(texts, of=hrefs)
+    back = decode_links(encode_links(replace(page, hrefs=hrefs, described=described)))
+    assert back == replace(page, hrefs=hrefs, described=described)
+    assert back.described is not None
+    assert back.described.of is back.hrefs
+    assert list(back.described.texts) == list(texts)
 
 
 @given(st.lists(st.tuples(st.sampled_from(Told), st.booleans(), st.binary())), st.integers(1, 40))
@@ -81,6 +97,7 @@ def test_what_no_reader_of_sitemaps_sends_is_refused(payload: bytes) -> None:
 
 
 PAGE = PageLinks("b", ["x", "y"], "utf-8", False)
+SAID = replace(PAGE, described=Described({"x": "one", "y": "two"}, of=PAGE.hrefs))
 
 
 @pytest.mark.parametrize(
@@ -95,6 +112,13 @@ PAGE = PageLinks("b", ["x", "y"], "utf-8", False)
         encode_links(replace(PAGE, hrefs=[])) + b"z",
         encode_links(PAGE).replace(b'"metas": []', b'"metas": [1]'),
         b"[" * 100_000 + b"\n",
+        encode_links(SAID) + b"\0three",
+        encode_links(SAID).replace(b'"texts": 2', b'"texts": 1').removesuffix(b"\0two"),
+        encode_links(SAID).replace(b"x\0y", b"x\0x#1"),  # fewer links than texts
+        encode_links(SAID).replace(b'"described": [', b'"described": [0, '),
+        encode_links(SAID).replace(b'"described": [{}', b'"described": [[]'),
+        encode_links(PAGE).replace(b'"described": null', b'"described": 1'),
+        encode_links(replace(PAGE, described=Described())).replace(b"{}]", b"[]]"),
     ],
 )
 def test_what_no_parser_sends_is_refused(payload: bytes) -> None:

@@ -61,14 +61,13 @@ def records(
     about_all = f"WARC-Target-URI: {one_line(capture.url)}\r\nWARC-Date: {date_label(capture.at)}\r\n"
     exchanged = f"{about_all}WARC-IP-Address: {capture.address}\r\n" if capture.address else about_all
     made = [_answer(capture, digest, earlier, f"WARC-Record-ID: {own}\r\n{exchanged}")]
+    beside = f"WARC-Concurrent-To: {own}\r\n"
     if capture.request:
-        fields = (
-            f"WARC-Record-ID: {record_id(random[ID_BYTES : 2 * ID_BYTES])}\r\n{exchanged}WARC-Concurrent-To: {own}\r\n"
-        )
+        fields = f"WARC-Record-ID: {record_id(random[ID_BYTES : 2 * ID_BYTES])}\r\n{exchanged}{beside}"
         made.append(record(Kind.REQUEST, fields, REQUEST_TYPE, request_block(capture.request)))
     described = fields_block(about)
     if described:
-        fields = f"WARC-Record-ID: {record_id(random[2 * ID_BYTES :])}\r\n{about_all}WARC-Concurrent-To: {own}\r\n"
+        fields = f"WARC-Record-ID: {record_id(random[2 * ID_BYTES :])}\r\n{about_all}{beside}"
         made.append(record(Kind.METADATA, fields, FIELDS_TYPE, described))
     return made
 

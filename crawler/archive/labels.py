@@ -9,9 +9,9 @@ from functools import lru_cache
 ID_BYTES = 16  # random bytes that an id is made of
 
 _DIGITS = 32  # of a SHA-1 digest in base32, five bits each
-# Base32 without a step for each digit, since base64.b32encode takes three times as long: the 160 bits are cut in halves,
-# the halves are moved apart, then the halves of each, until each digit has a byte of its own. For each cut: how far the
-# upper halves move, and the masks of the lower and the upper halves.
+# Base32 without a step for each digit, since base64.b32encode takes three times as long: the 160 bits are cut into
+# halves, which are moved apart, then the halves of each, until each digit has a byte of its own. For each cut: how far
+# the upper halves move, and the masks of the lower and of the upper halves.
 _CUTS = [
     (3 * half, lower, lower << 5 * half)
     for half in (16, 8, 4, 2, 1)

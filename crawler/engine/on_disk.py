@@ -37,7 +37,7 @@ class OnDisk:
                 whole = kept if raw.body is body else _mapped(raw.body, directory)
             raw = replace(raw, body=b"")
         bare = None if response is None else replace(response, body=None, raw=raw)
-        return cls(replace(finished, body=None, response=bare, raw=raw), kept, mapped, whole)
+        return cls(finished._replace(body=None, response=bare, raw=raw), kept, mapped, whole)
 
     def whole(self) -> Finished:
         """What other outputs want, in memory again."""
@@ -47,7 +47,7 @@ class OnDisk:
         if response is not None:
             body = None if self.decoded is None else self.decoded[:]
             response = replace(response, body=body, raw=raw)
-        return replace(self.finished, response=response, raw=raw)
+        return self.finished._replace(response=response, raw=raw)
 
 
 def _mapped(data: bytes, directory: Path) -> mmap:

@@ -284,15 +284,15 @@ class Visitor:
                 self._job.throttle(lease, throttled, now)
             case Throttled(last=PageRecord() as record) as throttled:
                 last = Finished(record, throttled.request, raw=result.raw)
-                await self._finish_throttled(lease, replace(throttled, answer=answer), last)
+                await self._finish_throttled(lease, throttled._replace(answer=answer), last)
             case Finished(location=None, record=PageRecord(status=None)) as finished:
                 self._seed_failed(finished.record)
                 too_large = isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE
                 left = LeftOut({Limit.MAX_BODY: 1}, entry.depth) if too_large else None
-                await self._finish(lease, replace(finished, left=left, raw=result.raw))
+                await self._finish(lease, finished._replace(left=left, raw=result.raw))
             case Finished() as finished:
                 response = result if isinstance(result, Response) else None
-                finished = replace(finished, answer=answer, response=response, raw=result.raw)
+                finished = finished._replace(answer=answer, response=response, raw=result.raw)
                 await (self._finish_page if finished.location is None else self._finish_redirect)(lease, finished)
 
     async def _with_facts(
@@ -300,7 +300,7 @@ class Visitor:
     ) -> Verdict:
         """Add to a record what the exchange says."""
         if isinstance(verdict, Throttled) and verdict.last is not None:
-            return replace(verdict, last=facts.of(verdict.last, ()))
+            return verdict._replace(last=facts.of(verdict.last, ()))
         if not isinstance(verdict, Finished):
             return verdict
         if self._settings.describer.wants_digest and isinstance(result, Response) and result.body is not None:
@@ -308,7 +308,7 @@ class Visitor:
             facts = facts._replace(profile=facts.profile._replace(payload_digest=digest))
             await self._job.room()
         directives = self._settings.headings.directives(heading, (), verdict.record.fetched_at)
-        return replace(verdict, heading=heading, record=facts.of(verdict.record, directives))
+        return verdict._replace(heading=heading, record=facts.of(verdict.record, directives))
 
     async def _finish_page(self, lease: Lease, finished: Finished) -> None:
         record, job = finished.record, self._job
@@ -359,7 +359,7 @@ class Visitor:
         digest = await self._aside(self._context.reading.steps(text_digest(body, finished.charset)))
         if digest is None or isinstance(digest, Unreadable):
             return finished
-        return replace(finished, answer=by_text(answer, finished.record.status, digest))
+        return finished._replace(answer=by_text(answer, finished.record.status, digest))
 
     async def _finish_html(
         self, lease: Lease, finished: Finished, links: PageLinks | Unreadable, content: Content | Unreadable | None
@@ -394,7 +394,7 @@ class Visitor:
         record = _as_read(finished.record, page, found.found)
         by = Limit.MAX_LINKS if page.links.truncated else None
         left = LeftOut.of(found.outside, entry.depth + 1, cut=by) if page.is_followed else NOTHING_LEFT_OUT
-        finished = self._judged(replace(finished, record=record, left=left, is_page=True), page.judged)
+        finished = self._judged(finished._replace(record=record, left=left, is_page=True), page.judged)
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)
@@ -437,16 +437,16 @@ class Visitor:
         if judged.kind is PageKind.NOT_FOUND:
             record = replace(record, outcome=Outcome.SOFT404, error=MADE_UP if record.entry.probe else NOT_FOUND)
             if finished.answer is not None:
-                finished = replace(finished, answer=as_not_found(finished.answer))
+                finished = finished._replace(answer=as_not_found(finished.answer))
         elif judged.kind is PageKind.APPLICATION:
             record = replace(record, error=APPLICATION)
         if lesson is None:
-            return replace(finished, record=record)
+            return finished._replace(record=record)
         words = tell_learned(self._job.events, lesson, record.fetched_at)
         if words is not None:
             log.warning("%s %s", lesson.host, words)
         probe = None if lesson.probe is None else self._discovery.probe(lesson.probe)
-        return replace(finished, record=record, lesson=lesson, probe=probe)
+        return finished._replace(record=record, lesson=lesson, probe=probe)
 
     def _describe(self, finished: Finished, links: PageLinks) -> tuple[Finished, PageLinks | Unreadable]:
         """Add to the record what the page says of itself."""
@@ -455,7 +455,7 @@ class Visitor:
         profile = self._context.reading.read(describe, record.entry.href, record.profile, links, resolve)
         if isinstance(profile, Unreadable):
             return finished, profile
-        return replace(finished, record=replace(record, profile=profile)), links
+        return finished._replace(record=replace(record, profile=profile)), links
 
     def _obey(self, finished: Finished, links: PageLinks) -> tuple[Finished, PageLinks | Unreadable]:
         """Add the directives of the page to those of its headers, and the links of its headers to its own."""
@@ -471,13 +471,13 @@ class Visitor:
             if isinstance(stated, Unreadable):
                 return finished, stated
             links = replace(links, hrefs=[*stated, *links.hrefs])
-        return replace(finished, record=replace(record, robots=names)), links
+        return finished._replace(record=replace(record, robots=names)), links
 
     async def _finish_other(self, lease: Lease, finished: Finished) -> None:
         """Finish what is no page. Its headers may name links."""
         record, links = finished.record, NO_LINKS
         if record.status != NOT_MODIFIED:
-            finished = replace(finished, left=NOTHING_LEFT_OUT)
+            finished = finished._replace(left=NOTHING_LEFT_OUT)
         leads_on = not (record.entry.probe or record.entry.is_leaf)
         if finished.heading.hrefs and leads_on and self._settings.headings.follows(record.robots):
             stated = self._discovery.stated(record.entry, finished.heading.hrefs)
@@ -486,7 +486,7 @@ class Visitor:
                 return
             links = stated if self._code.focus is None else await self._code.focus.links(lease, finished, stated)
             left = LeftOut.of(links.outside, record.entry.depth + 1)
-            finished = replace(finished, record=replace(record, links=links.found), left=left)
+            finished = finished._replace(record=replace(record, links=links.found), left=left)
         await self._finish(lease, finished, links)
 
     async def _finish_unreadable(self, lease: Lease, finished: Finished, why: Unreadable) -> None:
@@ -494,7 +494,7 @@ class Visitor:
         record = replace(finished.record, outcome=Outcome.FAILED, error=why.error)
         request = finished.request._replace(failure=FailureClass.INTERNAL)
         self._seed_failed(record)
-        await self._finish(lease, replace(finished, record=record, request=request, answer=None))
+        await self._finish(lease, finished._replace(record=record, request=request, answer=None))
 
     def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
         """Return the test for the content types whose body is wanted."""
@@ -570,14 +570,14 @@ class Visitor:
                 outside.update(links.outside)
         job.counters.sitemaps += 1
         known = finished.record.entry
-        finished = replace(finished, record=replace(finished.record, entry=known._replace(sitemap=True)))
+        finished = finished._replace(record=replace(finished.record, entry=known._replace(sitemap=True)))
         cut = sitemap.fault or finished.cut
         fault = None if cut is None else f"sitemap read in part: {cut}"
         record = replace(
             finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
         )
         by = None if sitemap.limit is None else Limit(sitemap.limit)
-        finished = replace(finished, record=record, left=LeftOut.of(outside, listed_depth(entry), cut=by))
+        finished = finished._replace(record=record, left=LeftOut.of(outside, listed_depth(entry), cut=by))
         await self._finish(lease, finished)
 
     async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
@@ -608,7 +608,7 @@ class Visitor:
         links = Outlinks(1, inside, outside=target.outside, reach=target.reach, edges=target.edges)
         if self._code.focus is not None:
             links = await self._code.focus.target(lease, finished, links)
-        finished = replace(finished, record=record, left=LeftOut.of(links.outside, record.entry.depth))
+        finished = finished._replace(record=record, left=LeftOut.of(links.outside, record.entry.depth))
         await self._finish(lease, finished, links)
 
     async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
@@ -636,7 +636,7 @@ class Visitor:
                     self._context.wake()
                 self._keepers.untexted[lease] = finished, links
                 return
-            finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges))
+            finished = finished._replace(kept=await self._kept(self._keepers, finished, links.edges))
         self._end(lease, finished, links)
 
     async def _finish_with_text(self, lease: Lease, *, in_memory: bool = False) -> None:
@@ -652,19 +652,19 @@ class Visitor:
             if page is None:
                 assert finished.body is not None
                 text = await self._keepers.text(finished, finished.body)
-                finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges, text))
+                finished = finished._replace(kept=await self._kept(self._keepers, finished, links.edges, text))
             else:
                 finished = page.finished
                 self._context.fetcher.let_go()
                 text = await self._keepers.text(finished, page.body)
                 async with self._keepers.large:
                     kept = await self._kept(self._keepers, page.whole(), links.edges, text)
-                finished = replace(finished, kept=kept)
+                finished = finished._replace(kept=kept)
         self._end(lease, finished, links)
 
     def _end(self, lease: Lease, finished: Finished, links: Outlinks) -> None:
         if links.classes:
-            finished = replace(finished, classes=links.classes)
+            finished = finished._replace(classes=links.classes)
         self._job.finish(
             lease,
             finished,
@@ -682,7 +682,7 @@ class Visitor:
     async def _finish_throttled(self, lease: Lease, throttled: Throttled, answer: Finished) -> None:
         """Hold the host, and keep of its last answer to a URL what outputs want."""
         if self._keepers is not None:
-            throttled = replace(throttled, kept=await self._kept(self._keepers, answer))
+            throttled = throttled._replace(kept=await self._kept(self._keepers, answer))
         self._job.throttle(lease, throttled, self._context.clock())
 
     async def _find_address(self, lease: Lease) -> None:
@@ -717,7 +717,7 @@ def _as_read(record: PageRecord, page: Page, links: int) -> PageRecord:
 def _blocked(finished: Finished, wall: Wall) -> Finished:
     record = replace(finished.record, outcome=Outcome.BLOCKED, error=wall.words)
     failure = FailureClass.LOGIN if wall.login else FailureClass.BLOCKED
-    return replace(finished, record=record, request=finished.request._replace(failure=failure), answer=None)
+    return finished._replace(record=record, request=finished.request._replace(failure=failure), answer=None)
 
 
 def _parts(listed: Sequence[Listed]) -> Iterator[Sequence[Listed]]:

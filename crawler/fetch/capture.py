@@ -53,7 +53,7 @@ class Capture:
         self._href = href
         self._keep = keep
         self._sent = bytearray()
-        self._secrets = _SECRET
+        self._secrets: tuple[bytes, ...] = _SECRET
         self._chunks: list[bytes] = []
         self._answer: aiohttp.ClientResponse | None = None
 
@@ -108,7 +108,7 @@ class Capture:
         """The request without secrets. We wrote it, so its lines are as they should be."""
         sent = bytes(self._sent)
         lower = sent.lower()
-        if not any([b"\n" + name in lower for name in self._secrets]):  # as nearly always
+        if not any(b"\n" + name in lower for name in self._secrets):  # as nearly always
             return sent
         lines = sent.split(b"\r\n")
         return b"\r\n".join([line for line in lines if line.partition(b":")[0].lower() not in self._secrets])

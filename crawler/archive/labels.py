@@ -42,8 +42,7 @@ def milliseconds(seconds: float) -> int:
 
 def date_label(at: int) -> str:
     """A time in milliseconds since the epoch as a field has it."""
-    seconds, left = divmod(at, 1000)
-    return f"{_second_label(seconds)}.{left:03}Z"
+    return f"{_second_label(at // 1000)}.{at % 1000:03}Z"
 
 
 @lru_cache(maxsize=4)

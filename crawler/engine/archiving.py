@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
 
 from crawler import __version__
 from crawler.archive.capture_records import RANDOM_BYTES, Capture, Earlier, payload_digest, records
@@ -31,7 +30,6 @@ from crawler.settings import OUTPUTS, Settings
 from crawler.slices import entropy
 from crawler.urls.steps import drop_userinfo
 
-T = TypeVar("T")
 Rows = tuple[tuple[bytes, bytes], ...]  # of the store: keys and values
 NO_ROWS: Rows = ()
 
@@ -39,6 +37,7 @@ WARC = OUTPUTS.index("warc") + 1
 SOFTWARE = f"crawler {__version__}"
 
 _LONG = 256 * 1024  # bytes of a body whose records are made beside the event loop
+_DRAWN = 64  # exchanges
 
 
 class Archive:
@@ -46,6 +45,7 @@ class Archive:
 
     def __init__(self, store: Reader) -> None:
         self._store = store
+        self._random = _random()
 
     async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
         """See ``Keeper``."""
@@ -57,13 +57,14 @@ class Archive:
         if record.status == NOT_MODIFIED:
             known = sent_validators(capture.request)
             valid = self._valid(capture.url, known)
-            data, payloads = await _aside(raw, _compressed, capture, None, valid, about), NO_ROWS
+            data, payloads = _compressed(capture, None, valid, about, next(self._random)), NO_ROWS
         else:
-            data, valid, payloads = await self._archived(raw, capture, about)
-        # What the next visit may ask with. An answer 304 may lack what has not changed.
-        stated = NO_VALIDATORS if finished.answer is None else _stated(finished.answer, known)
-        if valid is not None and any(stated) and stated != known:
-            payloads = (*payloads, (validity_key(capture.url, stated), encode_payload(valid.at, valid.url)))
+            data, valid, payloads = await self._archived(capture, about)
+        if valid is not None and finished.answer is not None:
+            # What the next visit may ask with. An answer 304 may lack what has not changed.
+            stated = _stated(finished.answer, known)
+            if any(stated) and stated != known:
+                payloads = (*payloads, (validity_key(capture.url, stated), encode_payload(valid.at, valid.url)))
         return (Part(WARC, data, payloads),)
 
     async def robots(self, hops: Sequence[tuple[str, float, RawExchange]]) -> Kept:
@@ -71,18 +72,19 @@ class Archive:
         time when it began."""
         made, rows = list[bytes](), dict[bytes, bytes]()
         for href, began, raw in hops:
-            data, _, payloads = await self._archived(raw, _captured(href, began, raw), ())
+            data, _, payloads = await self._archived(_captured(href, began, raw), ())
             made.append(data)
             rows = dict(payloads) | rows
         return (Part(WARC, b"".join(made), tuple(rows.items())),) if made else ()
 
-    async def _archived(
-        self, raw: RawExchange, capture: Capture, about: Sequence[Field]
-    ) -> tuple[bytes, Earlier, Rows]:
-        """The records of an exchange, the capture that has its payload, and the row that says so if it is new."""
-        digest = await _aside(raw, payload_digest, capture)
+    async def _archived(self, capture: Capture, about: Sequence[Field]) -> tuple[bytes, Earlier, Rows]:
+        """The records of an exchange, the capture that has its payload, and the row that says so if it is new. Those of
+        a long body are made beside the event loop."""
+        long, random = len(capture.body) > _LONG, next(self._random)
+        digest = await asyncio.to_thread(payload_digest, capture) if long else payload_digest(capture)
         earlier = None if digest is None else self._capture(digest)
-        data = await _aside(raw, _compressed, capture, digest, earlier, about)
+        made = (capture, digest, earlier, about, random)
+        data = await asyncio.to_thread(_compressed, *made) if long else _compressed(*made)
         if earlier is not None:
             return data, earlier, NO_ROWS
         own = Earlier(capture.url, capture.at)
@@ -99,9 +101,12 @@ class Archive:
         return None if found is None else found._replace(digest=None)
 
 
-async def _aside(raw: RawExchange, work: Callable[..., T], *given: Any) -> T:
-    """Do the work, beside the event loop if the body is long."""
-    return await asyncio.to_thread(work, *given) if len(raw.body) > _LONG else work(*given)
+def _random() -> Iterator[bytes]:
+    """What the ids of each exchange are made of. The system is asked for that of many at once."""
+    while True:
+        many = entropy.random_bytes(_DRAWN * RANDOM_BYTES)
+        for start in range(0, len(many), RANDOM_BYTES):
+            yield many[start : start + RANDOM_BYTES]
 
 
 def _captured(href: str, began: float, raw: RawExchange) -> Capture:
@@ -109,8 +114,10 @@ def _captured(href: str, began: float, raw: RawExchange) -> Capture:
     return Capture(_public(href), milliseconds(began), raw.request, raw.head, raw.body, raw.address, truncated)
 
 
-def _compressed(capture: Capture, digest: bytes | None, earlier: Earlier | None, about: Sequence[Field]) -> bytes:
-    return members(records(capture, digest, earlier, about, entropy.random_bytes(RANDOM_BYTES)))
+def _compressed(
+    capture: Capture, digest: bytes | None, earlier: Earlier | None, about: Sequence[Field], random: bytes
+) -> bytes:
+    return members(records(capture, digest, earlier, about, random))
 
 
 def _stated(answer: Answer, known: Validators | None) -> Validators:

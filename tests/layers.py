@@ -83,7 +83,7 @@ MODULES: dict[str, str] = {
         failpoints full private regular expendable files faulty_disk
     """,
     "metrics": """
-        events history prometheus sentences course
+        events history prometheus sentences attention course
     """,
     "store": """
         symlink_overlay closed_copy memory_store wal faulty_store rocks salvage
@@ -106,7 +106,7 @@ MODULES: dict[str, str] = {
         bodies robots_cache failures robots_fetch fetcher simulated
     """,
     "dashboard": """
-        event_stream feed listen access guard http_server token server
+        event_stream feed listen access guard http_server token server job_list
     """,
     "progress": """
         named_stream printable say summary supervisor text_table top_view live_line
@@ -115,8 +115,8 @@ MODULES: dict[str, str] = {
         clock_step clock_anchor digest_sum directory formats identity job_lock event_log found border held_back
         history_file survey_file inbox
         platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search admission
-        live_status recovery rekey conversion open_files checkpointer revisit returning run_settings snapshot verdict
-        parsing_notes suspects reclass job durable_frontier
+        live_status last_command recovery rekey conversion open_files checkpointer revisit returning run_settings
+        snapshot verdict parsing_notes suspects reclass job durable_frontier
     """,
     "inspect": """
         statistics hosts_now host_table host_outlook host_settings host_states job_reader known_urls explanation
@@ -138,7 +138,7 @@ MODULES: dict[str, str] = {
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view view_answers api
-        survey_keeper report_child report_maker downloads survey_api attach run_view
+        survey_keeper report_child report_maker downloads survey_api attach watched_jobs launching job_api run_view
         record_pipe reloading opening file_limit resumed kept_open session
     """,
     "backup": """
@@ -166,7 +166,7 @@ MODULES: dict[str, str] = {
     """,
     "cli": """
         exit_codes help_text contact toml_lines pattern_files named_seeds parcels add retry priority bench config
-        damaged_job backup export report integrity_text options plan repair canon browser crawl dashboard dedup explain
-        forget hosts reload restore stats tail top verify demo filter
+        damaged_job backup export report integrity_text options command_words plan repair canon browser crawl launches
+        dashboard dedup explain forget hosts reload restore stats tail top verify demo filter
     """,
 }

@@ -19,6 +19,7 @@ from typing import Any, cast
 from crawler.archive.gzip_member import slow_compression
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.browser import open_in_browser
+from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
@@ -27,8 +28,9 @@ from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
 from crawler.dashboard import Access, access_of, spoken_of
-from crawler.disk import DisplacedError, private_opener, read_regular
+from crawler.disk import DisplacedError, Expendable, private_opener, read_regular
 from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
 from crawler.engine.seeds import AwaitedSeeds, SeedsError
 from crawler.exact import check_room
 from crawler.export.beside import ExportError
@@ -41,6 +43,7 @@ from crawler.hooks.named_code import CodeError
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.job.job import Job
+from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import count
@@ -81,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     _say_hints(settings, source)
     canonicaliser = Canonicaliser(settings.canonical.rules)
     seeds = NamedSeeds.of(arguments.seeds, canonicaliser, quiet=arguments.quiet)
+    arguments.seed_words = seeds.words()
     new = not holds_job(arguments.job)
     if new and seeds.finite:
         try:
@@ -292,10 +296,17 @@ def _options(
         check,
         getattr(arguments, "records_to", None),
         hooks.code,
-        hooks.begin,
+        partial(_begin, arguments, hooks),
         announce=_announcing(arguments),
         kept_open=KeptOpen(arguments.job, DAMAGE) if arguments.keep_open else None,
     )
+
+
+def _begin(arguments: argparse.Namespace, hooks: Hooks, run: Run) -> None:
+    """The run is there, and begins."""
+    with Expendable(str(arguments.job / COMMAND)):
+        store_command(arguments, run)
+    hooks.begin(run)
 
 
 def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, Access, str], list[str]]:

@@ -1,4 +1,4 @@
-"""``crawler dashboard DIR``: serves the live page of a job, running or not."""
+"""``crawler dashboard DIR...``: serves the live page of a job, running or not, or of several jobs on one page."""
 
 from __future__ import annotations
 
@@ -6,78 +6,151 @@ import argparse
 import asyncio
 import contextlib
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.launches import Launches
 from crawler.clock import SteadyClock
-from crawler.dashboard import Access, Dashboard, Feed, access_of, keep_token, spoken_of
+from crawler.dashboard import (
+    TOKEN,
+    Access,
+    Dashboard,
+    Feed,
+    JobList,
+    LiveServer,
+    access_of,
+    keep_token,
+    spoken_of,
+)
+from crawler.job.directory import holds_job
 from crawler.job.stored_errors import DAMAGE
+from crawler.metrics import Events
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob
+from crawler.service.commands import performing
+from crawler.service.job_api import JobApi
+from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.settings import DashboardSettings
+from crawler.service.survey_keeper import SurveyKeeper
+from crawler.service.watched_jobs import WatchedJobs, jobs_in, routes_of
+from crawler.settings import DashboardSettings, Settings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument(
+        "jobs", type=Path, nargs="*", metavar="DIR", help="a job, several, or a directory that holds jobs"
+    )
     parser.add_argument(
         "--listen",
         default="0",
         metavar="[HOST:]PORT",
         help="serve the page at this address (default: a free port on this machine)",
     )
-    parser.set_defaults(run=guarded(run))
+    parser.add_argument(
+        "--new-jobs", type=Path, metavar="DIR", help="let the page make new jobs below this directory, and show them"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML for new jobs")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    given: Sequence[Path] = arguments.jobs
+    settings, new_jobs = DashboardSettings(listen=arguments.listen), arguments.new_jobs
+    if arguments.config is not None and new_jobs is None:
+        raise UsageError("--config is for new jobs: name their directory with --new-jobs DIR")
+    if new_jobs is None and len(given) == 1 and (holds_job(given[0]) or not jobs_in(given)):
+        return guarded(_run_one)(argparse.Namespace(job=given[0], settings=settings))
+    for directory in given:
+        if directory != new_jobs and not jobs_in([directory]):
+            raise UsageError(f"{directory} holds no job, and no directory in it does")
+    if new_jobs is not None and not new_jobs.is_dir():
+        raise UsageError(f"--new-jobs: {new_jobs} is not a directory")
+    if not given and new_jobs is None:
+        raise UsageError("name a job, several, or a directory that holds jobs")
+    home = new_jobs or given[0]
+    jobs = WatchedJobs([*given, *([] if new_jobs is None else [new_jobs])], SteadyClock())
+    jobs.about = {"new_jobs": new_jobs is not None, "token_file": f"{home.resolve().name}/{TOKEN}"}
+    starts = JobApi(Launches(jobs, new_jobs, arguments.config))
+    asyncio.run(_serve_several(jobs, starts, settings, _access(settings, home)))
+    return Exit.OK
+
+
+def _run_one(arguments: argparse.Namespace) -> int:
     view = WatchedJob(arguments.job, SteadyClock())
     if view.live is not None and view.live.dashboard is not None:
         print(f"the crawl already serves its dashboard: {view.live.dashboard}")
         return Exit.OK
-    settings = DashboardSettings(listen=arguments.listen)
+    asyncio.run(_serve(view, arguments.settings, _access(arguments.settings, arguments.job)))
+    return Exit.OK
+
+
+def _access(settings: DashboardSettings, directory: Path) -> Access:
+    """Return who may do what, with the token that ``directory`` keeps. Raises UsageError."""
     try:
-        access = access_of(settings, arguments.job)
+        access = access_of(settings, directory)
     except ValueError as error:
         raise UsageError(str(error)) from error
     try:
         assert access.token is not None
-        keep_token(settings, arguments.job, access.token)
+        keep_token(settings, directory, access.token)
     except OSError:
         # Another user's job: its crawl cannot be controlled, but it can still be watched on this machine.
         access = access if access.to_look else Access()
-    asyncio.run(_serve(view, settings, access))
-    return Exit.OK
+    return access
 
 
 async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) -> None:
-    """Serve the page until SIGINT or SIGTERM."""
-    clock, loop = SteadyClock(), asyncio.get_running_loop()
+    """Serve the page of one job until SIGINT or SIGTERM."""
+    clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
     survey = view.survey()
     feed = Feed(lambda: view.stats(clock()), clock, view.course, survey.news)
     about = SurveyApi(attached, survey, feed)
     routes = [*Api(attached, clock).routes(), *about.routes()]
     board = Dashboard(settings, feed, routes, access)
+    counting = asyncio.create_task(survey.keep())
     try:
-        address = await board.start()
+        await _until_signalled(board, settings, access, asyncio.create_task(attached.keep()))
+    finally:
+        counting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await counting
+        await about.close()
+        await attached.close()
+
+
+async def _serve_several(jobs: WatchedJobs, starts: JobApi, settings: DashboardSettings, access: Access) -> None:
+    """Serve the list of jobs, and the page of each, until SIGINT or SIGTERM."""
+    clock = SteadyClock()
+    nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
+    nothing, feed = SurveyKeeper(Path(), lambda: None), Feed(dict, clock)
+    about = SurveyApi(nobody, nothing, feed)
+    shown = JobList(jobs, routes_of(feed, Api(nobody, clock), about))
+    await about.close()
+    await nobody.close()
+    server = LiveServer(settings, shown, [*shown.routes(), *starts.routes()], access)
+    await _until_signalled(server, settings, access, asyncio.create_task(jobs.keep()))
+
+
+async def _until_signalled(
+    server: LiveServer, settings: DashboardSettings, access: Access, keeping: asyncio.Task[None]
+) -> None:
+    """Serve until SIGINT or SIGTERM, or until ``keeping`` fails. Raises UsageError, and what ``keeping`` raises."""
+    try:
+        address = await server.start()
     except OSError as error:
+        keeping.cancel()
         raise UsageError(
             f"cannot serve the page at {settings.listen}: {error.strerror}; choose another port"
         ) from error
     for line in spoken_of(settings, access, address):
         print(line, flush=True)
-    keeping = asyncio.create_task(attached.keep())
-    counting = asyncio.create_task(survey.keep())
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, keeping.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, keeping.cancel)
     try:
         with contextlib.suppress(asyncio.CancelledError):
             await keeping
     finally:
-        counting.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await counting
-        await board.stop()
-        await about.close()
-        await attached.close()
+        await server.stop()

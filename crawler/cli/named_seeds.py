@@ -68,6 +68,10 @@ class NamedSeeds:
         """Whether there is a seed before the first of a stream."""
         return bool(self.urls or self.files)
 
+    def words(self) -> list[str]:
+        """Return words that name the same seeds again; for streams, that there were some."""
+        return [*self.urls, *map(str, self.files), *(["-"] if self.streams else [])]
+
     def known(self) -> Iterator[str]:
         """Yield the URLs that can be read now. Raises SeedsError."""
         yield from self.urls

@@ -10,6 +10,7 @@ from crawler.dashboard.access import Access
 from crawler.dashboard.feed import Feed
 from crawler.dashboard.guard import json_body
 from crawler.dashboard.http_server import Limits
+from crawler.dashboard.job_list import JobList, Routes
 from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.dashboard.server import Dashboard, JobPage, LiveServer, page_file, stream
 from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
@@ -19,9 +20,11 @@ __all__ = [
     "Access",
     "Dashboard",
     "Feed",
+    "JobList",
     "JobPage",
     "Limits",
     "LiveServer",
+    "Routes",
     "access_of",
     "is_loopback",
     "json_body",

@@ -17,9 +17,11 @@ REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place
 SEEN = "seen"
 PAGES = "pages.jsonl"
 LIVE = "live.json"
-# Names allowed in a directory without a job: the file system's own, and what a crawl leaves that was killed before it
-# began.
-_BEFORE = frozenset({"lost+found", "lock", f"{IDENTITY}.part", "crash.txt"})
+LAUNCH_LOG = "crawl.log"  # what a crawl says that a dashboard has started ...
+LAUNCH_SEEDS = "seeds.txt"  # ... and the seeds that it was given there
+# Names allowed in a directory without a job: the file system's own, what a crawl leaves that was killed before it
+# began, and what the dashboard makes that starts one.
+_BEFORE = frozenset({"lost+found", "lock", f"{IDENTITY}.part", "crash.txt", LAUNCH_LOG, LAUNCH_SEEDS})
 # These errors mean that the directory cannot be used as asked. All others mean that the disk or the system fails.
 UNUSABLE = frozenset(
     {

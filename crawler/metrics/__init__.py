@@ -4,6 +4,7 @@ Everything here is pure and reads one mapping, the one that ``stats --json`` pri
 part of the crawl does not exist: it yields no sample, never a zero.
 """
 
+from crawler.metrics.attention import Need, needs
 from crawler.metrics.course import Course, CourseError
 from crawler.metrics.events import Event, Events, Kind
 from crawler.metrics.history import History
@@ -30,10 +31,12 @@ __all__ = [
     "Events",
     "History",
     "Kind",
+    "Need",
     "count",
     "counted",
     "duration",
     "forecast",
+    "needs",
     "noun",
     "outlook",
     "per_second",

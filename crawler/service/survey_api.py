@@ -6,6 +6,8 @@ GET /api/survey   what its records tell
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
@@ -18,10 +20,14 @@ from crawler.service.view_answers import answer, from_view
 
 
 class SurveyApi:
-    """The routes over a view, the survey of its records, and what the page shows besides."""
+    """The routes over a view, the survey of its records, and what the page shows besides. ``about``: what is answered
+    of the job if its page is one of several."""
 
-    def __init__(self, view: View, keeper: SurveyKeeper, feed: Feed) -> None:
+    def __init__(
+        self, view: View, keeper: SurveyKeeper, feed: Feed, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self._view = view
+        self._about = about
         self._keeper = keeper
         self._feed = feed
         self._downloads = Downloads(view, keeper)
@@ -55,7 +61,7 @@ class SurveyApi:
             "token_file": TOKEN if own_token else None,
             "several": False,
         }
-        return answer(content)
+        return answer(content | dict(self._about))
 
     async def _survey(self, request: web.Request) -> web.Response:
         body, etag = await self._keeper.answer()

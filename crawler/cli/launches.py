@@ -1,0 +1,208 @@
+"""What the dashboard of several jobs starts: crawls with the command of their last run, and new jobs.
+
+A new job may have the settings that a flag has, but for those that reach for files, code, logins or other networks than
+the public one: whoever has the token of the page is not thereby the user of this machine. Everything else is in the
+configuration that the dashboard was given for new jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import EnvelopeError
+from crawler.cli import command_parser
+from crawler.cli.command_words import flag_words
+from crawler.cli.crawl import build_settings
+from crawler.cli.exit_codes import UsageError
+from crawler.cli.options import FLAGS
+from crawler.disk import make_private_directory, private_opener
+from crawler.filters import FilterError
+from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
+from crawler.job.job_lock import LOCK, lock_holder
+from crawler.job.last_command import LastCommand, read_command
+from crawler.job.run_settings import read_run
+from crawler.service.launching import Launcher, LaunchError
+from crawler.service.watched_jobs import WatchedJobs
+from crawler.settings import SettingsError, settings_from
+from crawler.urls import Canonical, Canonicaliser
+
+MOST_NAME = 64  # characters
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
+# What a page may not set: it would reach for files, code, addresses of this network, or the port of the dashboard.
+_NOT_FROM_A_PAGE = frozenset(
+    (
+        "--known",
+        "--proxy",
+        "--allow-private",
+        "--allow-network",
+        "--on-page",
+        "--dashboard",
+        "--dashboard-token-file",
+    )
+)
+_STDIN = "-"
+
+
+class Launches:
+    """Starts the crawls of ``jobs``. New ones are made below ``new_jobs``, if that is given, with ``config``."""
+
+    def __init__(self, jobs: WatchedJobs, new_jobs: Path | None, config: Path | None) -> None:
+        self._jobs = jobs
+        self._new_jobs = new_jobs
+        self._config = config
+        self._launcher = Launcher()
+
+    async def start(self, name: str, seeds: Sequence[str], settings: Mapping[str, Any]) -> str:
+        """Make a job and start its crawl. Raises LaunchError."""
+        directory = self._free(name)
+        words = ([] if self._config is None else [f"--config={self._config.absolute()}"]) + _words(settings)
+        urls = _checked_seeds(seeds)
+        await asyncio.to_thread(_check, [str(directory / LAUNCH_SEEDS), *words, f"--job={directory}"])
+        return await self._begin(directory, urls, (str(directory / LAUNCH_SEEDS), *words), Path.cwd())
+
+    async def resume(self, name: str) -> str:
+        """Let the crawl of a job go on, with the settings of its last run. Raises KeyError, LaunchError."""
+        directory = self._jobs.job(name).directory
+        if lock_holder(directory) is not None:
+            raise LaunchError("the crawl is running")
+        command = _command(directory)
+        seeds = _that_are_there(command) or [_STDIN]  # the job knows what it has read of the others
+        job = f"--job={directory}"
+        text = await self._launcher.launch(directory, ("crawl", *command.words, job, "--", *seeds), _place(command))
+        await self._jobs.look()
+        return text
+
+    async def duplicate(self, name: str, new: str) -> str:
+        """Make a job with the seeds and settings of another one, and start its crawl. Raises KeyError, LaunchError."""
+        source, directory = self._jobs.job(name).directory, self._free(new)
+        command = _command(source)
+        if _that_are_there(command) != [*command.seeds]:
+            raise LaunchError(
+                "its seeds are not there any more, or came from standard input: start a new job with them"
+            )
+        page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the port of the other one may be taken
+        return await self._begin(directory, None, (*command.words, *page, "--", *command.seeds), _place(command))
+
+    async def _begin(self, directory: Path, seeds: Sequence[str] | None, words: Sequence[str], place: Path) -> str:
+        """Make the directory of a new job and start its crawl there; a crawl that does not begin leaves no trace."""
+        try:
+            await asyncio.to_thread(_make, directory, seeds)
+        except FileExistsError:
+            raise LaunchError("there is a directory of that name: choose another one") from None
+        except OSError as error:
+            raise LaunchError(f"the directory cannot be made: {error.strerror}") from error
+        try:
+            text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
+        except LaunchError:
+            _remove_traces(directory)
+            raise
+        await self._jobs.look()
+        return text
+
+    def _free(self, name: str) -> Path:
+        """Return the directory for a new job. Raises LaunchError."""
+        if self._new_jobs is None:
+            raise LaunchError("start the dashboard with --new-jobs DIR: new jobs are made there", 403)
+        if _NAME.fullmatch(name) is None:
+            raise LaunchError(
+                "a name has 1 to 64 letters, digits, dots, dashes or underscores, a letter or digit first", 400
+            )
+        directory = self._new_jobs.absolute() / name
+        if directory.exists() or directory.is_symlink():
+            raise LaunchError("there is a directory of that name: choose another one")
+        return directory
+
+
+def _make(directory: Path, seeds: Sequence[str] | None) -> None:
+    """Make the directory of a new job, with its seeds if there are any. Raises OSError."""
+    make_private_directory(directory)
+    if seeds is not None:
+        with open(directory / LAUNCH_SEEDS, "x", encoding="utf-8", opener=private_opener) as stream:
+            stream.writelines(f"{seed}\n" for seed in seeds)
+
+
+def _command(directory: Path) -> LastCommand:
+    """Return how the last run of a job was started. Raises LaunchError."""
+    try:
+        command = read_command(directory)
+    except (EnvelopeError, OSError) as error:
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        raise LaunchError(f"how it was started cannot be read: {text}; resume it on the command line once") from error
+    if command is None:
+        raise LaunchError("how it was started is not known: resume it on the command line once")
+    return command
+
+
+def _place(command: LastCommand) -> Path:
+    place = Path(command.directory)
+    if not place.is_dir():
+        raise LaunchError("the directory in which it was started is gone: resume it on the command line")
+    return place
+
+
+def _that_are_there(command: LastCommand) -> list[str]:
+    """Return the seeds that can be read again: addresses, and files that are there."""
+    place = Path(command.directory)
+    return [seed for seed in command.seeds if "://" in seed or (place / seed).is_file()]
+
+
+def _has_dashboard(directory: Path) -> bool:
+    with contextlib.suppress(JobError, SettingsError):
+        return read_run(directory).settings.dashboard.listen is not None
+    return False
+
+
+def _words(settings: Mapping[str, Any]) -> list[str]:
+    """Return the flags for settings from a page. Raises LaunchError."""
+    try:
+        settings_from(settings, "settings")
+    except SettingsError as error:
+        raise LaunchError(str(error), 400) from error
+    flags = {(table, key): (flag, options) for flag, (table, key, options) in FLAGS.items()}
+    words = list[str]()
+    for table, values in settings.items():
+        for key, value in values.items() if isinstance(values, Mapping) else [("", values)]:
+            flag, options = flags.get((table, key), ("", {}))
+            if not flag or flag in _NOT_FROM_A_PAGE:
+                name = f"{table}.{key}" if key else f"[[{table}]]"
+                raise LaunchError(f"{name} cannot be set here: set it in the file that --config names", 400)
+            if value is False:
+                raise LaunchError(f"{table}.{key} can only be switched on here", 400)
+            if flag in ("--include", "--exclude") and any(each.startswith("@") for each in value):
+                raise LaunchError(f"{table}.{key} cannot name files here: write the patterns", 400)
+            words += flag_words(flag, value, options)
+    return words
+
+
+def _checked_seeds(seeds: Sequence[str]) -> list[str]:
+    """Return the seeds without blanks around them. Raises LaunchError."""
+    canonicaliser = Canonicaliser(())
+    for seed in seeds:
+        url = canonicaliser.canonicalise(seed.strip())
+        if not isinstance(url, Canonical) or not seed.isprintable():  # a line feed would make two of it
+            reason = "it has control characters" if isinstance(url, Canonical) else url.reason
+            raise LaunchError(f"{seed[:200]!r} is no seed: {reason}", 400)
+    return [seed.strip() for seed in seeds]
+
+
+def _check(words: Sequence[str]) -> None:
+    """Check the command of a new crawl, as the crawl itself will. Raises LaunchError."""
+    try:
+        build_settings(command_parser("crawl").parse_args(["crawl", *words]))
+    except (UsageError, FilterError) as error:
+        raise LaunchError(" ".join(str(error).split()), 400) from error
+
+
+def _remove_traces(directory: Path) -> None:
+    """Remove what was made for a crawl that has not begun, so that its name is free again."""
+    with contextlib.suppress(OSError):
+        if holds_job(directory):
+            return
+        for name in (LAUNCH_SEEDS, LAUNCH_LOG, LOCK):
+            (directory / name).unlink(missing_ok=True)
+        directory.rmdir()

@@ -1,0 +1,246 @@
+"""The jobs that one dashboard shows: found in directories, each opened and looked at in turn.
+
+A directory that holds a job is one; any other is looked through for jobs right below it, again and again, so that new
+ones appear. Each job has a name of its own on the page. A job that cannot be read is shown with the reason, and tried
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import UnknownVersionError
+from crawler.dashboard import Feed, JobPage, Routes
+from crawler.job.directory import LIVE, JobError, holds_job
+from crawler.job.stored_errors import DAMAGE
+from crawler.metrics import Need, needs
+from crawler.service.api import Api
+from crawler.service.attach import AttachedView, WatchedJob
+from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_keeper import SurveyKeeper
+from crawler.settings import SettingsError
+from crawler.store import StoreVersionError
+
+MOST_JOBS = 200  # shown; each takes a thread and the history of its job
+_MOST_ENTRIES = 10_000  # of a directory that are looked at
+_RESCAN = 2.0  # seconds between two looks for new jobs
+_AGAIN = 5.0  # seconds until a job that could not be read is tried again
+_FAULTS = (*DAMAGE, JobError, SettingsError, StoreVersionError, UnknownVersionError, OSError)
+
+
+def jobs_in(directories: Iterable[Path]) -> list[Path]:
+    """Return the directories of jobs: those given, and those right below a given one that is no job itself."""
+    found: dict[Path, None] = {}
+    for directory in directories:
+        if holds_job(directory):
+            found[directory.resolve()] = None
+            continue
+        with contextlib.suppress(OSError):
+            names = sorted(path.name for path, _ in zip(directory.iterdir(), range(_MOST_ENTRIES), strict=False))
+            for below in (directory.resolve() / name for name in names if not name.startswith(".")):
+                if holds_job(below):
+                    found[below] = None
+    return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A job that is read, and what answers for it."""
+
+    job: WatchedJob
+    feed: Feed
+    routes: Routes
+
+
+class BoardJob:
+    """A job of the list, under its ``name``."""
+
+    def __init__(self, name: str, directory: Path, clock: Callable[[], float], token_file: str | None = None) -> None:
+        """``token_file``: where the token of the page is, for those who read it."""
+        self.name = name
+        self._about = {"name": name, "token_file": token_file, "several": True}
+        self._asked = asyncio.Event()  # somebody looks at its page
+        self.directory = directory
+        self._clock = clock
+        self._open: _Open | None = None
+        self._fault = ""
+
+    @property
+    def routes(self) -> Routes | None:
+        """What answers for the job; None if it cannot be read."""
+        self._asked.set()
+        return None if self._open is None else self._open.routes
+
+    @property
+    def is_running(self) -> bool:
+        return self._open is not None and self._open.job.live is not None
+
+    async def keep(self, opening: ThreadPoolExecutor) -> None:
+        """Read the job and look at it again and again, until cancelled. ``opening`` opens one at a time: a seen-set
+        takes memory."""
+        while True:
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(opening, self._watch)
+                await self._keep(found)
+            except _FAULTS as error:
+                self._fault = " ".join(str(error).replace(str(self.directory), self.name).split())
+            await asyncio.sleep(_AGAIN)
+
+    def tick(self) -> None:
+        """Tell those who look at the page of the job."""
+        if self._open is not None and len(self._open.feed.listeners):
+            self._open.feed.tick()
+
+    def end(self) -> None:
+        if self._open is not None:
+            self._open.feed.end()
+
+    def row(self) -> dict[str, Any]:
+        """Return what the list shows of the job."""
+        if self._open is None:
+            state = "unreadable" if self._fault else "reading"
+            told = [Need("unreadable", self._fault)] if self._fault else []
+            return {"name": self.name, "state": state, "running": False, **_figures({}), **_needs(told)}
+        job, stats = self._open.job, self._open.job.stats(self._clock())
+        words = job.course.words(stats)
+        left = words["left"]
+        told = needs(stats)
+        if job.live is None and stats["state"] == "stopped" and (self.directory / LIVE).exists():
+            told = [Need("killed", "its process was killed: nothing is lost, resume it"), *told]
+        return {
+            "name": self.name,
+            "state": stats["state"],
+            "running": self.is_running,
+            **_figures(stats),
+            "seconds_left": None if left is None else left["seconds"],
+            "at_least": left is not None and left["at_least"],
+            "working": words["working"],
+            **_needs(told),
+        }
+
+    def _watch(self) -> WatchedJob:
+        return WatchedJob(self.directory, self._clock)
+
+    async def _keep(self, job: WatchedJob) -> None:
+        view = AttachedView(job, self._clock, DAMAGE)
+        survey = job.survey()
+        feed = Feed(lambda: job.stats(self._clock()), self._clock, job.course, survey.news)
+        api, about = Api(view, self._clock), SurveyApi(view, survey, feed, self._about)
+        self._open, self._fault = _Open(job, feed, routes_of(feed, api, about)), ""
+        counting = asyncio.create_task(self._count(survey))
+        try:
+            await view.keep()
+        finally:
+            self._open = None
+            counting.cancel()
+            await asyncio.gather(counting, return_exceptions=True)
+            feed.end()
+            await about.close()
+            await view.close()
+
+    async def _count(self, survey: SurveyKeeper) -> None:
+        """Count the records of the job from the moment at which somebody looks at its page."""
+        await self._asked.wait()
+        await survey.keep()
+
+
+def routes_of(feed: Feed, api: Api, survey: SurveyApi) -> Routes:
+    """Return what answers for one job: the page, its numbers, and what takes more than these."""
+    return Routes([*JobPage(feed).routes(), *api.routes(), *survey.routes()])
+
+
+def _figures(stats: Mapping[str, Any]) -> dict[str, Any]:
+    pending = None if not stats else stats["urls_pending"] + stats["urls_in_flight"]
+    return {
+        "pages": stats.get("pages_fetched"),
+        "pending": pending,
+        "failed": stats.get("pages_failed"),
+        "hosts": stats.get("hosts"),
+        "paused_by": stats.get("paused_by"),
+        "seconds_left": None,
+        "at_least": False,
+        "working": None,
+    }
+
+
+def _needs(found: Sequence[Need]) -> dict[str, Any]:
+    return {"needs": [{"kind": each.kind, "text": each.text} for each in found]}
+
+
+class WatchedJobs:
+    """All jobs below and in ``directories``."""
+
+    def __init__(self, directories: Sequence[Path], clock: Callable[[], float]) -> None:
+        self._directories = directories
+        self._clock = clock
+        self._jobs: dict[str, BoardJob] = {}
+        self._keeping: dict[str, asyncio.Task[None]] = {}
+        self._left_out = 0
+        self._opening = ThreadPoolExecutor(1, thread_name_prefix="open")
+        self._looking = ThreadPoolExecutor(1, thread_name_prefix="find")
+        self.about: Mapping[str, Any] = {}  # what else ``/api/jobs`` says
+
+    def job(self, name: str) -> BoardJob:
+        """Raises KeyError."""
+        return self._jobs[name]
+
+    async def keep(self) -> None:
+        """Watch the jobs until cancelled."""
+        try:
+            while True:
+                await self.look()
+                await asyncio.sleep(_RESCAN)
+        finally:
+            for task in self._keeping.values():
+                task.cancel()
+            await asyncio.gather(*self._keeping.values(), return_exceptions=True)
+            self._opening.shutdown(wait=False, cancel_futures=True)
+            self._looking.shutdown(wait=False, cancel_futures=True)
+
+    async def look(self) -> None:
+        """Look for jobs that are new, and forget those that are gone. Raises what a job's keeper raised: a bug."""
+        found = await asyncio.get_running_loop().run_in_executor(self._looking, jobs_in, self._directories)
+        self._left_out = max(0, len(found) - MOST_JOBS)
+        shown = set(found[:MOST_JOBS])
+        for name in [name for name, job in self._jobs.items() if job.directory not in shown]:
+            del self._jobs[name]
+            self._keeping.pop(name).cancel()
+        known = {job.directory for job in self._jobs.values()}
+        for directory in found[:MOST_JOBS]:
+            if directory not in known:
+                name = self._free_name(directory)
+                self._jobs[name] = job = BoardJob(name, directory, self._clock, self.about.get("token_file"))
+                self._keeping[name] = asyncio.create_task(job.keep(self._opening))
+        for task in self._keeping.values():
+            if task.done():
+                task.result()
+
+    # -- what the list asks --------------------------------------------------------------------------------------
+
+    def rows(self) -> dict[str, Any]:
+        return {"jobs": [job.row() for job in self._jobs.values()], "left_out": self._left_out, **self.about}
+
+    def routes(self, name: str) -> Routes | None:
+        return self.job(name).routes
+
+    def tick(self) -> None:
+        for job in self._jobs.values():
+            job.tick()
+
+    def end(self) -> None:
+        for job in self._jobs.values():
+            job.end()
+
+    def _free_name(self, directory: Path) -> str:
+        """Return the directory's name, with its parent's or a number if another job has it."""
+        name = directory.name or "job"
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        names = itertools.chain((name, f"{directory.parent.name}-{name}"), numbered)
+        return next(each for each in names if each not in self._jobs)

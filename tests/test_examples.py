@@ -32,6 +32,7 @@ from crawler.cli.demo import PAGES
 from crawler.demo import DemoSite
 from crawler.demo.modules import MODULES
 from crawler.demo.render import Pages
+from crawler.service.watched_jobs import jobs_in
 from crawler.settings import Sites, hours_of, settings_from
 from tests.demo.walk import walk
 from tests.documents import ROOT, page
@@ -582,3 +583,13 @@ def test_running_as_a_service(tmp_path: Path) -> None:
     carry_out("run-as-a-service.md", here, {})
     for name in ("systemd/crawler@.service", "default.toml"):
         assert (here / "crawler-files" / name).read_bytes() == (ROOT / "config" / name).read_bytes()
+
+
+def test_watching_several_jobs(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with Site(tree(4)) as site:
+        carry_out(
+            "several-jobs.md", here, {"https://example.org/": site.url("/"), "--contact you@example.org": ON_LOOPBACK}
+        )
+    assert [len(records(job)) for job in jobs_in([here / "jobs"])] == [4, 4], "the page and its links"
+    settings_from(tomllib.loads((here / "new.toml").read_text()))

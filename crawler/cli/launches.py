@@ -7,17 +7,17 @@ configuration that the dashboard was given for new jobs.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from crawler.checkpoint import EnvelopeError
-from crawler.cli import command_parser
 from crawler.cli.command_words import flag_words
-from crawler.cli.crawl import build_settings
+from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS
 from crawler.disk import make_private_directory, private_opener
@@ -192,10 +192,17 @@ def _checked_seeds(seeds: Sequence[str]) -> list[str]:
 
 def _check(words: Sequence[str]) -> None:
     """Check the command of a new crawl, as the crawl itself will. Raises LaunchError."""
+    parser = _Parser(prog="crawler crawl", add_help=False)
+    add_options(parser)
     try:
-        build_settings(command_parser("crawl").parse_args(["crawl", *words]))
+        build_settings(parser.parse_args(list(words)))
     except (UsageError, FilterError) as error:
         raise LaunchError(" ".join(str(error).split()), 400) from error
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
 
 
 def _remove_traces(directory: Path) -> None:

@@ -112,7 +112,7 @@ class BoardJob:
         words = job.course.words(stats)
         left = words["left"]
         told = needs(stats)
-        if job.live is None and stats["state"] == "stopped" and (self.directory / LIVE).exists():
+        if job.live is None and (self.directory / LIVE).exists():
             told = [Need("killed", "its process was killed: nothing is lost, resume it"), *told]
         return {
             "name": self.name,

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from aiohttp import web
+
 from crawler.checkpoint import decode_envelope
-from crawler.dashboard import Dashboard, Feed
+from crawler.cli.launches import Launches
+from crawler.dashboard import Dashboard, Feed, JobList, Routes
 from crawler.dashboard.event_stream import MOST_LISTENERS
 from crawler.job.history_file import MAGIC, VERSION
 from crawler.metrics import Course, Events, History, Kind
@@ -14,11 +17,14 @@ from crawler.metrics.events import EACH
 from crawler.metrics.history import HOUR, MOST, RECENT
 from crawler.service.api import Api
 from crawler.service.commands import HOST_WORDS, WORDS, performing
+from crawler.service.job_api import JobApi
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
 from crawler.service.survey_keeper import SurveyKeeper
+from crawler.service.watched_jobs import BoardJob, WatchedJobs
 from crawler.settings import DashboardSettings, Settings
 from tests.documents import page
+from tests.jobs import stopped_job
 from tests.metrics.samples import statistics
 
 TEXT = page("dashboard.md")
@@ -35,6 +41,23 @@ async def test_every_address_is_documented_and_no_other() -> None:
     served = board.server.paths
     documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
     assert documented | {"/page/{name}"} == served
+
+
+def test_every_address_of_the_list_of_jobs_is_documented_and_no_other(tmp_path: Path) -> None:
+    jobs, like = WatchedJobs([tmp_path], float), Routes([web.get("/of-a-job", lambda _: None)])
+    served = {
+        re.sub(r":[^}]*", "", each.path)
+        for each in (*JobList(jobs, like).routes(), *JobApi(Launches(jobs, None, None)).routes())
+    }
+    documented = set(re.findall(r"^\| `(/[^`]*)` \|", page("job-list.md"), re.MULTILINE))
+    assert documented | {"/page/{name}", "/api/jobs", "/jobs/{job}/of-a-job"} == served
+
+
+def test_what_the_list_says_of_a_job_is_documented(tmp_path: Path) -> None:
+    with stopped_job(tmp_path, 5) as made:
+        row = BoardJob("x", made.job, float).row()
+    for name in (*row, *WatchedJobs([], float).rows()):
+        assert f"`{name}`" in page("job-list.md") or f'"{name}"' in page("job-list.md")
 
 
 def test_every_series_and_limit_is_documented() -> None:

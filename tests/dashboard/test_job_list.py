@@ -166,7 +166,7 @@ def test_a_crawl_that_was_killed_needs_somebody(tmp_path: Path) -> None:
 def board_after_kill(site: Site, seeds: Path, job: Path) -> Iterator[Board]:
     seeds.write_text(site.url("/") + "\n")
     with running(seeds, "--job", job, *SLOW) as crawl:
-        wait_until((job / "live.json").exists, "a status")
+        wait_until(lambda: (job / "live.json").exists() and bool(site.pages_asked()), "a status, and a page")
         crawl.kill()
         crawl.wait()
     with board(job.parent) as shown:

@@ -133,7 +133,7 @@ MODULES: dict[str, str] = {
         reconcile verifier repairer
     """,
     "export": """
-        final_records last_records columns kept_parts beside parquet top_counts time_line crawl_figures markup
+        final_records last_records columns kept_parts beside parquet time_line crawl_figures markup
         report_page job_report cells sorted_lines wacz web_archive
     """,
     "service": """

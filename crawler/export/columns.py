@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from crawler.survey import time_of
 
 OTHER = "other"
 
@@ -181,20 +182,6 @@ def _number(value: object) -> float | None:
     if type(value) is float:
         return value
     return float(value) if type(value) is int and -(2**53) <= value <= 2**53 else None
-
-
-def time_of(value: object) -> int | None:
-    """Milliseconds since 1970 of a number of seconds, or of a time in RFC 3339."""
-    try:
-        if isinstance(value, str):
-            moment = datetime.fromisoformat(value)
-            # A time without a zone would be that of this machine.
-            return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return round(datetime.fromtimestamp(value, UTC).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        pass
-    return None
 
 
 def _texts(value: object) -> list[str] | None:

@@ -11,11 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from crawler.export.columns import time_of
 from crawler.export.time_line import TimeLine
-from crawler.export.top_counts import TopCounts
 from crawler.output import Record
 from crawler.records import Outcome
+from crawler.survey import TopRows, clipped, is_broken, is_unfetched, time_of
 from crawler.urls import host_key
 
 PLACES = 1_000  # kinds of types, reasons, pages with copies
@@ -63,9 +62,9 @@ class Figures:
     totals: Counter[str] = field(default_factory=Counter)  # outcomes, and broken, failed, copies, probes, bytes
     statuses: Counter[int] = field(default_factory=Counter)
     depths: Counter[int] = field(default_factory=Counter)
-    types: TopCounts = field(default_factory=lambda: TopCounts(PLACES))
-    reasons: TopCounts = field(default_factory=lambda: TopCounts(PLACES))
-    originals: TopCounts = field(default_factory=lambda: TopCounts(PLACES))
+    types: TopRows = field(default_factory=lambda: TopRows(PLACES))
+    reasons: TopRows = field(default_factory=lambda: TopRows(PLACES))
+    originals: TopRows = field(default_factory=lambda: TopRows(PLACES))
     line: TimeLine = field(default_factory=TimeLine)
     chosen: Collection[str] = ()
 
@@ -78,7 +77,7 @@ class Figures:
         """Count a visit, be it the last one of its URL or not."""
         moment = time_of(record.get("fetched_at"))
         if moment is not None:
-            kind = BROKEN if _is_broken(record) else NOT_FETCHED if _is_unfetched(record) else GOOD
+            kind = BROKEN if is_broken(record) else NOT_FETCHED if is_unfetched(record) else GOOD
             self.line.add(moment / 1000, kind)
 
     def count(self, record: Record) -> None:
@@ -97,13 +96,13 @@ class Figures:
             self.types.add(clipped(str(record["content_type"]).lower(), _WORDS))
         if isinstance(record.get("duplicate_of"), str):
             self.originals.add(clipped(str(record["duplicate_of"]), LONGEST))
-        if _is_unfetched(record):
+        if is_unfetched(record):
             self.reasons.add(_reason(record))
         self._list(record)
         self._count_host(record)
 
     def _list(self, record: Record) -> None:
-        if _is_broken(record):
+        if is_broken(record):
             self.totals["broken"] += 1
             if len(self.broken) < KEPT:
                 soft = record["outcome"] == Outcome.SOFT404
@@ -116,22 +115,11 @@ class Figures:
         host = self.hosts[name if name in self.chosen else REST]
         outcome, size = record["outcome"], record.get("bytes")
         host.fetched += outcome == Outcome.FETCHED
-        host.broken += _is_broken(record)
+        host.broken += is_broken(record)
         host.failed += outcome == Outcome.FAILED
         host.excluded += outcome == Outcome.EXCLUDED
         host.copies += isinstance(record.get("duplicate_of"), str)
         host.size += size if isinstance(size, int) else 0
-
-
-def _is_broken(record: Record) -> bool:
-    status = record.get("status")
-    if record["outcome"] == Outcome.SOFT404:
-        return True
-    return record["outcome"] == Outcome.FETCHED and isinstance(status, int) and status >= 400
-
-
-def _is_unfetched(record: Record) -> bool:
-    return record["outcome"] in (Outcome.FAILED, Outcome.EXCLUDED)
 
 
 def _broken(record: Record, words: str) -> Broken:
@@ -147,7 +135,3 @@ def _broken(record: Record, words: str) -> Broken:
 def _reason(record: Record) -> str:
     """The rule, or the first words of the error."""
     return clipped(str(record.get("rule") or record.get("error") or record["outcome"]).partition(":")[0], _WORDS)
-
-
-def clipped(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -27,13 +27,12 @@ from crawler.export.crawl_figures import (
     Broken,
     Figures,
     HostFigures,
-    clipped,
 )
 from crawler.export.markup import Child, Markup, element, joined, text
 from crawler.export.time_line import Columns
-from crawler.export.top_counts import TopCounts
 from crawler.metrics import count, counted, duration, size, trust
 from crawler.scope import OF_PAGES
+from crawler.survey import TopRows, clipped
 
 MARK = "<!-- a report by crawler -->"  # tells an earlier report from other files
 _FIRST = 5  # pages that are named of those that link to a broken URL
@@ -326,7 +325,7 @@ def _copies(figures: Figures) -> Section | None:
         return None
     copies = sum(host.copies for host in figures.hosts.values())
     said = f"{counted(copies, 'page')} with the same content as another page of their host. Pages with most copies:"
-    rows = [(_row_head(_address(url)), element("td", number, class_="number")) for url, number in most]
+    rows = [(_row_head(_address(url)), element("td", number, class_="number")) for url, (number,) in most]
     content = joined(element("p", said), _table("Copies", ("page", "copies"), rows), _short(figures.originals))
     return Section("copies", "Copies", content, True)
 
@@ -405,16 +404,16 @@ def _pairs(shown: Mapping[str, Child], css: str) -> Markup:
     )
 
 
-def _top(name: str, counts: TopCounts) -> Markup:
+def _top(name: str, counts: TopRows) -> Markup:
     most = counts.most(_SHOWN)
     if not most:
         return _none(name)
     more = len(counts) - len(most)
     others = element("p", f"{counted(more, f'more {name}')} with fewer URLs", class_="quiet") if more > 0 else None
-    return joined(_bars(name, [Bar(key, number) for key, number in most]), others, _short(counts))
+    return joined(_bars(name, [Bar(key, number) for key, (number,) in most]), others, _short(counts))
 
 
-def _short(counts: TopCounts) -> Markup | None:
+def _short(counts: TopRows) -> Markup | None:
     if not counts.missed:
         return None
     return element(

@@ -1,0 +1,111 @@
+"""What a survey of records must say, counted without bounds in the plainest way."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+Record = dict[str, Any]
+_PORTS = {"http": 80, "https": 443}
+
+
+def host_of(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.netloc if parts.port else f"{parts.netloc}:{_PORTS[parts.scheme]}"
+
+
+def broken(record: Record) -> bool:
+    return record["outcome"] == "soft404" or (record["outcome"] == "fetched" and (record["status"] or 0) >= 400)
+
+
+def agree(answer: Record, records: Sequence[Record]) -> None:
+    """Hold that an answer is that of these records, of which there are few enough to be exact."""
+    counted = [(number, each) for number, each in enumerate(records, 1) if not each.get("probe")]
+    shown = [each for _, each in counted]
+    assert (answer["complete"], answer["read"], answer["fault"]) == (True, 1.0, None)
+    assert (answer["records"], answer["probes"]) == (len(records), len(records) - len(shown))
+    assert answer["outcomes"] == Counter(each["outcome"] for each in shown)
+    assert answer["statuses"] == Counter(str(each["status"]) for each in shown if each["status"] is not None)
+    assert answer["broken_total"] == sum(map(broken, shown))
+    assert answer["failed_total"] == sum(each["outcome"] == "failed" for each in shown)
+    depths = Counter(each["depth"] for each in shown)
+    assert answer["depths"] == [depths[depth] for depth in range(max(depths, default=-1) + 1)]
+    agree_on_lists(answer, counted)
+    agree_on_hosts(answer, shown)
+    agree_on_the_map(answer, shown)
+
+
+def agree_on_lists(answer: Record, counted: Sequence[tuple[int, Record]]) -> None:
+    newest = [recent(number, each) for number, each in reversed(counted)]
+    assert answer["recent"] == newest[:60]
+    keys = ("number", "url", "status", "outcome", "words", "via", "at")
+    wrong = [(number, each) for number, each in reversed(counted) if broken(each) or each["outcome"] == "failed"]
+    assert answer["failures"] == [
+        {"host": host_of(each["url"])} | {key: recent(number, each)[key] for key in keys}
+        for number, each in wrong[:300]
+    ]
+    types: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for _, each in counted:
+        if each["content_type"]:
+            types[each["content_type"].lower()][0] += 1
+            types[each["content_type"].lower()][1] += each["bytes"] or 0
+    assert {each["type"]: [each["records"], each["bytes"]] for each in answer["types"]} == types
+
+
+def recent(number: int, record: Record) -> Record:
+    soft = "soft 404" if record["outcome"] == "soft404" else ""
+    words = record["location"] if record["outcome"] == "redirect" else record["error"] or soft
+    return {
+        "number": number,
+        "at": datetime.fromisoformat(record["fetched_at"]).timestamp(),
+        "seconds": record.get("seconds"),
+        "words": words,
+    } | {key: record[key] for key in ("url", "status", "outcome", "bytes", "depth", "via")}
+
+
+def agree_on_hosts(answer: Record, shown: Sequence[Record]) -> None:
+    columns = {"redirect": "redirects", "soft404": "soft404", "blocked": "blocked"}
+    columns |= {"failed": "failed", "excluded": "excluded"}
+    hosts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for each in shown:
+        host, status = hosts[host_of(each["url"])], each["status"] or 0
+        good = "ok" if status < 400 else "client_errors" if status < 500 else "server_errors"
+        host[columns.get(each["outcome"], good)] += 1
+        host["bytes"] += each["bytes"] or 0
+    assert answer["hosts_missed"] == 0
+    assert {row["host"]: {k: n for k, n in row.items() if n and k != "host"} for row in answer["hosts"]} == {
+        name: {key: count for key, count in host.items() if count} for name, host in hosts.items()
+    }
+    errors = [row["client_errors"] + row["server_errors"] + row["soft404"] + row["failed"] for row in answer["hosts"]]
+    assert errors == sorted(errors, reverse=True)
+
+
+def agree_on_the_map(answer: Record, shown: Sequence[Record]) -> None:
+    leaves: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for each in shown:
+        host, folders = host_of(each["url"]), urlsplit(each["url"]).path.split("/")[1:-1]
+        first = f"/{folders[0]}/" if folders else "/"
+        second = f"/{folders[0]}/{folders[1]}/" if len(folders) > 1 else first
+        leaf = leaves[host, first, second]
+        for column, value in enumerate((1, each["bytes"] or 0, int(broken(each)))):
+            leaf[column] += value
+    found = {}
+    for site in answer["map"]:
+        adds_up(site)
+        for part in site["parts"]:
+            for leaf in part["parts"] or [part]:
+                found[site["name"], part["name"], leaf["name"]] = [leaf["records"], leaf["bytes"], leaf["broken"]]
+    assert found == leaves
+    assert answer["map_missed"] == 0
+
+
+def adds_up(node: Record) -> None:
+    """The parts of a site or directory make all of it."""
+    for key in ("records", "bytes", "broken"):
+        if node["parts"]:
+            assert node[key] == sum(part[key] for part in node["parts"])
+    for part in node["parts"]:
+        adds_up(part)

@@ -17,13 +17,27 @@ def host_of(url: str) -> str:
     return parts.netloc if parts.port else f"{parts.netloc}:{_PORTS[parts.scheme]}"
 
 
+def cut(text: str, most: int) -> str:
+    """A text as it is shown where it may have at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def as_shown(records: Sequence[Record]) -> list[Record]:
+    """The records with their long texts cut."""
+    most = {"url": 500, "via": 500, "location": 500, "error": 200}
+    return [
+        {key: cut(value, most.get(key, 10**9)) if isinstance(value, str) else value for key, value in each.items()}
+        for each in records
+    ]
+
+
 def broken(record: Record) -> bool:
     return record["outcome"] == "soft404" or (record["outcome"] == "fetched" and (record["status"] or 0) >= 400)
 
 
 def agree(answer: Record, records: Sequence[Record]) -> None:
     """Hold that an answer is that of these records, of which there are few enough to be exact."""
-    counted = [(number, each) for number, each in enumerate(records, 1) if not each.get("probe")]
+    counted = [(number, each) for number, each in enumerate(as_shown(records), 1) if not each.get("probe")]
     shown = [each for _, each in counted]
     assert (answer["complete"], answer["read"], answer["fault"]) == (True, 1.0, None)
     assert (answer["records"], answer["probes"]) == (len(records), len(records) - len(shown))
@@ -35,7 +49,7 @@ def agree(answer: Record, records: Sequence[Record]) -> None:
     assert answer["depths"] == [depths[depth] for depth in range(max(depths, default=-1) + 1)]
     agree_on_lists(answer, counted)
     agree_on_hosts(answer, shown)
-    agree_on_the_map(answer, shown)
+    agree_on_the_map(answer, [each for each in records if not each.get("probe")])
 
 
 def agree_on_lists(answer: Record, counted: Sequence[tuple[int, Record]]) -> None:
@@ -89,7 +103,7 @@ def agree_on_the_map(answer: Record, shown: Sequence[Record]) -> None:
         host, folders = host_of(each["url"]), urlsplit(each["url"]).path.split("/")[1:-1]
         first = f"/{folders[0]}/" if folders else "/"
         second = f"/{folders[0]}/{folders[1]}/" if len(folders) > 1 else first
-        leaf = leaves[host, first, second]
+        leaf = leaves[host, cut(first, 100), cut(second, 100)]
         for column, value in enumerate((1, each["bytes"] or 0, int(broken(each)))):
             leaf[column] += value
     found = {}

@@ -83,7 +83,7 @@ MODULES: dict[str, str] = {
         failpoints full private regular expendable files faulty_disk
     """,
     "metrics": """
-        events history prometheus sentences attention course
+        events history prometheus sentences attention notice_watch course
     """,
     "store": """
         symlink_overlay closed_copy memory_store wal faulty_store rocks salvage
@@ -139,7 +139,7 @@ MODULES: dict[str, str] = {
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view view_answers api
         survey_keeper report_child report_maker downloads survey_api attach watched_jobs launching job_api run_view
-        record_pipe reloading opening file_limit resumed kept_open session
+        webhook notices record_pipe reloading opening file_limit resumed kept_open session
     """,
     "backup": """
         layout copying body_copies back_up restoration

@@ -593,3 +593,12 @@ def test_watching_several_jobs(tmp_path: Path) -> None:
         )
     assert [len(records(job)) for job in jobs_in([here / "jobs"])] == [4, 4], "the page and its links"
     settings_from(tomllib.loads((here / "new.toml").read_text()))
+
+
+def test_getting_notices(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    carry_out("get-notices.md", here, {})
+    settings = settings_from(tomllib.loads((here / "crawl.toml").read_text()))
+    assert settings.notify.url == "env:CRAWL_WEBHOOK"
+    (told,) = (json.loads(block.text) for block in blocks("get-notices.md") if block.language == "json")
+    assert told["text"].startswith(f"crawl {told['job']}: ended: 1,234 pages")

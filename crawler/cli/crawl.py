@@ -52,6 +52,7 @@ from crawler.progress.say import say
 from crawler.progress.summary import summary
 from crawler.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
 from crawler.service.kept_open import KeptOpen
+from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import Result, RunOptions, run_crawl
 from crawler.service.status_reporter import View
@@ -130,6 +131,7 @@ def build_settings(
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
         check_access(settings)
+        webhook_url(settings.notify)
         load_hooks(settings.hooks, source)
         if arguments.parquet is not None:
             _check_libraries(settings)

@@ -9,7 +9,7 @@ from crawler.fetch.fetcher import Fetcher, is_html
 from crawler.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
 from crawler.fetch.patience import OwnDelays
 from crawler.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
-from crawler.fetch.secret import SecretText, with_own
+from crawler.fetch.secret import SecretText, read_secret, with_own
 from crawler.fetch.simulated import SimulatedWeb
 from crawler.fetch.ways import check_access
 
@@ -32,5 +32,6 @@ __all__ = [
     "check_access",
     "fetch_robots",
     "is_html",
+    "read_secret",
     "with_own",
 ]

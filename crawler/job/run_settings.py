@@ -18,7 +18,7 @@ from crawler.settings import Settings, SettingsError, as_tables, settings_from
 RUN = "run.json"
 MAGIC = "crawler-run"
 VERSION = 1
-_SECRET = ("dashboard", "token")
+_SECRETS = (("dashboard", "token"), ("notify", "url"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class LastRun:
 
 
 def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
-    """Write the settings, without the dashboard's token and the headers of sites. Raises OSError."""
+    """Write the settings, without the dashboard's token, the webhook's URL and the headers of sites. Raises OSError."""
     tables = as_tables(settings)
-    table, key = _SECRET
-    tables[table][key] = None  # others may read the file
+    for table, key in _SECRETS:
+        tables[table][key] = None  # others may read the file
     for site in tables["site"]["tables"]:
         # Headers may contain secrets, and no command needs them.
         site["headers"] = site["headers"] and [f"{line.partition(':')[0]}: (not stored)" for line in site["headers"]]

@@ -8,6 +8,7 @@ from crawler.metrics.attention import Need, needs
 from crawler.metrics.course import Course, CourseError
 from crawler.metrics.events import Event, Events, Kind
 from crawler.metrics.history import History
+from crawler.metrics.notice_watch import Notice, NoticeWatch
 from crawler.metrics.sentences import (
     count,
     counted,
@@ -32,6 +33,8 @@ __all__ = [
     "History",
     "Kind",
     "Need",
+    "Notice",
+    "NoticeWatch",
     "count",
     "counted",
     "duration",

@@ -37,6 +37,7 @@ from crawler.service.command_files import obey
 from crawler.service.commands import performing
 from crawler.service.file_limit import allow_files, connections_left
 from crawler.service.kept_open import KeptOpen, Served
+from crawler.service.notices import Notices
 from crawler.service.opening import open_job_of_run
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
@@ -80,6 +81,7 @@ class Front:
         self.clock = clock
         self.perform = performing(lambda: self.run, course.events, clock, reloading.reload)
         self.view = RunView(lambda: self.run, self.perform, settings, clock)
+        self.notices = Notices(settings.notify, directory, clock)
 
     def begin(self, word: str) -> None:
         """The run is there, and begins."""
@@ -136,17 +138,14 @@ async def run_crawl(
     front = Front(directory, load_course(directory, clock()), reloading, settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     async with (
+        front.notices.delivering(),
         _dashboard(settings.dashboard, access, front, options.kept_open) as address,
         _open_job(directory, settings, clock, front) as job,
         _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
     ):
         if options.check is not None and job.files.resumed:
             options.check(job)
-        if access is not None and access.token is not None:
-            with Expendable(str(directory / TOKEN)):
-                keep_token(settings.dashboard, directory, access.token)
-        with Expendable(str(directory / RUN)):
-            write_run(job.disk, directory, settings)
+        _store(job, settings, access)
         worker = Worker(fetcher, replace(WorkerSettings.of(settings), concurrency=number), clock, lag, slots)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
@@ -168,6 +167,15 @@ async def run_crawl(
         with contextlib.closing(options.code), _pipe(job, options.records_to) as pipe, signals:
             front.result = result = await _drive(worker, run, reporter, front, pipe)
     return replace(result, before=before)
+
+
+def _store(job: Job, settings: Settings, access: Access | None) -> None:
+    """Store what others need: the token of the dashboard, and the settings of the run."""
+    if access is not None and access.token is not None:
+        with Expendable(str(job.directory / TOKEN)):
+            keep_token(settings.dashboard, job.directory, access.token)
+    with Expendable(str(job.directory / RUN)):
+        write_run(job.disk, job.directory, settings)
 
 
 def _pipe(job: Job, descriptor: int | None) -> contextlib.AbstractContextManager[RecordPipe | None]:
@@ -230,7 +238,7 @@ async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, fro
 async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Front, pipe: RecordPipe | None) -> Result:
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
     job = run.job
-    beside = [reporter.keep(run), obey(Inbox(job.directory, job.disk), front.perform)]
+    beside = [reporter.keep(run), obey(Inbox(job.directory, job.disk), front.perform), front.notices.keep(run.stats)]
     if front.survey is not None:
         beside.append(front.survey.keep(job.files.is_there))
     if pipe is not None:
@@ -256,6 +264,7 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
     finally:
         reporter.take_away()
     assert run.life.reason is not None
+    front.notices.end(run.life.reason, stats)
     return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.last_seed_error)
 
 

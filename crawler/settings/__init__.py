@@ -1,7 +1,7 @@
 """Every setting of the program, and how tables become settings."""
 
 from crawler.settings.hours import Hours, HoursError, hours_of
-from crawler.settings.leaving import DIRECT, PROXY_SCHEMES, fault_of_header, secret_reference
+from crawler.settings.leaving import DIRECT, PROXY_SCHEMES, fault_of_header, fault_of_webhook, secret_reference
 from crawler.settings.live import Change, Merged, merge
 from crawler.settings.load import (
     LISTED,
@@ -25,6 +25,7 @@ from crawler.settings.parts import (
     KEPT,
     LEAF,
     LEDGER_KINDS,
+    NOTICES,
     ORDERS,
     OUTPUT_FIELDS,
     OUTPUTS,
@@ -46,6 +47,7 @@ from crawler.settings.parts import (
     FetchSettings,
     HookSettings,
     LinkSettings,
+    NotifySettings,
     OutputSettings,
     PolitenessSettings,
     PriorityRule,
@@ -84,6 +86,7 @@ __all__ = [
     "LEAF",
     "LEDGER_KINDS",
     "LISTED",
+    "NOTICES",
     "OF_HOSTS",
     "OF_PATHS",
     "OF_URLS",
@@ -117,6 +120,7 @@ __all__ = [
     "HoursError",
     "LinkSettings",
     "Merged",
+    "NotifySettings",
     "OutputSettings",
     "PolitenessSettings",
     "PriorityRule",
@@ -139,6 +143,7 @@ __all__ = [
     "as_tables",
     "check_tables",
     "fault_of_header",
+    "fault_of_webhook",
     "host_match",
     "hours_of",
     "merge",

@@ -55,6 +55,15 @@ def fault_of_proxy(text: str) -> str | None:
     return None
 
 
+def fault_of_webhook(text: str) -> str | None:
+    """The URL of a webhook, or a reference to one."""
+    if secret_reference(text) is not None:
+        return None
+    if re.fullmatch(r"https?://[^\s/?#@]+(?:[/?][!-~]*)?", text) is None:
+        return "must be a URL of http or https without a login, or env:NAME or file:PATH that has one"
+    return None
+
+
 def fault_of_origin(text: str) -> str | None:
     """An origin is written as in a URL: in small letters, and without the port of the scheme."""
     if _ORIGIN.fullmatch(text) is None or re.search(r"\Ahttp:.*:80\Z|\Ahttps:.*:443\Z", text):

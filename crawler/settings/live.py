@@ -81,7 +81,7 @@ def merge(now: Settings, read: Settings) -> Merged:
 def _changes(table: str, key: str, before: Any, after: Any) -> list[Change]:
     if table == "site":
         return _sites(before, after)
-    if table == "dashboard":
+    if table in ("dashboard", "notify"):
         return [Change(f"{table}.{key}", "...", "another")]  # it may be a token
     if table == "priority":
         return [Change("[[priority]]", _rules(before), _rules(after))]

@@ -25,6 +25,7 @@ from crawler.settings.leaving import (
     fault_of_reference,
     fault_of_status,
     fault_of_type,
+    fault_of_webhook,
     is_secret,
 )
 from crawler.settings.match import fault_of_match, host_match
@@ -38,6 +39,7 @@ from crawler.settings.parts import (
     KEPT,
     LEDGER_KINDS,
     LINK_KINDS,
+    NOTICES,
     ON_ERRORS,
     ON_PAGE_IN,
     ORDERS,
@@ -146,6 +148,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("output", "text_form"): TEXT_FORMS,
     ("hooks", "on_page_in"): ON_PAGE_IN,
     ("hooks", "on_error"): ON_ERRORS,
+    ("notify", "events"): NOTICES,
 }
 _NUMBERS = {  # lists of whole numbers: what they are, the least, the most
     ("retry", "lasting_statuses"): ("statuses", 500, 599),
@@ -217,6 +220,7 @@ _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
     ("output", "store_statuses"): fault_of_status,
     ("hooks", "on_page_types"): fault_of_type,
     ("hooks", "on_page_statuses"): fault_of_status,
+    ("notify", "url"): fault_of_webhook,
     (SITE, "match"): fault_of_match,
     (SITE, "headers"): fault_of_header,
     (SITE, "login"): fault_of_reference,

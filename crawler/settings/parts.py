@@ -389,6 +389,18 @@ class DashboardSettings:
     interval: float = 1.0  # seconds between events
 
 
+NOTICES = ("end", "pause", "resume", "attention")
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """A webhook that is told of the crawl."""
+
+    url: str | None = None  # or a reference to it: env:NAME, file:PATH
+    events: tuple[str, ...] = ("end", "pause", "attention")  # of which it is told
+    text_only: bool = False  # nothing but {"text": ...}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All of them; one field a TOML table, besides ``places``."""
@@ -411,6 +423,7 @@ class Settings:
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     output: OutputSettings = field(default_factory=OutputSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
     # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
     # "fetch", "site" and a number: a table that earlier versions called so.
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict, compare=False, repr=False)

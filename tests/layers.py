@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # A package imports only from lower lines.
 LAYERS: list[set[str]] = [
-    {"urls", "settings", "clock", "memory", "kv"},
+    {"urls", "settings", "clock", "memory", "kv", "figures"},
     {"slices", "robots", "refusal", "recrawl"},
     {"filters"},
     {"links", "scope", "frontier"},
@@ -109,7 +109,7 @@ MODULES: dict[str, str] = {
         event_stream feed listen access guard http_server token server job_list
     """,
     "progress": """
-        named_stream printable say summary supervisor text_table top_view live_line
+        named_stream printable say summary supervisor text_table wrapped top_view live_line
     """,
     "job": """
         clock_step clock_anchor digest_sum directory formats identity job_lock event_log found border held_back

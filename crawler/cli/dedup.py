@@ -20,7 +20,7 @@ from crawler.dedup.stream import Keeper, Tally, deduplicate
 from crawler.filters import KINDS, Filter, FilterError, HashDescription, KeyHash, advise
 from crawler.filters.memory_budget import GUAVA
 from crawler.memory import available_memory
-from crawler.metrics import counted, suspicion
+from crawler.metrics import counted, probability, suspicion
 from crawler.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonicaliser
 
@@ -223,7 +223,7 @@ def figures(seen: Filter) -> Iterator[str]:
     slices = len(now["slices"])
     yield (
         f"{now['kind']}: {counted(now['count'], 'key')}, {now['bytes']:,} bytes in {counted(slices, 'slice')}; "
-        f"false positives {abs(now['fpp_estimated']):.2g} (target {now['fpp_target']:.2g}), "
+        f"false positives {probability(abs(now['fpp_estimated']))} (target {probability(now['fpp_target'])}), "
         f"about {now['expected_urls_skipped']:,.1f} new lines mistaken for seen ones"
     )
     if now["count_suspect"]:

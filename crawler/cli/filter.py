@@ -35,7 +35,7 @@ from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Tally, contained
 from crawler.filters import Filter, FilterError
-from crawler.metrics import counted
+from crawler.metrics import counted, probability
 from crawler.progress.text_table import text_table
 
 _MOST_JOBS = 256
@@ -183,8 +183,8 @@ def _info(arguments: argparse.Namespace) -> int:
             f"{part['bits'] // 8:,}",
             str(part["hashes"]),
             f"{part['fill']:.3f}",
-            f"{part['fpp_estimated']:.2g}",
-            f"{part['fpp_design']:.2g}",
+            probability(part["fpp_estimated"]),
+            probability(part["fpp_design"]),
         )
         for number, part in enumerate(now["slices"])
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.filters import FilterError, Plan, not_planned, plan, plan_compacted
 from crawler.memory import available_memory
-from crawler.metrics import counted
+from crawler.metrics import counted, probability
 from crawler.progress.text_table import text_table
 from crawler.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings_from
 
@@ -114,7 +114,7 @@ def _row_as_json(made: Plan, free: int | None) -> dict[str, Any]:
 def _as_text(made: Comparison) -> Iterator[str]:
     seen, free, compacted = made.seen, made.free, made.compacted
     capacity = f"first slice of {seen.capacity:,} for kinds that grow"
-    yield f"{counted(made.urls, 'URL')}, false positives at most {seen.fpp:g}, {capacity}"
+    yield f"{counted(made.urls, 'URL')}, false positives at most {probability(seen.fpp)}, {capacity}"
     yield f"{free:,} bytes of memory are free here" if free is not None else "the amount of free memory is unknown"
     yield ""
     heads = ("kind", "bytes", "at most", "bits/URL", "slices", "fpp then", "URLs skipped", "forgets")
@@ -127,7 +127,7 @@ def _as_text(made: Comparison) -> Iterator[str]:
             f"{one.peak:,}",
             f"{one.bits_per_url:.1f}",
             str(one.slices),
-            f"{one.fpp:.2g}",
+            probability(one.fpp),
             f"{one.urls_skipped:,.1f}" if one.urls_skipped < 1000 else f"{one.urls_skipped:,.0f}",
             "yes" if one.forgets else "no",
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +28,7 @@ FINISHED = 50  # ... grows until this many URLs are finished in it,
 LONGEST = 3_600.0  # seconds; but no longer than this
 LEAST = 10  # finished URLs in the window; with fewer there is no forecast
 DAY = 86_400.0
+TOLERANCE = 0.25  # share of the time to the end, or of the URLs in a day, by which forecasts that agree may differ
 
 
 class When(StrEnum):
@@ -34,6 +36,10 @@ class When(StrEnum):
 
     END = "end"  # no URLs are left
     DAY = "day"  # a day from now, because no end is in sight
+
+
+# Seconds over which forecasts must agree before one is told; longer for one that reaches further.
+STEADY = {When.END: 20.0, When.DAY: 60.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ class Forecast:
     bytes: int
     fpp: float
     urls_skipped: float
+    steady: bool = False  # the forecasts of the last seconds say nearly the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,35 @@ def forecast(
     )
 
 
+class Steadiness:
+    """Tells whether forecasts agree with those of the last seconds, so that it is worth telling somebody."""
+
+    def __init__(self) -> None:
+        self._told: deque[tuple[float, Forecast]] = deque()
+
+    def look(self, now: float, made: Forecast | None) -> bool:
+        """Add the forecast made at ``now`` and return whether those of the last seconds say the same."""
+        told = self._told
+        if made is None or (told and now < told[-1][0]):
+            told.clear()
+        if made is None:
+            return False
+        told.append((now, made))
+        while len(told) > 1 and told[1][0] <= now - STEADY[When.DAY]:
+            told.popleft()
+        since = now - STEADY[made.when]
+        return told[0][0] <= since and all(_agree(now - then, each, made) for then, each in told if then >= since)
+
+
+def _agree(passed: float, before: Forecast, now: Forecast) -> bool:
+    """Whether two forecasts, with some seconds between, say nearly the same."""
+    if before.when is not now.when:
+        return False
+    if now.when is When.DAY:
+        return before.urls <= now.urls * (1 + TOLERANCE) and now.urls <= before.urls * (1 + TOLERANCE)
+    return abs(passed + now.seconds - before.seconds) <= TOLERANCE * before.seconds
+
+
 class Adviser:
     """Makes a forecast every few seconds and warns of each cause once."""
 
@@ -112,6 +148,7 @@ class Adviser:
         self._endless = endless
         self._counts: deque[tuple[float, int]] = deque()  # when, URLs in the seen-set
         self._looks: deque[tuple[float, int, int]] = deque()  # when, URLs in the seen-set, URLs finished
+        self._steadiness = Steadiness()
         self._warned: set[Cause] = set()
         self._suspected = False
         self._matters_at = sys.maxsize  # URLs in the seen-set at which a warning is possible
@@ -183,17 +220,19 @@ class Adviser:
 
     def _forecast(self, seen: SeenSet, progress: Progress) -> dict[str, Any] | None:
         (since, before, done), (now, count, finished) = self._looks[0], self._looks[-1]
-        if finished - done < LEAST or not progress.left:
+        made = None
+        if finished - done >= LEAST and progress.left:
+            # A filter of some kinds cannot hold as much.
+            with contextlib.suppress(FilterError, OverflowError):
+                made = forecast(
+                    seen.statistics(),
+                    seen.parameters(),
+                    progress.left,
+                    Pace(count - before, finished - done, now - since),
+                    compact_slices=self._compact_slices,
+                    endless=self._endless,
+                )
+        steady = self._steadiness.look(now, made)
+        if made is None:
             return None
-        try:
-            made = forecast(
-                seen.statistics(),
-                seen.parameters(),
-                progress.left,
-                Pace(count - before, finished - done, now - since),
-                compact_slices=self._compact_slices,
-                endless=self._endless,
-            )
-        except (FilterError, OverflowError):
-            return None  # more than any filter of this kind can hold
-        return asdict(made) | ({"urls_skipped": 0.0} if self._ledger else {})
+        return asdict(replace(made, steady=steady)) | ({"urls_skipped": 0.0} if self._ledger else {})

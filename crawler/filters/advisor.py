@@ -20,6 +20,7 @@ from enum import StrEnum
 from itertools import count, islice
 from typing import Any
 
+from crawler.figures import probability
 from crawler.filters.chain_compaction import following_share, successor_share
 from crawler.filters.protocol import SeenStatistics
 from crawler.slices.blocked_slice import sized_blocks
@@ -307,10 +308,11 @@ def _warning(
     elif last["count"] > last["capacity"]:
         return Cause.PASSED, (
             f"the filter holds {last['count']:,} keys and was made for {last['capacity']:,}: its fpp is "
-            f"{statistics['fpp_estimated']:.2g} and climbs; the target is {statistics['fpp_target']:.2g}"
+            f"{probability(statistics['fpp_estimated'])} and climbs; the target is "
+            f"{probability(statistics['fpp_target'])}"
         )
     elif soon:
-        target = f"target of {statistics['fpp_target']:.2g}"
+        target = f"target of {probability(statistics['fpp_target'])}"
         reached = f"reaches its {target} {when}" if left else f"is at its {target}"
         return Cause.TARGET, f"the fpp {reached}, and climbs then"
     return None, None

@@ -4,21 +4,15 @@ Everything here is pure and reads one mapping, the one that ``stats --json`` pri
 part of the crawl does not exist: it yields no sample, never a zero.
 """
 
+from crawler.figures import count, counted, duration, noun, per_second, probability, share, size
 from crawler.metrics.attention import Need, needs
 from crawler.metrics.course import Course, CourseError
 from crawler.metrics.events import Event, Events, Kind
 from crawler.metrics.history import History
 from crawler.metrics.notice_watch import Notice, NoticeWatch
 from crawler.metrics.sentences import (
-    count,
-    counted,
-    duration,
     forecast,
-    noun,
     outlook,
-    per_second,
-    probability,
-    size,
     suspicion,
     time_left,
     trust,
@@ -44,6 +38,7 @@ __all__ = [
     "outlook",
     "per_second",
     "probability",
+    "share",
     "size",
     "suspicion",
     "time_left",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from crawler.metrics.sentences import count, counted, suspicion
+from crawler.figures import count, counted
+from crawler.metrics.sentences import suspicion
 
 RETIRED_LEAST = 10  # hosts given up, and ...
 RETIRED_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from crawler.figures import count, counted, probability
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
-from crawler.metrics.sentences import count, counted, outlook, probability, suspicion, time_left, trust, working
+from crawler.metrics.sentences import LATELY, outlook, suspicion, time_left, trust, working
 
-_LATELY = 60.0  # seconds that the sentences describe
+_ENOUGH = 10.0  # seconds of observations from which on a time to the end is told
 
 
 class CourseError(ValueError):
@@ -39,17 +40,19 @@ class Course:
         self._stats = stats
 
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
-        """Return sentences about ``stats`` and the last minute, ``trust``, ``working`` (a mapping) and ``forecast``; and
-        ``left``, the time left as numbers (`TimeLeft`), None if it is unknown or the crawl does not run."""
+        """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``.
+        ``left`` is the time left as numbers (`TimeLeft`), None if it is unknown or the crawl does not run."""
+        over = self.history.span(LATELY) or 0.0
         # A shorter time than for the rate: most links are found at the start of a crawl.
-        rising = [self.history.slope(level, _LATELY / 2) for level in ("pending", "in_flight")]
-        slope = None if rising[0] is None or rising[1] is None else rising[0] + rising[1]
-        pages, new = self.history.mean("pages_per_second", _LATELY), self.history.mean("new_per_second", _LATELY / 2)
+        rising = [self.history.slope(level, LATELY / 2) for level in ("pending", "in_flight")]
+        known = over >= _ENOUGH and rising[0] is not None and rising[1] is not None
+        slope = sum(filter(None, rising)) if known else None
+        pages, new = self.history.mean("pages_per_second", LATELY), self.history.mean("new_per_second", LATELY / 2)
         left = time_left(stats, slope, new) if stats.get("state") == "running" else None
         return {
             "left": None if left is None else asdict(left),
             "trust": trust(stats),
-            "working": working(stats, pages, slope, new),
+            "working": working(stats, pages, slope, new, over),
             "forecast": outlook(stats),
         }
 

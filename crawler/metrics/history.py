@@ -136,6 +136,11 @@ class History:
         last = _columns([row for row in (self._before, self._last) if row is not None])
         return {name: values[-1] for name, values in last.items()}
 
+    def span(self, seconds: float) -> Value:
+        """Return how long the observations of the last ``seconds`` last; None with fewer than two."""
+        ends = self._ends(seconds)
+        return None if ends is None else ends[1][0] - ends[0][0]
+
     def mean(self, rate: str, seconds: float) -> Value:
         """Return the mean of a rate over the last ``seconds``, at most ``RECENT``; None if unknown."""
         ends = self._ends(seconds)

@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+from crawler.figures import count, counted, duration, per_second, probability, size
 
-
-def count(value: float | None) -> str:
-    """Return a count with thousands separators; a dash for None."""
-    return "-" if value is None else f"{round(value):,}"
-
-
-def noun(value: float | None, singular: str, plural: str | None = None) -> str:
-    """Return the noun that goes with a count. ``plural`` is the singular with an s unless given."""
-    return singular if value is not None and round(value) == 1 else plural or f"{singular}s"
-
-
-def counted(value: float | None, singular: str, plural: str | None = None) -> str:
-    """Return a count with its noun: ``1 host``, ``2 hosts``."""
-    return f"{count(value)} {noun(value, singular, plural)}"
-
-
-def probability(value: float | None) -> str:
-    """Return two significant digits: 0.0021 as it is, smaller values as 2.1e-5; a dash for None."""
-    if value is None:
-        return "-"
-    if value == 0 or value >= 0.0001:
-        return f"{value:.2g}"
-    digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits}e{int(exponent)}"
-
-
-def per_second(value: float) -> str:
-    """Return a rate, to a tenth if it is small."""
-    return f"{value:.1f}" if value < 100 else f"{round(value):,}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people say it, in two units, or in whole days from two days on."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    days, hours, minutes, rest = whole // 86_400, whole // 3_600, whole // 60 % 60, whole % 60
-    if days >= 2:
-        return f"{days:,} days"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
+LATELY = 60.0  # seconds that the sentences describe
 _NEARLY_ALL = 0.9  # share of what is left
+_STEADY = 1.5  # as much longer may it take with the URLs that are yet to be found
 _NOISE = 0.15  # of a pace that was measured over half a minute
 
 
@@ -75,8 +34,7 @@ def time_left(stats: Mapping[str, Any], slope: float | None, new: float | None =
     slowest = stats.get("slowest_host")
     if slope is None or not left:
         return None
-    finished = -slope if slope < 0 else (new or 0.0) - slope
-    together = left / finished if finished > 0 else 0.0
+    together, grows = _together(left, slope, new or 0.0)
     least = stats.get("least_seconds") or 0.0
     if least > max(together, 0.0 if slowest is None else slowest["seconds"]):
         return TimeLeft(least, slope >= 0 or bool(new), None)
@@ -85,7 +43,21 @@ def time_left(stats: Mapping[str, Any], slope: float | None, new: float | None =
         noise = _NOISE if slowest["pending"] >= _NEARLY_ALL * left else 0.0
         if slowest["seconds"] * (1 + noise) > together:
             return TimeLeft(slowest["seconds"], slope >= 0 or bool(new), slowest["name"])
-    return TimeLeft(together, slope >= 0, None) if together else None
+    return TimeLeft(together, grows, None) if together else None
+
+
+def _together(left: int, slope: float, new: float) -> tuple[float, bool]:
+    """(Seconds until all hosts together have finished everything, 0 if unknown; whether that is a bound).
+
+    While few URLs are found for each that is finished, the frontier shrinks at a steady pace, and its end can be told.
+    Otherwise only what is known now can: when a frontier begins to shrink, its slope is nearly nothing, and would tell
+    of an hour where it takes minutes."""
+    finished = new - slope
+    if finished <= 0:
+        return 0.0, True
+    least = left / finished
+    shrinking = left / -slope if slope < 0 else math.inf
+    return (least, True) if shrinking > _STEADY * least else (shrinking, False)
 
 
 def _to_go(left: TimeLeft) -> str:
@@ -94,12 +66,16 @@ def _to_go(left: TimeLeft) -> str:
 
 
 def working(
-    stats: Mapping[str, Any], pages: float | None, slope: float | None, new: float | None = None
+    stats: Mapping[str, Any],
+    pages: float | None,
+    slope: float | None,
+    new: float | None = None,
+    over: float = LATELY,
 ) -> dict[str, str]:
     """Return whether the crawl works, as ``{"mark", "text"}``: the mark is ``good``, ``wait``, ``bad`` or ``over``.
 
-    Over the last minute, ``pages`` were fetched, ``slope`` URLs joined the frontier and ``new`` were found per second;
-    None if unknown.
+    In the last ``over`` seconds, a minute at most, ``pages`` were fetched, ``slope`` URLs joined the frontier and
+    ``new`` were found per second; None if unknown.
     """
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     if stats.get("paused"):
@@ -107,7 +83,7 @@ def working(
         return {"mark": "wait" if stats.get("paused_by") == "hours" else "bad", "text": f"{why[0].upper()}{why[1:]}."}
     match state:
         case "running" if pages:
-            text = f"Working: {per_second(pages)} pages/s over the last minute"
+            text = f"Working: {per_second(pages)} pages/s over {_lately(over)}"
             if slope is not None and slope > 0:
                 text += f", the frontier grows by {per_second(slope)} URLs/s"
             left = time_left(stats, slope, new)
@@ -115,9 +91,12 @@ def working(
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
+        case "running" if pages is None and stats.get("pages_fetched"):
+            return {"mark": "good", "text": f"Running: {counted(stats['pages_fetched'], 'page')} fetched so far."}
         case "running":
+            none = "no page has come yet" if not stats.get("pages_fetched") else f"no page in {_lately(over)}"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
-            return {"mark": "wait", "text": f"Waiting: no page in the last minute, {where}."}
+            return {"mark": "wait", "text": f"Waiting: {none}, {where}."}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended":
@@ -131,15 +110,11 @@ def working(
     return {"mark": "wait", "text": "Starting."}
 
 
-def size(value: float | None) -> str:
-    """Return bytes in the largest unit that fits; a dash for None."""
-    if value is None:
-        return "-"
-    unit = 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value /= 1024
-        unit += 1
-    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{value:.0f} B"
+def _lately(over: float) -> str:
+    return "the last minute" if over >= _NEARLY_ALL * LATELY else f"the last {max(1, round(over))} s"
+
+
+_NOTHING_NEW = "Hardly any new URLs are found"
 
 
 def outlook(stats: Mapping[str, Any]) -> str:
@@ -148,14 +123,17 @@ def outlook(stats: Mapping[str, Any]) -> str:
     if told is None:
         return ""
     new = told["new_per_url"]
-    brings = f"Each finished URL brings {f'{new:.2g}' if new < 9.5 else count(new)} new one{'' if new == 1 else 's'}"
-    if told["when"] == "end" and stats["state"] == "paused":
-        return f"{brings}: at this rate the crawl ends some time after it resumes."
-    if told["when"] == "end":
-        return f"{brings}: at this rate the crawl ends in {duration(told['seconds'])}."
-    if told["new_per_url"] >= 1:
+    each = f"{new:.2g}" if new < 9.5 else count(new)
+    brings = f"Each finished URL brings {each} new one{'' if each == '1' else 's'}" if new >= 0.01 else _NOTHING_NEW
+    if told["when"] == "day" and new < 1:
+        return "The crawl never ends: it revisits its pages."
+    if not told.get("steady", True):
+        return f"{brings}{'' if brings == _NOTHING_NEW else ' at present'}: too early to tell when the crawl ends."
+    if told["when"] == "day":
         return f"{brings}: no end in sight."
-    return "The crawl never ends: it revisits its pages."
+    if stats["state"] == "paused":
+        return f"{brings}: at this rate the crawl ends some time after it resumes."
+    return f"{brings}: at this rate the crawl ends in {duration(told['seconds'])}."
 
 
 def _forecast(stats: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -168,6 +146,8 @@ def forecast(stats: Mapping[str, Any]) -> str:
     told = _forecast(stats)
     if told is None:
         return ""
+    if not told.get("steady", True):
+        return outlook(stats)
     slices = counted(told["slices"], "slice")
     when = "Then" if told["when"] == "end" else "In a day"
     text = (

@@ -12,10 +12,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawler.metrics import count, counted, noun, probability
+from crawler.metrics import count, counted, noun, per_second, probability
 from crawler.progress.printable import printable, terminal
 from crawler.progress.say import say, turn_away, watched
+from crawler.progress.wrapped import wrapped
 
+_BAR = 30  # characters of the bar, at most
 _RATE_OVER = 5.0  # seconds over which the shown rate is averaged
 
 
@@ -60,7 +62,7 @@ class Progress:
         rate = self._rate(elapsed, stats["pages_fetched"])
         if self._live is not None:
             with watched(self._stream):
-                self._live.update(_view(stats, rate), refresh=True)
+                self._live.update(_view(stats, rate, self._live.console.width), refresh=True)
         elif elapsed >= self._next_line:
             self._next_line = elapsed + self._every
             say(self._stream, _line(stats, rate))
@@ -84,39 +86,43 @@ class Progress:
 
 def _line(stats: Mapping[str, Any], rate: float | None) -> str:
     seen = stats.get("seen") or {}
-    per_second = "" if rate is None else f" ({rate:.1f}/s)"
+    pace = "" if rate is None else f" ({per_second(rate)}/s)"
     why = f"; {stats['paused']}" if stats.get("paused") else ""
     return (
-        f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{per_second},"
+        f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{pace},"
         f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
         f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')},"
-        f" fpp {probability(seen.get('fpp_estimated'))} of {probability(seen.get('fpp_target'))}{why}"
+        f" fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))}){why}"
     )
 
 
-def _view(stats: Mapping[str, Any], rate: float | None) -> Group:
+def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
     seen = stats.get("seen") or {}
-    admitted = stats["urls_admitted"] or 0
+    fetched, admitted = stats["pages_fetched"], stats["urls_admitted"] or 0
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
-    figures = Table.grid(padding=(0, 3))
-    figures.add_row(
-        Text.assemble((count(stats["pages_fetched"]), "bold"), f" {noun(stats['pages_fetched'], 'page')}"),
-        f"{rate or 0:.1f}/s",
-        f"{count(stats['urls_pending'])} pending",
-        f"{count(stats['urls_in_flight'])} in flight",
-        counted(stats["hosts"], "host"),
-        f"{count(stats['pages_failed'])} failed",
-    )
-    known = Table.grid(padding=(0, 1))
-    known.add_row(
-        ProgressBar(total=max(admitted, 1), completed=finished, width=30),
-        f"{count(finished)} of {counted(admitted, 'known URL')}, {stats['state']}",
-    )
+    figures = [
+        Text.assemble((count(fetched), "bold"), f" {noun(fetched, 'page')}"),
+        Text(f"{per_second(rate or 0)}/s"),
+        Text(f"{count(stats['urls_pending'])} pending"),
+        Text(f"{count(stats['urls_in_flight'])} in flight"),
+        Text(counted(stats["hosts"], "host")),
+        Text(f"{count(stats['pages_failed'])} failed"),
+    ]
+    known = Text(f"{count(finished)} of {counted(admitted, 'known URL')}, {stats['state']}")
+    wide = min(_BAR, width)
+    bar = ProgressBar(total=max(admitted, 1), completed=finished, width=wide)
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     too_high = estimated is not None and target is not None and estimated > target
-    filter_line = Text.assemble(
-        "fpp ",
-        (probability(estimated), "bold red" if too_high else "green"),
-        f" (target {probability(target)}, bound {probability(seen.get('fpp_bound'))})",
-    )
-    return Group(figures, known, filter_line)
+    trusted = [
+        Text.assemble("fpp ", (probability(estimated), "bold red" if too_high else "green")),
+        Text(f"target {probability(target)}"),
+        Text(f"bound {probability(seen.get('fpp_bound'))}"),
+    ]
+    together = Table.grid(padding=(0, 1))
+    if wide + 1 + known.cell_len <= width:
+        together.add_row(bar, known)
+    else:
+        together.add_row(bar)
+        together.add_row(known)
+    why = [Text(printable(str(stats["paused"])), "yellow")] if stats.get("paused") else []
+    return Group(wrapped(figures, width), together, wrapped(trusted, width), *why)

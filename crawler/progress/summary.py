@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crawler.metrics import count, counted, forecast, probability, size, trust
+from crawler.metrics import count, counted, forecast, probability, share, size, trust
 from crawler.scope import OF_PAGES
 
 _SCOPE = "crawl.scope"
@@ -113,22 +113,20 @@ def _seen(stats: Mapping[str, Any]) -> list[str]:
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:
-    """Bits per URL; how full the seen-set is if it is nearly empty, because then they say nothing."""
+    """How large the seen-set is, and how full; bits per URL once it is half full, because before they say nothing."""
     bits, slices = seen.get("bits_per_url"), seen.get("slices") or ()
     room = sum(each["capacity"] for each in slices)
-    full = sum(each["count"] for each in slices) / room if room else 1.0
-    if bits is None:
-        return []
-    if full >= _NEARLY_EMPTY:
-        return [f"{bits:.1f} bits/URL"]
-    return ["less than 1% full" if full < 0.01 else f"{full:.0%} full"]
+    full = sum(each["count"] for each in slices) / room if room else None
+    words = [size(seen["bytes"])] if seen.get("bytes") else []
+    words += [] if full is None else [f"{share(full)} full"]
+    return words + ([f"{bits:.1f} bits/URL"] if bits is not None and (full is None or full >= _HALF) else [])
 
 
 def _hash(found: Mapping[str, Any]) -> str:
     return f"{found['algorithm']} {'with' if found['keyed'] else 'without'} a secret"
 
 
-_NEARLY_EMPTY = 0.1  # below this share of its capacity
+_HALF = 0.5  # of its capacity
 _RARE = {"pages_soft404": "soft 404", "pages_blocked": "blocked"}  # told if there are any
 _PAGES = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded")
 

@@ -13,11 +13,13 @@ from rich.text import Text
 
 from crawler.metrics import Course, count, counted, duration, forecast, per_second, probability, size
 from crawler.progress.printable import printable
+from crawler.progress.wrapped import wrapped
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
 _KINDS = {"error": "red", "retired": "red", "backoff": "yellow", "checkpoint": "green", "slice": "magenta"}
 _ROOMY = 24  # lines; a terminal this high has room for the forecast
+_WIDE, _WIDEST = 60, 100  # characters from which on there is room for more columns
 _FRAMES = 6  # lines around hosts and events, column heads and the cursor's line
 
 
@@ -31,13 +33,14 @@ def screen(
         _headline(stats, words["working"]),
         _figures(stats, course, width),
         _trust(stats, words["trust"]),
-        *([Text(f"  {ahead}")] if ahead and height >= _ROOMY else []),
+        *([Text(f"  {ahead}")] if ahead and height >= _ROOMY and width >= _WIDE else []),
         _rates(course, width),
     )
     taken = len(Console(width=width, height=height).render_lines(head))
     rows = max(2, height - taken - _FRAMES)
     states = {state: number for state, number in (stats["hosts_by_state"] or {}).items() if number}
-    return Group(head, _hosts(*hosts, states, most=max(1, rows * 2 // 3)), _events(course, most=rows - rows * 2 // 3))
+    table = _hosts(*hosts, states, most=max(1, rows * 2 // 3), width=width)
+    return Group(head, table, _events(course, most=rows - rows * 2 // 3))
 
 
 def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
@@ -69,19 +72,7 @@ def _figures(stats: Mapping[str, Any], course: Course, width: int) -> Text:
         ("longest stall", "-" if stall is None else duration(stall["longest"])),
         ("disk free", size(stats["disk_free_bytes"])),
     ]
-    text, left = Text(), width
-    for name, value in cells:
-        # Break lines between two figures, not within one.
-        length = len(name) + 1 + len(value)
-        if text and length + 3 > left:
-            text.append("\n")
-            left = width
-        elif text:
-            text.append("   ")
-            left -= 3
-        text.append(f"{name} ", "dim").append(value, "bold")
-        left -= length
-    return text
+    return wrapped((Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells), width)
 
 
 def _trust(stats: Mapping[str, Any], sentence: str) -> Text:
@@ -94,36 +85,47 @@ def _trust(stats: Mapping[str, Any], sentence: str) -> Text:
 
 def _rates(course: Course, width: int) -> Text:
     recent = course.history.series()["recent"]
-    pages = [value or 0.0 for value in recent["pages_per_second"]][-max(10, width - 34) :]
-    most = max(pages, default=0.0)
+    label = "pages/s, last 5 min " if width >= _WIDE else "pages/s "
+    every = [value or 0.0 for value in recent["pages_per_second"]]
+    most = max(every, default=0.0)
+    told = f" {per_second(most)} at most"
+    pages = every[-max(10, width - len(label) - len(told)) :]
     bars = "".join(_BARS[min(7, int(8 * value / most))] if most else _BARS[0] for value in pages)
-    return Text.assemble(("pages/s, last 5 min ", "dim"), (bars, "blue"), (f" {per_second(most)} at most", "dim"))
+    return Text.assemble((label, "dim"), (bars, "blue"), (told, "dim"))
 
 
-def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, int], most: int) -> Panel:
+def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, int], most: int, width: int) -> Panel:
+    # On a narrow terminal: where it stands, and what is left. Each column has its name, and the least width to show it.
+    columns = [("state", 0), ("pending", 0), ("failed", _WIDE), ("next", _WIDE), ("latency", _WIDEST)]
+    shown = [name for name, least in columns if width >= least]
     table = Table(box=None, expand=True, pad_edge=False)
     table.add_column("host", no_wrap=True, ratio=3)
-    table.add_column("state", no_wrap=True)
-    for name in ("pending", "failed", "next", "latency"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("why", no_wrap=True, ratio=4)
+    for name in shown:
+        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+    if width >= _WIDEST:
+        table.add_column("why", no_wrap=True, ratio=4)
     for row in rows[:most]:
-        latency, errors = row["latency_seconds"], row["errors"]
-        classes = ", ".join(f"{number} {name}" for name, number in errors.items())
-        cells = [
-            row["host"],
-            row["state"],
-            count(row["pending"]),
-            count(row["failed"]),
-            _next(row),
-            "-" if latency is None else f"{1000 * latency:,.0f} ms",
-            row["reason"] + (f" ({classes})" if classes else ""),
-        ]
-        table.add_row(*(Text(printable(cell)) for cell in cells))
+        cells = _cells(row)
+        names = ["host", *shown, *(["why"] if width >= _WIDEST else [])]
+        table.add_row(*(Text(printable(cells[name])) for name in names))
     title = f"{count(min(most, len(rows)))} of {counted(total, 'host')}, most failures first"
     by_state = ", ".join(f"{state} {count(number)}" for state, number in states.items())
-    title += f"; {by_state}" if by_state else ""
-    return Panel(table, title=title, title_align="left")
+    title += f"; {by_state}" if by_state and width >= _WIDE else ""
+    return Panel(table, title=title if width >= _WIDE else counted(total, "host"), title_align="left")
+
+
+def _cells(row: Mapping[str, Any]) -> dict[str, str]:
+    latency, errors = row["latency_seconds"], row["errors"]
+    classes = ", ".join(f"{number} {name}" for name, number in errors.items())
+    return {
+        "host": row["host"],
+        "state": row["state"],
+        "pending": count(row["pending"]),
+        "failed": count(row["failed"]),
+        "next": _next(row),
+        "latency": "-" if latency is None else f"{1000 * latency:,.0f} ms",
+        "why": row["reason"] + (f" ({classes})" if classes else ""),
+    }
 
 
 def _next(row: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from crawler.inspect.explanation import (
 from crawler.inspect.host_settings import DEFAULT, setting_words
 from crawler.inspect.host_table import Row
 from crawler.job.directory import PAGES
-from crawler.metrics import counted, duration
+from crawler.metrics import counted, duration, probability
 
 Line = tuple[str, str]  # the subject and the text; the text is empty if the subject says it all
 
@@ -75,7 +75,7 @@ def _seen(seen: SeenAnswer) -> Iterator[Line]:
     elif seen.exact:
         yield "seen", f"yes; the {seen.kind} seen-set has no false positives"
     else:
-        chance = f"{seen.fpp_estimated:.2g}"
+        chance = probability(seen.fpp_estimated)
         yield "seen", f"yes; the {seen.kind} seen-set says yes to a new URL with probability {chance}"
     if seen.known and seen.forgeable:
         yield (
@@ -84,7 +84,7 @@ def _seen(seen: SeenAnswer) -> Iterator[Line]:
         )
     for each in seen.slices:
         keys = "only key" if each.count == 1 else counted(each.count, "key")
-        chance, what = f"{each.fpp_estimated:.2g}", "its" if each.count == 1 else "one of its"
+        chance, what = probability(each.fpp_estimated), "its" if each.count == 1 else "one of its"
         yield (
             f"slice {each.number} of {seen.of}",
             f"contains it, or mistakes it for {what} {keys} (probability {chance})",

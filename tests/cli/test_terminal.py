@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -67,6 +71,50 @@ def test_a_terminal_that_is_closed_does_not_end_the_crawl(tmp_path: Path) -> Non
         os.close(ours)
         assert process.wait() == 0
         assert rows(tmp_path / "job") == sorted(site.url(path) for path in tree(100))
+
+
+@pytest.mark.parametrize("command", ["crawl", "top"])
+def test_on_forty_columns_no_figure_is_cut(tmp_path: Path, command: str) -> None:
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    with Site(tree(400), latency=0.02) as site:
+        words = [sys.executable, "-m", "crawler", site.url("/"), "--job", tmp_path / "job", *OPTIONS]
+        seen = b""
+        with subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stderr=theirs if command == "crawl" else subprocess.DEVNULL,
+            cwd=ROOT,
+            env={**environment, "TERM": "xterm"},
+        ) as crawl:
+            if command == "top":
+                wait_until(lambda: len(site.asked) > 20, "the crawl is under way")
+                top = subprocess.Popen(
+                    [sys.executable, "-m", "crawler", "top", tmp_path / "job"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=theirs,
+                    cwd=ROOT,
+                    env={**environment, "TERM": "xterm"},
+                )
+            os.close(theirs)
+            wanted = [rb"\d pages?\b", rb"\d pending", rb"\d in flight", rb"1 host", rb"of \d+ known URLs?"]
+            if command == "top":
+                wanted = [rb"pages \d", rb"pending \d", rb"hosts pending \d of 1", rb"host +state +pending"]
+            while not all(re.search(each, _plain(seen)) for each in wanted):
+                seen += os.read(ours, 4096)
+            if command == "top":
+                top.kill()
+                top.wait()
+            crawl.kill()
+    os.close(ours)
+    assert b"practically 0" in _plain(seen)
+    assert max(map(len, _plain(seen).decode().splitlines())) <= 40
+
+
+def _plain(drawn: bytes) -> bytes:
+    """What was drawn, without colours and moves; what moves up begins a line."""
+    return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", re.sub(rb"\x1b\[(1A|2K|H)|\r", b"\n", drawn))
 
 
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:

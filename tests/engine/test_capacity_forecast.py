@@ -136,6 +136,32 @@ def test_a_forecast_rests_on_the_last_half_minute_and_on_fifty_urls() -> None:
     assert told["new_per_url"] == 35 / 60
 
 
+def test_a_forecast_is_steady_when_those_of_the_last_seconds_say_the_same() -> None:
+    seen, adviser = seen_set("scalable", 100_000), Adviser(2)
+    ends: list[tuple[float, float]] = []  # of the steady ones: when, and the end it tells
+    unsteady = 0
+    known, done = 10.0, 0.0
+    for look in range(60):  # eight pages a second of a site with 2,000; the share of new links falls all the time
+        now = 5.0 * look
+        fill(seen, len(seen), round(known))
+        adviser.look(seen, now, None, Progress(round(done), round(known - done)))
+        assert adviser.advice is not None
+        told = adviser.advice["forecast"]
+        if told is not None and told["steady"]:
+            assert told["when"] == "end"
+            ends.append((now, now + told["seconds"]))
+        elif told is not None:
+            unsteady += 1
+        done = min(known, done + 40)
+        known += (2_000 - known) * 0.08
+    assert unsteady >= 4, "at first it is too early to tell"
+    assert len(ends) > 10
+    for now, end in ends:
+        later = [other for then, other in ends if now < then <= now + 20]
+        assert all(abs(other - end) < 0.5 * (end - now) for other in later), "none halves within 20 s"
+    assert ends[0][1] == pytest.approx(2_000 / 8, rel=0.3)
+
+
 def test_with_a_ledger_no_url_is_expected_to_be_skipped() -> None:
     seen, adviser = seen_set("scalable"), Adviser(2, ledger=True)
     adviser.look(seen, 0.0, None, Progress(0, 100))

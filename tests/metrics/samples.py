@@ -174,6 +174,7 @@ _FULL: dict[str, Any] = {
             "bytes": 250_000,
             "fpp": 0.0007,
             "urls_skipped": 21.4,
+            "steady": True,
         },
     },
     "commits": 25_000,

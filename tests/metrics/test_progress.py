@@ -22,9 +22,9 @@ def test_a_log_gets_a_line_now_and_then() -> None:
         for quarter in range(101):
             progress.update(statistics(elapsed_seconds=quarter / 4, pages_fetched=5 * quarter))
     assert log.getvalue().splitlines() == [
-        "0 s: 0 pages, 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 of 0.001",
-        "10 s: 200 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 of 0.001",
-        "20 s: 400 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 of 0.001",
+        "0 s: 0 pages, 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 (target 0.001)",
+        "10 s: 200 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 (target 0.001)",
+        "20 s: 400 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 (target 0.001)",
     ]
 
 
@@ -62,7 +62,7 @@ def test_statistics_without_a_seen_set_can_be_shown() -> None:
     with Progress(log) as progress:
         progress.update(statistics(seen=None))
         progress.update(statistics(paused="paused by user", elapsed_seconds=10_000.0))
-    assert "fpp - of -" in log.getvalue()
+    assert "fpp - (target -)" in log.getvalue()
     assert log.getvalue().endswith("; paused by user\n")
     assert "seen-set" not in summary(statistics(seen=None))
 
@@ -93,7 +93,8 @@ def test_the_summary_says_how_it_went() -> None:
         " 1 link by links.max_url_length, the rest of 2 pages by links.max_links; a later run with wider limits visits"
         " 40 pages again to follow them",
         "kept      pages 49.6 MiB in 1 file, links 1.4 GiB in 2 files",
-        "seen-set  2 slices, 33.2 bits/URL, blake2b with a secret, estimated fpp 0.00019 (target 0.001)",
+        "seen-set  2 slices, 50.0 KiB, 51% full, 33.2 bits/URL, blake2b with a secret,"
+        " estimated fpp 0.00019 (target 0.001)",
         "          About 2 of 12,347 new URLs were probably skipped by mistake."
         " The ledger corrected 2 such mistakes; 12 URLs are waiting for it.",
     ]
@@ -102,16 +103,16 @@ def test_the_summary_says_how_it_went() -> None:
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
-        ([1], "less than 1% full"),
-        ([2_000], "2% full"),
-        ([9_999], "10% full"),
-        ([10_000], "33.2 bits/URL"),
-        ([100_000, 1], "33.2 bits/URL"),
-        ([], "33.2 bits/URL"),
+        ([1], "slice, 4.0 KiB, less than 1% full, estimated"),
+        ([2_000], "slice, 4.0 KiB, 2% full, estimated"),
+        ([49_999], "slice, 4.0 KiB, 50% full, estimated"),
+        ([50_000], "slice, 4.0 KiB, 50% full, 33.2 bits/URL, estimated"),
+        ([100_000, 1], "slices, 4.0 KiB, 50% full, 33.2 bits/URL, estimated"),
+        ([], "seen-set  4.0 KiB, 33.2 bits/URL, estimated"),
     ],
 )
 def test_bits_of_a_nearly_empty_seen_set_say_nothing(counts: list[int], words: str) -> None:
-    seen = {"bits_per_url": 33.2, "slices": [{"count": count, "capacity": 100_000} for count in counts]}
+    seen = {"bits_per_url": 33.2, "bytes": 4096, "slices": [{"count": count, "capacity": 100_000} for count in counts]}
     (told,) = (line for line in summary(statistics(seen=seen)).splitlines() if line.startswith("seen-set"))
     assert words in told
 

@@ -2,29 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.metrics import Course, count, duration, forecast, per_second, probability, trust, working
+from crawler.metrics import Course, duration, forecast, per_second, time_left, trust, working
 from tests.metrics.samples import statistics
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "-"),
-        (0.0, "0"),
-        (0.001, "0.001"),
-        (0.00214, "0.0021"),
-        (2.14e-5, "2.1e-5"),
-        (3e-12, "3.0e-12"),
-        (1, "1"),
-    ],
-)
-def test_probabilities_have_two_digits(value: float | None, text: str) -> None:
-    assert probability(value) == text
-
-
-def test_counts_are_read_by_thousands() -> None:
-    assert count(1_204_332) == "1,204,332"
-    assert count(None) == "-"
 
 
 def seen(**changes: object) -> dict[str, object]:
@@ -100,6 +79,14 @@ def test_small_rates_have_a_tenth() -> None:
         ),
         ({}, 30.0, None, "good", "Working: 30.0 pages/s over the last minute."),
         ({}, 0.0, 0.0, "wait", "Waiting: no page in the last minute, 64 in flight, 5 hosts pending."),
+        ({}, None, None, "good", "Running: 10,000 pages fetched so far."),
+        (
+            {"pages_fetched": 0},
+            None,
+            None,
+            "wait",
+            "Waiting: no page has come yet, 64 in flight, 5 hosts pending.",
+        ),
         ({"urls_pending": 0, "urls_in_flight": 0}, None, None, "wait", "Waiting for seeds: no URLs are pending."),
         ({"state": "paused", "paused": "disk full: no space"}, 9.0, None, "bad", "Disk full: no space."),
         ({"state": "paused", "paused": "closed", "paused_by": "hours"}, 9.0, None, "wait", "Closed."),
@@ -111,6 +98,33 @@ def test_whether_it_works(
     changes: dict[str, object], pages: float | None, slope: float | None, mark: str, text: str
 ) -> None:
     assert working(statistics(**changes), pages, slope) == {"mark": mark, "text": text}
+
+
+def test_a_run_that_has_just_begun_is_told_as_long_as_it_lasts() -> None:
+    course = Course()
+    course.observe(0.0, statistics(pages_fetched=215, urls_admitted=3_000, urls_pending=2_000))
+    assert course.words(statistics(pages_fetched=215))["working"]["text"] == "Running: 215 pages fetched so far."
+    for second in range(1, 16):
+        pages = 215 + 10 * second
+        now = statistics(pages_fetched=pages, urls_admitted=3_000, urls_pending=2_000 - 10 * second, slowest_host=None)
+        course.observe(float(second), now)
+        text = course.words(now)["working"]["text"]
+        assert text.startswith(f"Working: 10.0 pages/s over the last {second} s")
+        assert ("to go" in text) == (second >= 10), "a pace of a few seconds tells nothing"
+    silent = Course()
+    for second in range(6):
+        silent.observe(float(second), statistics(pages_fetched=3))
+    assert silent.words(statistics(pages_fetched=3))["working"]["text"].startswith("Waiting: no page in the last 5 s, ")
+
+
+def test_a_frontier_that_begins_to_shrink_does_not_take_an_hour() -> None:
+    stats = statistics(slowest_host=None)  # 2,064 URLs left, of which twenty a second are finished
+    told = [time_left(stats, new - 20.0, new) for new in (30.0, 20.0, 19.9, 12.0, 8.0, 2.0, 0.0)]
+    assert [(round(each.seconds), each.at_least) for each in told if each is not None] == [
+        *[(103, True)] * 5,  # at least what is known now
+        (115, False),
+        (103, False),
+    ]
 
 
 def test_before_the_crawl_is_there_nothing_is_claimed() -> None:
@@ -142,6 +156,19 @@ def test_a_crawl_without_an_end_is_not_given_one() -> None:
     assert forecast(ahead(when="day", new_per_url=0.1)).startswith(
         "The crawl never ends: it revisits its pages. In a day the filter holds"
     )
+
+
+def test_a_forecast_that_is_not_steady_is_not_told() -> None:
+    early = forecast(ahead(steady=False))
+    assert early == "Each finished URL brings 0.42 new ones at present: too early to tell when the crawl ends."
+    assert forecast(ahead(steady=False, when="day", new_per_url=7.0)).endswith("too early to tell when the crawl ends.")
+    assert forecast(ahead(steady=True)) == forecast(ahead())
+
+
+def test_no_new_urls_are_none() -> None:
+    for few in (0.0, 0.001):
+        assert forecast(ahead(new_per_url=few)).startswith("Hardly any new URLs are found: at this rate the crawl ends")
+    assert forecast(ahead(new_per_url=1)).startswith("Each finished URL brings 1 new one: ")
 
 
 def test_of_a_paused_crawl_no_time_is_told() -> None:

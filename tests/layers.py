@@ -152,7 +152,7 @@ MODULES: dict[str, str] = {
         deliveries page_data delivered_page keyword_options crawl_loop blocking
     """,
     "demo": """
-        modules pydoc_child render site
+        modules pydoc_child render answers site news trouble web
     """,
     "bench": """
         child file_server machine made_pages scripts made_crawl

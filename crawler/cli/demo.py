@@ -1,81 +1,123 @@
-"""``crawler demo``: crawls pages offline that the program serves itself."""
+"""``crawler demo``: crawls a web offline that the program serves itself, until Ctrl-C."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.cli import crawl
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import add_crawl_options
-from crawler.demo import DemoSite
+from crawler.clock import SteadyClock
+from crawler.dashboard import Access
+from crawler.demo import DemoWeb, Place
 from crawler.disk import RealDisk, replace_file
+from crawler.job.directory import holds_job
+from crawler.settings import DashboardSettings
 
 MAGIC = "crawler-demo"
 VERSION = 1
 STATE = "demo.json"
 PAGES = "demo-pages"
-HOSTS = 4
 DELAY = 0.2  # seconds: 200 pages on four hosts take about ten seconds, long enough to watch
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+# What takes minutes or hours on the web takes seconds here, so that it can be watched.
+_QUICK: Tables = {
+    "fetch": {"allow_private": True, "proxy": "direct", "connect_timeout": 4.0, "headers_timeout": 6.0},
+    "politeness": {
+        "delay": DELAY,
+        "host_key": "origin",  # demos of earlier versions have one address with several ports
+        "backoff_first": 2.0,
+        "snooze_after": 3,
+        "snooze_first": 10.0,
+        "retire_after": 2,
+    },
+    "retry": {"tries": 2, "first_wait": 4.0},
+    "robots": {"unreachable_ttl": 20.0},
+    "recrawl": {"first_interval": 30.0, "min_interval": 6.0, "mean_interval": 60.0, "max_interval": 600.0},
+    "dashboard": {"listen": "0"},
+}
+# A seen-set that fills up and grows before one's eyes. Fixed when a job begins.
+_SMALL: Tables = {"seen": {"capacity": 512}}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Serve the standard library's documentation on loopback ports and crawl it. The ports are "
-        "part of the URLs and are kept in the job directory, so that the same command resumes the crawl."
+        "Serve a small web on loopback ports and crawl it, offline, until Ctrl-C: the standard library's "
+        "documentation, and hosts that are slow, busy, dead or changing, whose pages are visited again and again. "
+        "The ports are part of the URLs and are kept in the job directory, so that the same command resumes the crawl."
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="visit each page once and end, instead of revisiting pages until Ctrl-C"
     )
     add_crawl_options(parser, job=Path("crawl-demo"))
     parser.set_defaults(run=run, quits_at_once=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    given = vars(arguments)
-    given.setdefault("allow_private", True)
-    given.setdefault("delay", DELAY)
-    given.setdefault("host_key", "origin")  # each port stands for a site
     directory: Path = arguments.job
-    ports = _remembered(directory)
-    given.setdefault("dashboard", "0")
+    if arguments.once and "recrawl" in arguments:
+        raise UsageError("--once and --recrawl exclude each other: visit each page once, or again and again")
+    place = _remembered(directory)
+    usual = arguments.config is None and "seen" not in arguments and not holds_job(directory)
+    recrawl = {**_QUICK["recrawl"], "enabled": not arguments.once}
+    arguments.beneath = {**_QUICK, **(_SMALL if usual else {}), "recrawl": recrawl}
+    arguments.announce = _one_link
     crawl.take_standard_output(arguments)
     settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part", PAGES))
     directory.mkdir(parents=True, exist_ok=True)
-    site = DemoSite(directory / PAGES)
-    return crawl.crawl(arguments, settings, _seeds(site), _served(site, directory, ports))
+    site = DemoWeb(directory / PAGES, SteadyClock(), place)
+    return crawl.crawl(arguments, settings, _seeds(site), _served(site, directory, place))
 
 
-def _remembered(directory: Path) -> list[int]:
-    """Return the site's ports of a job that has started; empty for a new one. Raises UsageError."""
+def _one_link(settings: DashboardSettings, access: Access, address: str) -> list[str]:
+    """Say where the dashboard is, and what will happen."""
+    # A configured token is not repeated, because the output may be kept in a log.
+    own = settings.token is None and settings.token_file is None
+    return [f"open the dashboard in your browser: {access.link(address) if own else address}"]
+
+
+def _remembered(directory: Path) -> Place | None:
+    """Return where the web of a job is that has started; None for a new one. Raises UsageError."""
     path = directory / STATE
     try:
-        return [int(port) for port in read_envelope(path, MAGIC, VERSION, str(path))["ports"]]
+        state = read_envelope(path, MAGIC, VERSION, str(path))
+        others = {str(name): int(port) for name, port in state.get("others", {}).items()}
+        return Place(tuple(int(port) for port in state["ports"]), others, float(state.get("began", 0.0)))
     except FileNotFoundError:
-        return []
-    except (EnvelopeError, KeyError, TypeError, ValueError) as error:
+        return None
+    except (EnvelopeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{error}: choose another directory with --job") from error
 
 
 @contextlib.asynccontextmanager
-async def _served(site: DemoSite, directory: Path, ports: list[int]) -> AsyncIterator[None]:
+async def _served(site: DemoWeb, directory: Path, place: Place | None) -> AsyncIterator[None]:
     try:
-        bound = await site.start(ports or None, HOSTS)
+        await site.start()
     except OSError as error:
-        if ports:
+        if place is not None:
+            ports = ", ".join(map(str, (*place.docs, *place.others.values())))
             raise UsageError(
-                f"the demo in {directory} uses ports {', '.join(map(str, ports))}: {error.strerror}; stop whatever "
+                f"the demo in {directory} uses ports {ports}: {error.strerror}; stop whatever "
                 "uses them, or start another demo with --job"
             ) from error
         raise
     try:
-        if not ports:
-            replace_file(RealDisk(), directory / STATE, encode_envelope(MAGIC, VERSION, {"ports": bound}))
+        if place is None:
+            now = site.place
+            state = {"ports": list(now.docs), "others": dict(now.others), "began": now.began}
+            replace_file(RealDisk(), directory / STATE, encode_envelope(MAGIC, VERSION, state))
         yield
     finally:
         await site.stop()
 
 
-async def _seeds(site: DemoSite) -> AsyncIterator[list[str]]:
+async def _seeds(site: DemoWeb) -> AsyncIterator[list[str]]:
     # Called once the crawl runs, because the site has its ports by then.
     yield site.seeds

@@ -16,23 +16,23 @@ from pathlib import Path
 
 from aiohttp import web
 
+from crawler.demo.answers import html_page, items, tagged
 from crawler.demo.modules import MODULES, MOVED, REMOVED
 from crawler.demo.render import Pages, RenderError
 
 HOST = "127.0.0.1"
+DOMAIN = "localhost"  # names below it lead to this machine, for crawlers as for browsers (RFC 6761)
 ROBOTS = "User-agent: *\nDisallow: /search\n"
 
 _MODULE_LINK = re.compile(r'<a href="([A-Za-z_][\w.]*)\.html(#[^"]*)?"([^>]*)>(.*?)</a>', re.DOTALL)
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
-<body><h1>{title}</h1>{body}</body></html>
-"""
 
 
 class DemoSite:
     """Serves the pages of ``modules``, kept below the folder ``cache``.
 
     ``on_page(there, of)`` is called as pages appear on disk. A page that is requested before it is rendered is awaited.
+    ``named``: each port has a name of its own, ``docs-1.localhost`` and so on; without, all have the same address.
+    ``elsewhere`` are links for the start page: address -> words.
     """
 
     def __init__(
@@ -40,7 +40,11 @@ class DemoSite:
         cache: Path,
         on_page: Callable[[int, int], None] | None = None,
         modules: tuple[str, ...] = MODULES,
+        *,
+        named: bool = False,
     ) -> None:
+        self.elsewhere: dict[str, str] = {}
+        self._named = named
         self._modules = modules
         self._pages = Pages(cache, on_page, modules)
         self._ports: list[int] = []
@@ -49,7 +53,7 @@ class DemoSite:
     @property
     def seeds(self) -> list[str]:
         """The start page of every host."""
-        return [f"http://{HOST}:{port}/" for port in self._ports]
+        return [f"{self._origin(number)}/" for number in range(len(self._ports))]
 
     async def start(self, ports: Sequence[int] | None = None, count: int = 4) -> list[int]:
         """Bind exactly ``ports``, or ``count`` free ones. Returns the ports, in the order that homes depend on.
@@ -94,8 +98,11 @@ class DemoSite:
 
     def url(self, name: str) -> str:
         """Return the URL of the home of module ``name``."""
-        port = self._ports[zlib.crc32(name.encode()) % len(self._ports)]
-        return f"http://{HOST}:{port}/{name}.html"
+        return f"{self._origin(zlib.crc32(name.encode()) % len(self._ports))}/{name}.html"
+
+    def _origin(self, number: int) -> str:
+        host = f"docs-{number + 1}.{DOMAIN}" if self._named else HOST
+        return f"http://{host}:{self._ports[number]}"
 
     def _lead_home(self, page: str) -> str:
         """Return the page with its links to modules pointing to their homes.
@@ -117,16 +124,17 @@ class DemoSite:
         if name in MOVED:
             return web.Response(status=301, headers={"Location": self.url(MOVED[name])})
         if name in REMOVED:
-            return _page(f"{name} was removed", f"<p>in Python {REMOVED[name]}.", status=410)
+            return html_page(f"{name} was removed", f"<p>in Python {REMOVED[name]}.", status=410)
         if name not in self._pages:
             return _missing(name)
         try:
             page = await self._pages.get(name)
         except RenderError as error:
-            return _page("No page could be made", f"<p>{html.escape(str(error))}", status=500)
+            return html_page("No page could be made", f"<p>{html.escape(str(error))}", status=500)
         if page is None:
             return _missing(name)
-        return web.Response(text=self._lead_home(page.decode()), content_type="text/html", charset="utf-8")
+        text = self._lead_home(page.decode())
+        return tagged(request, web.Response(text=text, content_type="text/html", charset="utf-8"))
 
     async def _start_page(self, request: web.Request) -> web.Response:
         letters = sorted({name[0].lower() for name in self._modules})
@@ -134,29 +142,25 @@ class DemoSite:
         modules = "".join(f'<li><a href="{self.url(name)}">{name}</a>' for name in self._modules)
         moved = "".join(f'<li><a href="/{name}.html">{name}</a>' for name in MOVED)
         removed = "".join(f'<li><a href="/{name}.html">{name}</a>' for name in REMOVED)
+        elsewhere = f"<h2>Elsewhere</h2>{items(self.elsewhere)}" if self.elsewhere else ""
         search = " ".join(f'<a href="/search?q={letter}">{letter}</a>' for letter in letters)
-        return _page(
+        page = html_page(
             "The standard library",
             f"<p>Search: {search}<h2>Hosts</h2><ul>{hosts}</ul><h2>Modules</h2><ul>{modules}</ul>"
-            f"<h2>Renamed</h2><ul>{moved}</ul><h2>Removed</h2><ul>{removed}</ul>",
+            f"<h2>Renamed</h2><ul>{moved}</ul><h2>Removed</h2><ul>{removed}</ul>{elsewhere}",
         )
+        return tagged(request, page)
 
     async def _search(self, request: web.Request) -> web.Response:
         words = request.query.get("q", "")
         found = "".join(
             f'<li><a href="{self.url(name)}">{name}</a>' for name in self._modules if words.lower() in name.lower()
         )
-        return _page(f"Modules with {words} in their name", f"<ul>{found}</ul>")
+        return html_page(f"Modules with {words} in their name", f"<ul>{found}</ul>")
 
     async def _robots(self, request: web.Request) -> web.Response:
         return web.Response(text=ROBOTS)
 
 
-def _page(title: str, body: str, status: int = 200) -> web.Response:
-    """Return an HTML response. ``body`` is HTML, ``title`` is text."""
-    text = _PAGE.format(title=html.escape(title), body=body)
-    return web.Response(status=status, text=text, content_type="text/html", charset="utf-8")
-
-
 def _missing(name: str) -> web.Response:
-    return _page("No such page", f"<p>There is no module {html.escape(name)} here.", status=404)
+    return html_page("No such page", f"<p>There is no module {html.escape(name)} here.", status=404)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import aiohttp
-from aiohttp.abc import AbstractResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawler.fetch.body_memory import BodyMemory
 from crawler.fetch.capture import Capture
@@ -24,9 +24,12 @@ from crawler.refusal import Permits, Refusal, refusal_of_address
 from crawler.settings import FetchSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.client_reqrep import ClientRequest, ConnectionKey
     from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
 
 _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
@@ -148,6 +151,12 @@ class Connector(aiohttp.TCPConnector):
         self._idle_hosts = idle_hosts
         self._kept: Kept[ConnectionKey] = Kept()
 
+    async def _resolve_host(self, host: str, port: int, traces: Sequence[Trace] | None = None) -> list[ResolveResult]:
+        """Names below ``localhost`` are this machine's (RFC 6761, 6.3), as in browsers: not every system says so."""
+        if host.rstrip(".").endswith(".localhost"):
+            return [_loopback(host, port, family) for family in (socket.AF_INET, socket.AF_INET6)]
+        return await super()._resolve_host(host, port, traces)
+
     async def resolve(self, host: str, port: int) -> str | None:
         """Return the host's address, or the first in order if it has several. Raises what aiohttp and the resolver
         raise."""
@@ -233,6 +242,11 @@ class Connector(aiohttp.TCPConnector):
         while len(self._conns) >= self._idle_hosts:
             for protocol, _ in self._conns.pop(next(iter(self._conns))):
                 protocol.close()
+
+
+def _loopback(host: str, port: int, family: socket.AddressFamily) -> ResolveResult:
+    address = "127.0.0.1" if family == socket.AF_INET else "::1"
+    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST)
 
 
 def _has_ended(connection: Connection) -> bool:

@@ -152,7 +152,7 @@ MODULES: dict[str, str] = {
         deliveries page_data delivered_page keyword_options crawl_loop blocking
     """,
     "demo": """
-        modules pydoc_child render answers site news trouble web
+        modules pydoc_child render html_answers site news trouble web
     """,
     "bench": """
         child file_server machine made_pages scripts made_crawl

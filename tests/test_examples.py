@@ -29,6 +29,7 @@ import pytest
 from aiohttp import web
 
 from crawler.cli.demo import PAGES
+from crawler.dashboard.token import checked_token
 from crawler.demo import DemoSite
 from crawler.demo.modules import MODULES
 from crawler.demo.render import Pages
@@ -576,6 +577,15 @@ def test_a_spider_of_scrapy(tmp_path: Path) -> None:
         assert {json.loads(line)["url"] for line in (here / "pages.jsonl").read_text().splitlines()} == {
             site.url(path) for path in ("/", "/a", "/b")
         }
+
+
+def test_running_in_a_container(tmp_path: Path) -> None:
+    """What needs no engine; ``tests/test_container.py`` has the rest."""
+    here = made(tmp_path)
+    listed, _ = carry_out("run-in-a-container.md", here, {})
+    assert {"Containerfile", "compose.yaml", "prometheus.yml"} <= set(listed.split())
+    token = (here / "crawler-files" / "container" / "dashboard-token").read_text().strip()
+    assert checked_token(token, "the file") == token
 
 
 def test_running_as_a_service(tmp_path: Path) -> None:

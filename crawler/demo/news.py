@@ -11,7 +11,7 @@ from email.utils import formatdate
 
 from aiohttp import web
 
-from crawler.demo.answers import html_page, items, tagged
+from crawler.demo.html_answers import html_page, items, tagged
 
 PERIOD = 12.0  # seconds between two stories
 FRONT = 12  # stories on the front page

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from crawler.demo.answers import html_page, items, tagged
+from crawler.demo.html_answers import html_page, items, tagged
 from crawler.demo.modules import MODULES, MOVED, REMOVED
 from crawler.demo.render import Pages, RenderError
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from crawler.demo.answers import html_page, items, tagged
+from crawler.demo.html_answers import html_page, items, tagged
 
 SLOW_PAGES = 24
 SLOW_LEAST, SLOW_MOST = 1.0, 4.0  # seconds for an answer

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from crawler.demo.answers import html_page
+from crawler.demo.html_answers import html_page
 from crawler.demo.news import CORRECTED, FRONT, KEPT, PERIOD, News
 from crawler.demo.trouble import BUSY_ALLOWED, BUSY_WINDOW, Busy, Mirror, Slow
 from crawler.demo.web import OTHERS, DemoWeb, Place

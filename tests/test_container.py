@@ -1,0 +1,158 @@
+"""The files for containers, as far as they can be tried without an engine: what they name is there, and what they run
+is run here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from crawler.cli import command_parser
+from tests.asked import asked, free_port
+from tests.documents import ROOT
+from tests.needs import need
+from tests.program import crawler, running, wait_until
+from tests.site import Site, tree
+
+FOLDER = ROOT / "config" / "container"
+TOKEN = "a-token-of-24-characters"
+OWN = {"./seeds.txt", "./dashboard-token"}  # what the user writes
+
+
+def compose() -> Any:
+    return yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The instructions of the Containerfile, each with its words on one line."""
+    text = (FOLDER / "Containerfile").read_text("utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    joined = re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines()
+    return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in joined)]
+
+
+def last(word: str) -> str:
+    return [rest for name, rest in instructions() if name == word][-1]
+
+
+def test_what_compose_mounts_is_there() -> None:
+    services = compose()["services"]
+    named = set(compose()["volumes"])
+    for name, service in services.items():
+        for volume in service["volumes"]:
+            source, target = volume.split(":")[:2]
+            assert target.startswith("/"), name
+            assert source in named or source in OWN or (FOLDER / source).exists(), source
+        assert set(service.get("secrets", ())) <= set(compose()["secrets"])
+        assert set(service.get("depends_on", ())) <= set(services)
+        for port in service["ports"]:
+            assert port.startswith("127.0.0.1:"), "nobody else reaches it unless the user says so"
+
+
+def test_the_image_is_what_compose_and_prometheus_take_it_for() -> None:
+    service = compose()["services"]["crawler"]
+    (job,) = (volume.split(":")[1] for volume in service["volumes"] if volume.startswith("job:"))
+    assert last("VOLUME") == job == last("WORKDIR")
+    assert last("USER") == "10001:10001"
+    assert last("STOPSIGNAL") == "SIGTERM"
+    port = last("EXPOSE")
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
+    scrape = yaml.safe_load((FOLDER / "prometheus.yml").read_text("utf-8"))["scrape_configs"][0]
+    assert scrape["static_configs"] == [{"targets": [f"crawler:{port}"]}]
+    (secret,) = compose()["services"]["prometheus"]["secrets"]
+    assert scrape["authorization"]["credentials_file"] == f"/run/secrets/{secret}"
+    own = yaml.safe_load((ROOT / "config" / "prometheus" / "prometheus.yml").read_text("utf-8"))
+    assert scrape["job_name"] == own["scrape_configs"][0]["job_name"], "the alerts select it"
+
+
+def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
+    (tmp_path / "prometheus.yml").write_bytes((FOLDER / "prometheus.yml").read_bytes())
+    (tmp_path / "alerts.yml").write_bytes((ROOT / "config" / "prometheus" / "alerts.yml").read_bytes())
+    words = [need("promtool", "prometheus"), "check", "config", "--syntax-only", tmp_path / "prometheus.yml"]
+    checked = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    assert "1 rule files found" in checked.stdout or "SUCCESS" in checked.stdout
+
+
+def test_grafana_finds_its_dashboard() -> None:
+    provider = yaml.safe_load((FOLDER / "grafana-dashboards.yaml").read_text("utf-8"))["providers"][0]
+    mounts = dict(volume.split(":")[:2] for volume in compose()["services"]["grafana"]["volumes"])
+    (source,) = (source for source, target in mounts.items() if target == provider["options"]["path"])
+    assert json.loads((FOLDER / source / "crawler.json").read_text("utf-8"))["uid"] == "crawler"
+    (origin,) = yaml.safe_load((FOLDER / "grafana-datasource.yaml").read_text("utf-8"))["datasources"]
+    assert origin["url"] == "http://prometheus:9090"
+    assert "prometheus" in compose()["services"]
+
+
+def command(folder: Path, port: int) -> list[str]:
+    """The command of the crawl, with the paths of the container below ``folder`` and another port."""
+    words = [
+        re.sub(r"\$\{CONTACT:\?[^}]*\}", "you@example.org", word)
+        for word in compose()["services"]["crawler"]["command"]
+    ]
+    moved = [re.sub(r"(?<![\w.])/(?=etc|job|run)", f"{folder}/", word) for word in words]
+    return [word.replace("0.0.0.0:8080", f"127.0.0.1:{port}") for word in moved]
+
+
+def test_the_crawl_of_compose_runs_and_the_health_check_tells(tmp_path: Path) -> None:
+    (tmp_path / "etc" / "crawler").mkdir(parents=True)
+    (tmp_path / "run" / "secrets").mkdir(parents=True)
+    (tmp_path / "run" / "secrets" / "dashboard-token").write_text(f"{TOKEN}\n")
+    (tmp_path / "etc" / "crawler" / "crawl.toml").write_bytes((ROOT / "config" / "default.toml").read_bytes())
+    port = free_port()
+    check = json.loads(last("HEALTHCHECK").partition("CMD ")[2])
+    check = [sys.executable, *(word.replace(":8080", f":{port}") for word in check[1:])]
+    with Site(tree(500), latency=0.05) as site:
+        (tmp_path / "etc" / "crawler" / "seeds.txt").write_text(site.url("/") + "\n")
+        with running(*command(tmp_path, port), "--allow-private") as process:
+            wait_until(lambda: asked(f"http://127.0.0.1:{port}/healthz")[0] == 200, "the crawl is up")
+            assert subprocess.run(check, check=False, capture_output=True).returncode == 0
+            assert asked(f"http://127.0.0.1:{port}/metrics")[0] == 401
+            headers = {"Authorization": f"Bearer {TOKEN}", "Host": "crawler:8080"}
+            status, metrics = asked(f"http://127.0.0.1:{port}/metrics", **headers)
+            assert status == 200
+            assert b"crawler_state" in metrics
+            process.terminate()
+            assert process.wait(60) == 130
+    assert subprocess.run(check, check=False, capture_output=True).returncode != 0
+
+
+def test_the_demo_of_the_image_is_a_command() -> None:
+    assert json.loads(last("ENTRYPOINT")) == ["crawler"]
+    words = json.loads(last("CMD"))
+    arguments = command_parser("demo").parse_args(words)
+    assert (arguments.job, arguments.dashboard) == (Path("/job"), "0.0.0.0:8080")
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A directory that any user may enter, unlike those of pytest."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_it_runs_as_a_user_of_its_own_who_may_write_to_the_job_alone(open_folder: Path) -> None:
+    job = open_folder / "job"
+    subprocess.run(["install", "-d", "-o", "10001", "-g", "10001", "-m", "0750", job], check=True)
+    user = ["setpriv", "--reuid=10001", "--regid=10001", "--clear-groups", "--no-new-privs"]
+    words = [sys.executable, "-m", "crawler", "demo", "--once", "--max-pages=3", f"--job={job}", "--dashboard=0"]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/job"}
+    done = subprocess.run([*user, *words], cwd=job, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert {path.stat().st_uid for path in job.rglob("*")} == {10001}
+
+
+def test_the_files_come_with_the_program() -> None:
+    listed = crawler("config", "--list").out.split()
+    assert {f"container/{path.name}" for path in FOLDER.iterdir()} <= set(listed)

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -56,6 +57,7 @@ GROUPS = {
         "filter": "build, merge and inspect seen-set files",
         "plan": "compare the kinds of seen-set for a number of URLs",
         "bench": "run a benchmark on this machine",
+        "completion": "print the completion script for bash, zsh or fish",
     },
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
@@ -204,6 +206,6 @@ def command_parser(*names: str) -> CommandParser:
             name, help=text, description=f"{text[0].upper()}{text[1:]}.", formatter_class=Formatter
         )
         if names:
-            command.set_defaults(quits_at_once=False)
+            command.set_defaults(quits_at_once=False, all_commands=partial(command_parser, *COMMANDS))
             import_module(f"crawler.cli.{name}").add_options(command)
     return parser

@@ -1,0 +1,53 @@
+"""``crawler completion``: prints what a shell needs to complete commands, flags, values, files and directories."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+import shtab
+
+from crawler.cli.exit_codes import Exit
+from crawler.cli.options import add_crawl_options
+from crawler.progress.say import say
+
+SHELLS = ("bash", "zsh", "fish")
+
+# What a value is, by the name that the help gives it.
+_DIRECTORIES = frozenset({"DIR", "FROM", "TO"})
+_FILES = frozenset({"FILE", "OUT", "OUT.wacz", "IN", "SEEDS", "LIST", "FILE|JOB", "GUAVA"})
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Print the completion script of a shell."
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = (
+        "examples:\n"
+        "  crawler completion bash > ~/.local/share/bash-completion/completions/crawler\n"
+        "  crawler completion zsh > ~/.zfunc/_crawler    # a directory of $fpath\n"
+        "  crawler completion fish > ~/.config/fish/completions/crawler.fish"
+    )
+    parser.add_argument("shell", choices=SHELLS)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    parser = arguments.all_commands()
+    add_crawl_options(parser)  # `crawl` may be left out, so its flags belong to the program too
+    for action in _actions(parser):
+        names = action.metavar if isinstance(action.metavar, str) else ""
+        if names in _DIRECTORIES:
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        elif names in _FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    say(sys.stdout, shtab.complete(parser, arguments.shell).rstrip())
+    return Exit.OK
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from _actions(each)

@@ -5,9 +5,9 @@
 The same crawl each time: made manuals on nginx, with its dashboard on. What listeners cost does not depend on how fast
 the crawl goes: a message a second, written to each. So the crawl is slow, and what they add is not lost in what the
 pages of a fast one cost. CPU time, user and system, is read from the kernel over the same stretch of each crawl. A
-stream is ``/api/events`` read as fast as it comes; a page is a stream that also asks for the table of hosts as often as
-a browser does. The kinds take turns, so that a busy minute of the machine meets all of them; the medians are compared.
-The share is that of one core, which is what a crawl at full speed takes.
+stream is ``/api/events`` read as fast as it comes; a page is a stream that also asks for the table of hosts, and for
+what the records tell, as often as a browser does. The kinds take turns, so that a busy minute of the machine meets all
+of them; the medians are compared. The share is that of one core, which is what a crawl at full speed takes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ KINDS = ("nobody", "streams", "pages")
 RATE = 5  # pages a second
 WARM = 4.0  # seconds before the measured stretch
 HOSTS_EVERY = 2.5  # seconds between two looks at the hosts of a page with few of them
+RECORDS_EVERY = 5.0  # seconds between two looks at what the records tell
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -71,6 +72,15 @@ class Audience:
                 await response.read()
             await asyncio.sleep(HOSTS_EVERY)
 
+    async def look_at_records(self, client: aiohttp.ClientSession, number: int, of: int) -> None:
+        await asyncio.sleep(RECORDS_EVERY * number / of)
+        tag = ""
+        while True:
+            async with client.get(f"{self.url}api/survey", headers={"If-None-Match": tag}) as response:
+                await response.read()
+                tag = response.headers["ETag"]
+            await asyncio.sleep(RECORDS_EVERY)
+
 
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -89,9 +99,8 @@ async def measure(process: subprocess.Popen[bytes], job: Path, kind: str, second
         if kind != "nobody":
             looking += [asyncio.create_task(audience.listen(client)) for _ in range(listeners)]
         if kind == "pages":
-            looking += [
-                asyncio.create_task(audience.look_at_hosts(client, number, listeners)) for number in range(listeners)
-            ]
+            for look in (audience.look_at_hosts, audience.look_at_records):
+                looking += [asyncio.create_task(look(client, number, listeners)) for number in range(listeners)]
         await asyncio.sleep(WARM)
         cpu, began, heard, pages = (
             cpu_seconds(process.pid),

@@ -110,12 +110,6 @@ class History:
             self._all = self._all[1::2]
             self._stride *= 2
 
-    @property
-    def began(self) -> float | None:
-        """The time of the oldest observation that is kept."""
-        first = self._all or ([] if self._last is None else [self._last])
-        return first[0][0] if first else None
-
     def series(self) -> dict[str, Series]:
         """Return ``{"recent": series, "hour": series, "all": series}``; each series has lists of equal length.
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import time
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
-from crawler.job.directory import IDENTITY, PAGES
+from crawler.inspect.beginning import began_at
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.metrics import count, counted
-from crawler.output import lines_of, record_of
 from crawler.settings import Settings
 
 Say = Callable[[str], None]
@@ -66,17 +62,6 @@ class Resumed:
         job = self._job
         waits = job.counters.pending or job.doubted or Inbox(job.directory, job.disk).waiting()
         return not self._endless and not waits and not job.held_back.left and not job.revisiting.border.left
-
-
-def began_at(directory: Path, now: float) -> float:
-    """When the job began, in seconds since 1970. ``job.json`` was written then; a repair or a conversion may have
-    written it again, so the time of the first record counts too."""
-    moment = min(now, (directory / IDENTITY).stat().st_mtime)
-    for _, line in lines_of(directory / PAGES, 1):
-        finished = (record_of(line) or {}).get("fetched_at")
-        with contextlib.suppress(ValueError):
-            moment = min(moment, datetime.datetime.fromisoformat(str(finished)).timestamp())
-    return moment
 
 
 def _moment(moment: float, now: float) -> str:

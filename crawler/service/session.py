@@ -47,6 +47,7 @@ from crawler.service.status_reporter import StatusReporter, View
 from crawler.service.survey_api import SurveyApi
 from crawler.service.survey_keeper import SHARE, SurveyKeeper
 from crawler.settings import DashboardSettings, Settings, Sites
+from crawler.urls import Canonicaliser
 
 log = logging.getLogger("crawler")
 
@@ -150,6 +151,8 @@ async def run_crawl(
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
+        if front.survey is not None:
+            seeds = _named(seeds, front.survey, Canonicaliser(settings.canonical.rules))
         front.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = Parts(run, worker, fetcher, front.view)
         front.begin("resumed" if job.files.resumed else "begun")
@@ -176,6 +179,15 @@ def _store(job: Job, settings: Settings, access: Access | None) -> None:
             keep_token(settings.dashboard, job.directory, access.token)
     with Expendable(str(job.directory / RUN)):
         write_run(job.disk, job.directory, settings)
+
+
+async def _named(
+    seeds: AsyncIterator[list[str]], survey: SurveyKeeper, canonicaliser: Canonicaliser
+) -> AsyncIterator[list[str]]:
+    """Pass the seeds on, and name the first of them to those who look."""
+    async for batch in seeds:
+        survey.name_seeds(batch, canonicaliser)
+        yield batch
 
 
 def _pipe(job: Job, descriptor: int | None) -> contextlib.AbstractContextManager[RecordPipe | None]:

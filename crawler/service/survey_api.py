@@ -48,16 +48,15 @@ class SurveyApi:
 
     async def _job(self, request: web.Request) -> web.Response:
         settings, now, stats = await from_view(self._view.settings()), self._keeper.progress, self._feed.stats()
-        times = [moment for moment in (now.began, self._feed.course.history.began) if moment is not None]
         own_token = settings.dashboard.token is None and settings.dashboard.token_file is None
         content: dict[str, Any] = {
             "name": self._keeper.directory.absolute().name,
-            "seeds": list(now.seeds),
+            "seeds": self._keeper.seeds,
             "seed_count": stats.get("seeds", now.seed_count),
             "contact": settings.fetch.contact,
             "user_agent": settings.fetch.user_agent,
             "scope": settings.crawl.scope,
-            "began_at": min(times, default=None),
+            "began_at": await self._keeper.began_at(),
             "token_file": TOKEN if own_token else None,
             "several": False,
         }

@@ -12,17 +12,21 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from crawler.clock import SteadyClock
 from crawler.disk import Expendable
+from crawler.inspect.beginning import began_at
 from crawler.inspect.survey_reader import SurveyReader
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.job.survey_file import SURVEY, encode_survey, write_survey
 from crawler.service.view import Unreadable
+from crawler.survey import LONGEST, SEEDS, clipped
+from crawler.urls import Canonical, Canonicaliser
 
 log = logging.getLogger("crawler")
 
@@ -50,7 +54,6 @@ class Progress(NamedTuple):
     recent: tuple[dict[str, Any], ...] = ()
     seeds: tuple[str, ...] = ()
     seed_count: int = 0
-    began: float | None = None
     fault: str | None = None
 
 
@@ -72,6 +75,7 @@ class SurveyKeeper:
         self.share = share
         self._took = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="survey")
+        self._named: dict[str, None] = {}  # seeds of this run, in their order
         self._file = Expendable(str(directory / SURVEY))
         self._stored = self._told = 0
         self._tells = False
@@ -97,6 +101,27 @@ class SurveyKeeper:
         while not self.progress.complete and self.progress.fault is None and loop.time() < until:
             await self._step()
         await self._store(may_store)
+
+    def name_seeds(self, texts: Iterable[str], canonicaliser: Canonicaliser) -> None:
+        """Take the seeds of a run as they come; only the first are kept."""
+        for text in texts:
+            if len(self._named) >= SEEDS:
+                return
+            url = canonicaliser.canonicalise(text)
+            if isinstance(url, Canonical):
+                self._named[clipped(url.href, LONGEST)] = None
+
+    @property
+    def seeds(self) -> list[str]:
+        """The first seeds that are known: of this run, and of those that have a record."""
+        return list(self._named | dict.fromkeys(self.progress.seeds))[:SEEDS]
+
+    async def began_at(self) -> float | None:
+        """When the job began, in seconds since 1970; None if it does not exist yet."""
+        try:
+            return await self._in_thread(lambda: began_at(self.directory, SteadyClock()()))
+        except OSError:
+            return None
 
     def news(self) -> dict[str, Any]:
         """How many records were counted since the last call, and the newest of them, newest first: for listeners. None
@@ -160,7 +185,6 @@ class SurveyKeeper:
             tuple(itertools.islice(reversed(survey.recent), NEWS)),
             tuple(urls),
             count,
-            survey.began,
             fault,
         )
         return progress, time.thread_time() - began

@@ -28,7 +28,7 @@ DEEPEST = 20  # what is deeper counts as this
 STATUSES = 1_000  # more than there are
 LONGEST = 500  # characters of a URL; longer ones are cut
 _WORDS = 200  # characters of what went wrong, or of a type
-_ERROR = 20  # an error weighs as much as so many good records, so that hosts with errors keep their places
+ERROR = 20  # an error weighs as much as so many good records, so that hosts with errors keep their places
 
 HOST_COLUMNS = (
     "ok",
@@ -54,11 +54,10 @@ class SurveyError(ValueError):
 
 class Survey:
     """``records``: how many were added. ``probes``: those of made-up URLs among them. ``seeds``: the first seeds that
-    were visited, and how many there were. ``began``: the time of the first record (seconds since 1970)."""
+    were visited, and how many there were."""
 
     def __init__(self) -> None:
         self.records = self.probes = 0
-        self.began: float | None = None
         self.seeds: tuple[list[str], int] = [], 0
         self.recent: deque[Row] = deque(maxlen=RECENT)
         self._failures: deque[Row] = deque(maxlen=FAILURES)
@@ -92,13 +91,11 @@ class Survey:
         host = host_key(href)
         row = self._row(record, href, status, outcome)
         self.recent.append(row)
-        if self.began is None:
-            self.began = row["at"]
         if broken or outcome == Outcome.FAILED:
             self._failures.append({"host": host} | {key: row[key] for key in _FAILURE})
         self._map.add(host, href, size, broken)
         column = _column(outcome, status)
-        weight = _ERROR if column in _ERRORS else 1
+        weight = ERROR if column in _ERRORS else 1
         self._hosts.add(host, (*_UNITS[_PLACES[column]], size), weight)
 
     def answer(self) -> dict[str, Any]:
@@ -126,7 +123,6 @@ class Survey:
         return {
             "records": self.records,
             "probes": self.probes,
-            "began": self.began,
             "seeds": list(self.seeds),
             "recent": list(self.recent),
             "failures": list(self._failures),
@@ -151,7 +147,6 @@ class Survey:
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
         self.records, self.probes, self._broken = (_stored(stored[key]) for key in ("records", "probes", "broken"))
-        self.began = None if stored["began"] is None else float(stored["began"])
         urls, count = stored["seeds"]
         self.seeds = [str(url) for url in urls][:SEEDS], _stored(count)
         self.recent.extend(_rows(stored["recent"], "depth"))

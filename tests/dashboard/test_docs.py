@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,18 +12,26 @@ from crawler.checkpoint import decode_envelope
 from crawler.cli.launches import Launches
 from crawler.dashboard import Dashboard, Feed, JobList, Routes
 from crawler.dashboard.event_stream import MOST_LISTENERS
+from crawler.job import survey_file
 from crawler.job.history_file import MAGIC, VERSION
+from crawler.job.survey_file import Counted, encode_survey
 from crawler.metrics import Course, Events, History, Kind
 from crawler.metrics.events import EACH
 from crawler.metrics.history import HOUR, MOST, RECENT
+from crawler.output.changes import Cursor
 from crawler.service.api import Api
 from crawler.service.commands import HOST_WORDS, WORDS, performing
+from crawler.service.downloads import MOST as MOST_DOWNLOADS
+from crawler.service.downloads import WRITE_TIMEOUT
 from crawler.service.job_api import JobApi
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_keeper import SurveyKeeper
+from crawler.service.survey_keeper import SHARE, SurveyKeeper
 from crawler.service.watched_jobs import BoardJob, WatchedJobs
 from crawler.settings import DashboardSettings, Settings
+from crawler.survey import LONGEST, Survey
+from crawler.survey.path_map import PARTS, SITES
+from crawler.survey.survey import ERROR, HOSTS, TYPES
 from tests.documents import page
 from tests.jobs import stopped_job
 from tests.metrics.samples import statistics
@@ -92,3 +101,27 @@ def test_the_example_of_a_course_is_one() -> None:
         assert f"`{name}`" in text
     for name in (*dumped["history"], *dumped["events"][0], *dumped):
         assert f"`{name}`" in text
+
+
+def test_the_survey_is_documented_with_its_bounds_and_its_example() -> None:
+    survey = Survey()
+    text, told = page("format-survey.md"), page("dashboard-survey.md")
+    (example,) = re.findall(r'^```json title="survey"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
+    content = decode_envelope(example.encode(), survey_file.MAGIC, survey_file.VERSION, survey_file.SURVEY)
+    kept = Survey.restored(content["survey"])
+    assert (kept.records, kept.seeds) == (1, (["http://h.test/docs/api/a"], 1))
+    assert content == json.loads(encode_survey(Counted(kept, Cursor.parse(content["cursor"]))).partition(b"\n")[2])
+    for name in (*content, *survey.dump(), *survey.dump()["map"]):
+        assert f"`{name}`" in text
+    answer = kept.answer()
+    (site,), (host,) = answer["map"], answer["hosts"]
+    for name in (*answer, *answer["recent"][0], *answer["failures"][0], *site, *host, "complete", "read", "fault"):
+        assert f"`{name}`" in told
+    running = " ".join(told.split())
+    assert f"cut at {LONGEST} characters" in running
+    assert f"({HOSTS:,} hosts, {TYPES} types, {SITES} sites and {PARTS:,} directories" in running
+    assert f"an error weighs as much as {ERROR} records" in running
+    assert f"At most {MOST_DOWNLOADS} downloads" in running
+    assert f"not read for {WRITE_TIMEOUT:.0f} s" in running
+    assert SHARE == 0.2
+    assert "at most a fifth of a core" in running

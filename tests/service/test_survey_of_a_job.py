@@ -11,6 +11,7 @@ import json
 import shutil
 import signal
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -349,6 +350,21 @@ def test_the_guard_stands_before_all_of_it_and_head_is_answered(made: Path, tmp_
             assert answer.getheader("Content-Security-Policy")
             assert answer.getheader("Server") == "crawler"
             connection.close()
+
+
+def test_seeds_are_named_before_the_first_of_them_is_fetched(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/"
+    seeds = [f"http://127.0.0.{last}:{free_port()}/{number}" for number, last in enumerate(range(2, 27))]
+    (tmp_path / "seeds.txt").write_text("\n".join(["no URL", *seeds, seeds[0]]))
+    words = [tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS, "--rate", "0.01"]
+    with running(*words, "--dashboard", str(port)):
+        wait_until(lambda: asked(f"{url}healthz")[0] == 200, "the dashboard")
+        wait_until(lambda: asked_json(f"{url}api/job")["seed_count"] == 25, "all seeds")
+        job = asked_json(f"{url}api/job")
+        assert job["seeds"] == seeds[:20]
+        assert 0 <= time.time() - job["began_at"] < 600
+        assert asked_json(f"{url}api/survey")["records"] <= 1
 
 
 async def _endless(request: web.Request) -> web.Response:

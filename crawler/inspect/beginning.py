@@ -1,0 +1,21 @@
+"""When a job began."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from pathlib import Path
+
+from crawler.job.directory import IDENTITY, PAGES
+from crawler.output import lines_of, record_of
+
+
+def began_at(directory: Path, now: float) -> float:
+    """When the job began, in seconds since 1970. ``job.json`` was written then; a repair or a conversion may have
+    written it again, so the time of the first record counts too. Raises OSError."""
+    moment = min(now, (directory / IDENTITY).stat().st_mtime)
+    for _, line in lines_of(directory / PAGES, 1):
+        finished = (record_of(line) or {}).get("fetched_at")
+        with contextlib.suppress(ValueError):
+            moment = min(moment, datetime.datetime.fromisoformat(str(finished)).timestamp())
+    return moment

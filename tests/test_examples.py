@@ -133,6 +133,29 @@ def test_every_how_to_is_carried_out_here() -> None:
         assert f'"{path.name}"' in source
 
 
+def test_the_dashboard_has_the_panels_that_its_how_to_names() -> None:
+    text = page("read-the-dashboard.md")
+    shown = (ROOT / "crawler" / "dashboard" / "page" / "index.html").read_text("utf-8")
+    panels = re.findall(r"Look at \*\*(.*?)\*\*", text)
+    assert len(panels) == 3
+    for panel in panels:
+        assert panel == "the top line" or f">{panel}</h2>" in shown
+    for word in (
+        "Hosts",
+        "Failures and broken links",
+        "Unlock",
+        "Download",
+        "time left",
+        "pages",
+        "downloaded",
+        "Lost",
+    ):
+        assert f"*{word}*" in text
+        assert f">{word}" in shown
+    for picture in re.findall(r"\]\(\.\./(.*?\.png)\)", text):
+        assert (ROOT / "docs" / picture).is_file()
+
+
 def prepare(cache: Path) -> None:
     """Pages for all modules but each eighth: pydoc takes most of the time of a demo. A long look renders them all."""
     asyncio.run(Pages(cache, modules=()).start())

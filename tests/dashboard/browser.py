@@ -64,6 +64,7 @@ class Crawl:
         self.pages = itertools.count(10_000, 20)
         self.hosts = [host(number) for number in range(250)]
         self.asked: list[Any] = []
+        self.survey: dict[str, Any] = survey()
 
     def clock(self) -> float:
         return float(next(self.seconds))
@@ -73,6 +74,9 @@ class Crawl:
 
     def routes(self) -> list[web.RouteDef]:
         return [
+            web.get("/api/job", self.job),
+            web.get("/api/survey", self.surveyed),
+            web.post("/api/retry", self.retry),
             web.get("/api/hosts", self.table),
             web.get("/api/hosts/{host}", self.host),
             web.get("/api/explain", self.explain),
@@ -82,6 +86,8 @@ class Crawl:
     async def table(self, request: web.Request) -> web.Response:
         key, backwards = request.query["sort"], request.query["order"] == "desc"
         rows = [row for row in self.hosts if request.query["q"] in row["host"]]
+        if key == "work":
+            key = "pending"
         rows.sort(key=lambda row: (row[key] is None, row[key] or 0), reverse=backwards)
         offset, limit = int(request.query["offset"]), int(request.query["limit"])
         return web.json_response({"total": len(rows), "hosts": rows[offset : offset + limit]})
@@ -96,6 +102,28 @@ class Crawl:
             "error": "cut_off: connection closed before the response",
         }
         return web.json_response(row | {"robots": robots, "queue": queue, "recent": recent})
+
+    async def job(self, request: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "name": "docs",
+                "seeds": ["http://h.test/", "http://h001.test/"],
+                "seed_count": 20,
+                "contact": "me@h.test",
+                "user_agent": "crawler/1",
+                "scope": "host",
+                "began_at": 1_700_000_000.0,
+                "token_file": "dashboard-token",
+                "several": False,
+            }
+        )
+
+    async def surveyed(self, request: web.Request) -> web.Response:
+        return web.json_response(self.survey)
+
+    async def retry(self, request: web.Request) -> web.Response:
+        self.asked.append(await json_body(request))
+        return web.json_response({"queued": 3, "pending": 0})
 
     async def explain(self, request: web.Request) -> web.Response:
         return web.json_response(
@@ -129,7 +157,76 @@ def host(number: int) -> dict[str, Any]:
         "gap_seconds": 1.0,
         "latency_seconds": None if number % 3 == 0 else number / 100,
         "errors": {"timeout": number % 4},
+        "pace": 30.0,
+        "seconds_left": None if states[number % 10] in ("retired", "blocked") else 14.0 * number,
+        "share": number / 250,
     }
+
+
+def record(number: int, **changes: Any) -> dict[str, Any]:
+    """A record as ``/api/survey`` and the events have it."""
+    return {
+        "number": number,
+        "url": f"http://h.test/pages/a-rather-long-name-of-a-directory/page-{number}.html",
+        "host": "h.test",
+        "status": 200,
+        "outcome": "fetched",
+        "words": "",
+        "bytes": 512 * number,
+        "seconds": 0.004,
+        "at": 1_700_000_000.0 + number,
+        "depth": 1,
+        "via": "http://h.test/",
+    } | changes
+
+
+def survey(**changes: Any) -> dict[str, Any]:
+    """What the records tell, as ``/api/survey`` answers."""
+    failures = [
+        record(9, status=None, outcome="failed", words="refused: connection refused", via=None),
+        record(8, status=404, url="http://h.test/gone"),
+        record(7, status=503),
+        record(6, outcome="soft404"),
+    ]
+    leaf = {"records": 20, "bytes": 1_000, "broken": 0, "parts": []}
+    parts = [
+        {"name": "/docs/", "records": 60, "bytes": 9_000, "broken": 3, "parts": [leaf | {"name": "/docs/a/"}]},
+        leaf | {"name": "/", "records": 30},
+        leaf | {"name": "", "records": 10},
+    ]
+    return {
+        "records": 130,
+        "complete": True,
+        "read": 1.0,
+        "fault": None,
+        "recent": [record(number) for number in (12, 11, 10)],
+        "failures": failures,
+        "failed_total": 1,
+        "broken_total": 3,
+        "statuses": {"200": 125, "404": 1, "503": 1},
+        "outcomes": {"fetched": 128, "failed": 1, "soft404": 1},
+        "hosts": [
+            {
+                "host": "h.test",
+                "ok": 125,
+                "redirects": 2,
+                "client_errors": 1,
+                "server_errors": 1,
+                "soft404": 1,
+                "blocked": 0,
+                "failed": 1,
+                "excluded": 0,
+                "bytes": 64_000,
+            }
+        ],
+        "depths": [1, 40, 89],
+        "types": [{"type": "text/html", "records": 128, "bytes": 64_000}],
+        "map": [
+            {"name": "h.test", "records": 100, "bytes": 11_000, "broken": 3, "parts": parts},
+            {"name": "h001.test", "records": 30, "bytes": 53_000, "broken": 0, "parts": []},
+        ],
+        "map_missed": 0,
+    } | changes
 
 
 @asynccontextmanager

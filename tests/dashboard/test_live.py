@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import signal
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
@@ -64,25 +66,56 @@ def see(true: Callable[[], bool], what: str) -> None:
 def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
     """Every panel with numbers in it."""
     shown = numbers(browser)
-    for key in (
-        "urls_pending",
-        "pages_failed",
-        "hosts",
-        "hosts_pending",
-        "urls_duplicate",
-        "urls_admitted",
-        "links_found",
-    ):
+    for key in ("urls_pending", "pages_failed", "hosts", "hosts_pending"):
         assert figure(shown[key]) == stats[key], key
     assert figure(shown["seen.count"]) == stats["seen"]["count"]
     assert shown["seen.kind"] == stats["seen"]["kind"]
+    browser.execute_script("document.querySelector('#seen-set').open || document.querySelector('summary h2').click()")
+    see(lambda: bool(browser.find_elements(By.CSS_SELECTOR, "#slices tr")), "the slices")
     slices = [node.text for node in browser.find_elements(By.CSS_SELECTOR, "#slices tr td:nth-child(2)")]
     assert slices == [f"{part['count']:,} of {part['capacity']:,}" for part in stats["seen"]["slices"]]
-    script = "return [...document.querySelectorAll('[data-count]')].map(node => [node.dataset.count, node.textContent])"
-    outcomes = {"fetched": "pages_fetched", "redirect": "pages_redirected", "excluded": "urls_excluded"}
-    outcomes |= {"failed": "pages_failed", "soft404": "pages_soft404", "blocked": "pages_blocked"}
-    told = {name: stats[key] for name, key in outcomes.items()}
-    assert {name: figure(number) for name, number in browser.execute_script(script)} == told | stats["status"]
+    links = bars(browser, "links")
+    assert links["found"] == stats["links_found"]
+    assert links["seen before"] == stats["urls_duplicate"]
+    assert links["new: admitted"] == stats["urls_admitted"]
+    outcomes = {"fetched": "pages_fetched", "redirected": "pages_redirected", "failed": "pages_failed"}
+    told = {name: stats[key] for name, key in outcomes.items() if stats[key]}
+    assert bars(browser, "outcomes") == told
+
+
+def bars(browser: Chrome, name: str) -> dict[str, int]:
+    rows = [
+        row.find_elements(By.CSS_SELECTOR, "*")[:2] for row in browser.find_elements(By.CSS_SELECTOR, f"#{name} li")
+    ]
+    return {row[0].get_attribute("textContent"): figure(row[1].get_attribute("textContent")) for row in rows}
+
+
+def agree_on_records(browser: Chrome, records: list[dict[str, Any]]) -> None:
+    """What the page tells of the records is what pages.jsonl says."""
+    last = records[-1]["url"]
+    see(lambda: (shown := titles(browser, "#ticker")) != [] and shown[0] == last, "the last record")
+    newest = [record["url"] for record in reversed(records[-20:])]
+    see(lambda: titles(browser, "#ticker") == newest, "those before it")
+    statuses = Counter(record["status"] for record in records if record["status"])
+    see(lambda: sum(bars(browser, "statuses").values()) == sum(statuses.values()), "all answers")
+    assert {int(name.split()[0]): number for name, number in bars(browser, "statuses").items()} == statuses
+    depths = browser.execute_script("return [...document.querySelectorAll('#depths li')].map(node => node.title)")
+    told = Counter(record["depth"] for record in records)
+    assert depths == [
+        f"depth {depth}: {told[depth]:,} page{'s' if told[depth] != 1 else ''}" for depth in range(max(told) + 1)
+    ]
+    bad = [record for record in records if record["outcome"] == "failed" or (record["status"] or 0) >= 400]
+    assert titles(browser, "#failures button > .cut") == [record["url"] for record in reversed(bad)]
+    sites = Counter(urlsplit(record["url"]).netloc for record in records if record["outcome"] != "excluded")
+    browser.execute_script("document.querySelector('#map').scrollIntoView()")
+    areas = "return [...document.querySelectorAll('#map > button')].map(node => node.ariaLabel.split(' page')[0])"
+    told_sites = sorted(f"{name}: {number:,}" for name, number in sites.items())
+    see(lambda: sorted(browser.execute_script(areas)) == told_sites, "the map")
+
+
+def titles(browser: Chrome, selector: str) -> list[str]:
+    script = "return [...document.querySelectorAll(`${arguments[0]}`)].map(node => node.title)"
+    return list(browser.execute_script(script, selector if selector.endswith(".cut") else f"{selector} .cut"))
 
 
 def agree_on_hosts(browser: Chrome, rows: list[dict[str, Any]]) -> None:
@@ -114,6 +147,9 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             see(lambda: figure(numbers(browser)["pages_fetched"]) == stats["pages_fetched"], "the last page")
             agree_on_numbers(browser, stats)
             agree_on_hosts(browser, asked(url, "api/hosts?sort=host&order=asc")["hosts"])
+            agree_on_records(
+                browser, [json.loads(line) for line in (tmp_path / "job" / "pages.jsonl").read_bytes().splitlines()]
+            )
 
             # A URL with markup in it is explained, as text.
             field = browser.find_element(By.ID, "explain-url")
@@ -131,7 +167,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             assert complaints(browser) == []
             process.send_signal(signal.SIGKILL)
             process.wait()
-        see(lambda: text(browser, "#state") == "lost", "that nobody answers")
+        see(lambda: text(browser, "#state") == "no answer", "that nobody answers")
         assert text(browser, "#working-words") == "No answer from the crawl."
         (tmp_path / "job" / "live.json").unlink()
         with crawl(tmp_path, site, port) as process:

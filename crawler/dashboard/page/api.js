@@ -18,14 +18,20 @@ export function keepToken(token) {
 
 export const token = () => sessionStorage.getItem(KEY);
 
-// Returns the JSON of the answer. Throws an Error whose message is one line for the reader.
-async function asked(path, options = {}) {
-  let response;
+async function answered(path, options) {
   try {
-    response = await fetch(path, options);
+    return await fetch(path, options);
   } catch {
     throw new Error("No answer from the crawl.");
   }
+}
+
+// Returns the JSON of the answer. Throws an Error whose message is one line for the reader.
+async function asked(path, options = {}) {
+  return content(await answered(path, options));
+}
+
+async function content(response) {
   const said = (response.headers.get("Content-Type") ?? "").startsWith("application/json") ? await response.json() : null;
   if (!response.ok) throw Object.assign(new Error(said?.error ?? `The crawl answered ${response.status}.`), { status: response.status });
   return said;
@@ -35,6 +41,12 @@ export const get = (path, parameters = {}) => {
   const query = new URLSearchParams(parameters).toString();
   return asked(query ? `${path}?${query}` : path);
 };
+
+// Returns { tag, content }, or null if it is still what `tag` names.
+export async function getIfNew(path, tag) {
+  const response = await answered(path, { headers: tag ? { "If-None-Match": tag } : {} });
+  return response.status === 304 ? null : { tag: response.headers.get("ETag"), content: await content(response) };
+}
 
 export const post = (path, content) =>
   asked(path, {

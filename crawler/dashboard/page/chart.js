@@ -1,10 +1,12 @@
 // A line chart in SVG: time along the bottom, one scale on the left. Pointing, or the arrow keys, shows values.
 
 import { element } from "./dom.js";
-import { clock, compact, day, stamp, wholeBytes } from "./format.js";
+import { clock, compact, day, power, stamp, wholeBytes } from "./format.js";
 
 const MARGIN = { left: 3.6, right: 0.6, top: 0.5, bottom: 1.3 }; // in the root's font size
+const LOG_LEFT = 5.4; // the same for "≤ 1 in 100k"
 const DECADES = 6; // at most so many are shown on a logarithmic scale, below the highest
+const FLOOR = 1e-7; // chances below one in a million are all the same to people
 
 // The smallest of 1, 2, 5 times a power of ten that is not below `value`.
 function nice(value) {
@@ -28,17 +30,16 @@ function linearScale(values, { counted, bytes }, lines) {
 // below the values that can be distinguished.
 function logScale(values) {
   const positive = values.filter((value) => value > 0);
-  const high = Math.ceil(Math.log10(Math.max(...positive, 1e-12)) + 1e-9);
+  const high = Math.ceil(Math.log10(Math.max(...positive, 10 * FLOOR)) + 1e-9);
   const lowest = Math.floor(Math.log10(Math.min(...positive, 10 ** (high - 1))));
-  const clipped = lowest < high - DECADES || positive.length < values.length;
-  const low = clipped ? Math.max(high - DECADES, lowest - 1) : lowest;
+  const clipped = lowest < high - DECADES || 10 ** lowest < FLOOR || positive.length < values.length;
+  const low = Math.max(clipped ? Math.max(high - DECADES, lowest - 1) : lowest, Math.log10(FLOOR));
   const step = Math.ceil((high - low) / 4);
   const ticks = [];
   for (let power = high; power > low; power -= step) ticks.unshift(10 ** power);
   ticks.unshift(10 ** low);
   const place = (value) => Math.max(0, (Math.log10(Math.max(value, 1e-300)) - low) / (high - low));
-  const write = (value) => (value < 0.0001 ? value.toExponential(0) : String(Number(value.toPrecision(1))));
-  return { ticks, place, label: (value) => (clipped && value === ticks[0] ? "≤ " : "") + write(value) };
+  return { ticks, place, label: (value) => (clipped && value === ticks[0] ? "≤ " : "") + power(value) };
 }
 
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
@@ -76,11 +77,16 @@ export class Chart {
       legend.append(entry);
       this.readings.set(line.key, reading);
     }
-    this.svg = element("svg", { role: "img", tabindex: "0" });
+    this.svg = element("svg", { role: "img", tabindex: "0", "aria-label": this.name });
     figure.append(legend, this.svg);
     this.data = null;
     this.pointed = null;
+    this.seen = false; // nothing is drawn out of sight
     new ResizeObserver(() => this.redraw()).observe(this.svg);
+    new IntersectionObserver((entries) => {
+      this.seen = entries.at(-1).isIntersecting;
+      this.redraw();
+    }).observe(this.svg);
     this.svg.addEventListener("pointermove", (event) => this.point(event));
     this.svg.addEventListener("pointerleave", () => this.point(null));
     this.svg.addEventListener("blur", () => this.point(null));
@@ -93,6 +99,7 @@ export class Chart {
   }
 
   redraw() {
+    if (!this.seen || document.hidden) return;
     const { width, height } = this.svg.getBoundingClientRect();
     const times = this.data?.t ?? [];
     if (!width || !times.length) return;
@@ -100,7 +107,7 @@ export class Chart {
     const values = keys.flatMap((key) => this.data[key].filter((value) => value !== null));
     const [start, end] = [times[0], Math.max(times.at(-1), times[0] + 10)];
     const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
-    const [left, right, top, bottom] = ["left", "right", "top", "bottom"].map((side) => MARGIN[side] * size);
+    const [left, right, top, bottom] = ["left", "right", "top", "bottom"].map((side) => (this.log && side === "left" ? LOG_LEFT : MARGIN[side]) * size);
     const inner = { left, top, width: width - left - right, height: height - top - bottom };
     const scale = this.log ? logScale(values) : linearScale(values, this.kind, Math.min(4, Math.max(1, Math.floor(inner.height / (1.8 * size)))));
     const x = (time) => left + ((time - start) / (end - start)) * inner.width;

@@ -21,6 +21,7 @@ function update() {
   find("no-controls").hidden = !over;
   find("pause").dataset.do = paused ? "resume" : "pause";
   write(find("pause"), paused ? "Resume" : "Pause");
+  document.body.classList.toggle("locked", token() === null);
   hosts.unlock(running);
 }
 

@@ -3,6 +3,8 @@
 import { find, make, write } from "./dom.js";
 import * as format from "./format.js";
 
+const GROWN = 300; // seconds for which a seen-set that grew is worth a look
+
 // Each slice is a block: its width is its share of the bits, its filling the share of its capacity in use.
 function drawChain(slices) {
   const total = slices.reduce((sum, slice) => sum + slice.bits, 0) || 1;
@@ -25,30 +27,74 @@ function row(slice, index) {
     String(index + 1),
     `${format.count(slice.count)} of ${format.count(slice.capacity)}`,
     format.percent(slice.fill),
-    format.probability(slice.fpp_estimated),
-    format.probability(slice.fpp_design),
+    format.chance(slice.fpp_estimated),
+    format.chance(slice.fpp_design),
     format.bytes(slice.bits === null || slice.bits === undefined ? null : slice.bits / 8),
   ];
   return make("tr", {}, ...cells.map((cell) => make("td", {}, cell)));
 }
 
-export function showFilter(stats, forecast) {
-  const slices = stats.seen?.slices ?? [];
-  drawChain(slices);
-  find("slices").replaceChildren(...slices.map(row));
-  for (const node of document.querySelectorAll("[data-ahead]")) write(node, slices.length ? format.count(slices.length) : "–");
+let grew = 0; // when the chain changed last
+let shape = null; // slices and compactions
+
+// Whether the seen-set has something to say: then its panel opens by itself, until somebody closes it.
+function speaks(stats, now) {
+  const { seen, advice } = stats;
+  if (!seen) return false;
+  const newest = `${seen.slices?.length} ${seen.compactions}`;
+  if (shape !== null && shape !== newest) grew = now;
+  shape = newest;
+  const near = seen.fpp_estimated !== null && seen.fpp_target > 0 && seen.fpp_estimated > seen.fpp_target / 2;
+  return near || Boolean(advice?.warning) || Boolean(seen.count_suspect) || (grew > 0 && now - grew < GROWN);
+}
+
+let chosen = null; // by a click
+
+function open(stats, now) {
+  const panel = find("seen-set");
+  const wanted = chosen ?? speaks(stats, now);
+  if (panel.open !== wanted) panel.open = wanted;
+}
+
+function fullness(seen) {
+  const capacity = (seen?.slices ?? []).reduce((sum, slice) => sum + slice.capacity, 0);
+  return capacity ? seen.slices.reduce((sum, slice) => sum + slice.count, 0) / capacity : null;
+}
+
+function showNext(stats) {
   const advice = stats.advice;
-  write(find("ahead-when"), advice?.forecast?.when === "day" ? "in a day" : "at the end");
   let next = ["running", "paused"].includes(stats.state) ? "No forecast yet." : "There is a forecast only while the crawl runs.";
   if (advice) {
     // A paused crawl has no time forecast.
     const timed = advice.seconds_left !== null && stats.state === "running";
-    const when = timed ? `, about ${format.duration(advice.seconds_left)} at the last minute's ${format.rate(advice.new_urls_per_second)} new URLs/s` : "";
-    const what = advice.next_size === null ? "Full" : `The next slice (${format.bytes(advice.next_size)}) opens`;
-    next = `${what} in ${format.count(advice.urls_left)} ${advice.urls_left === 1 ? "URL" : "URLs"}${when}; the fpp is then at most ${format.probability(advice.fpp_then)}.`;
+    const when = timed ? `, in about ${format.left(advice.seconds_left)} at the last minute's ${format.rate(advice.new_urls_per_second)} new URLs/s` : "";
+    const what = advice.next_size === null ? "It is full" : `It grows (by ${format.bytes(advice.next_size)})`;
+    next = `${what} after ${format.counted(advice.urls_left, "more URL")}${when}. Then it errs on at most ${format.probability(advice.fpp_then)}.`;
     if (advice.warning) next += ` ${advice.warning[0].toUpperCase()}${advice.warning.slice(1)}.`;
   }
   write(find("next-slice"), next);
   find("next-slice").classList.toggle("bad", Boolean(advice?.warning));
+}
+
+export function showFilter(stats, forecast, now) {
+  const slices = stats.seen?.slices ?? [];
+  open(stats, now);
+  const full = fullness(stats.seen);
+  const facts = [stats.seen?.kind, full === null ? null : `${format.share(full)} full`, stats.seen ? format.bytes(stats.seen.bytes) : null, full >= 0.5 ? format.perUrl(stats.seen.bits_per_url) : null];
+  write(find("seen-facts"), facts.filter(Boolean).join(" · "));
+  if (!find("seen-set").open) return;
+  drawChain(slices);
+  find("slices").replaceChildren(...slices.map(row));
+  for (const node of document.querySelectorAll("[data-ahead]")) write(node, slices.length ? format.count(slices.length) : "–");
+  write(find("ahead-when"), stats.advice?.forecast?.when === "day" ? "in a day" : "at the end");
+  showNext(stats);
   write(find("forecast"), forecast ?? "");
+}
+
+export function begin(redraw) {
+  const panel = find("seen-set");
+  panel.querySelector("summary").addEventListener("click", () => {
+    chosen = !panel.open;
+  });
+  panel.addEventListener("toggle", () => panel.open && redraw());
 }

@@ -17,19 +17,23 @@ export const narrow = upTo(1e6);
 // 20k, 1.5M: for axes.
 export const compact = given((value) => short.format(value).replace("K", "k"));
 export const text = given(String);
-// A filter that is nearly empty has any number of bits for each URL.
-export const bits = given((value) => (value > 200 ? "over 200" : one.format(value)));
+export const perUrl = given((value) => `${one.format(value)} bits per URL`);
 export const rate = given((value) => (value < 100 ? one : whole).format(value));
 export const percent = given((value) => `${one.format(100 * value)}%`);
 
-// Two significant digits; below 0.0001 as 2.1e-5.
+// A probability as people say it: 2.1%, 1 in 1,800, less than 1 in a million.
 export const probability = given((value) => {
-  if (value === 0 || value >= 0.0001) return String(Number(value.toPrecision(2)));
-  return value.toExponential(1);
+  if (value === 0) return "0";
+  if (value < 1e-6) return "less than 1 in a million";
+  return value < 0.01 ? `1 in ${whole.format(Number((1 / value).toPrecision(2)))}` : percent(value);
 });
+// The same in a narrow column.
+export const chance = given((value) => (value > 0 && value < 1e-6 ? "< 1 in 1M" : probability(value)));
+// The same on an axis of powers of ten.
+export const power = (value) => (value >= 0.01 ? `${Number((100 * value).toPrecision(1))}%` : `1 in ${compact(1 / value)}`);
 
-// An expected count: a small one with two digits.
-export const expected = given((value) => (value < 10 ? probability(value) : narrow(value)));
+// An expected count, of which less than one is none.
+export const expected = given((value) => (value === 0 ? "0" : value < 0.1 ? "less than 0.1" : value < 10 ? one.format(value) : narrow(value)));
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -45,6 +49,12 @@ export const bytes = given(inBytes(one));
 // For an axis whose steps are powers of two; half a unit is possible between them.
 export const wholeBytes = given(inBytes(new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 })));
 
+// A share of a whole. It is 100% only if nothing is missing.
+export const share = given((value) => (value >= 1 ? "100%" : value > 0 && value < 0.01 ? "< 1%" : `${Math.min(99, Math.floor(100 * value))}%`));
+
+// 1 page, 2 pages.
+export const counted = (value, singular, plural = `${singular}s`) => `${count(value)} ${value === 1 ? singular : plural}`;
+
 export const seconds = given((value) => (value < 1 ? `${whole.format(1000 * value)} ms` : `${one.format(value)} s`));
 
 export const duration = given((value) => {
@@ -57,8 +67,18 @@ export const duration = given((value) => {
 
 export const ago = given((value) => `${duration(value)} ago`);
 
-// Roughly, for a time that remains.
+// A time that remains, in the two units that matter: nobody plans by the second of an hour.
 export const span = given((value) => (value < 10 ? `${one.format(value)} s` : duration(value)));
+export const left = given((value) => {
+  if (value < 60) return `${whole.format(Math.max(1, value))} s`;
+  if (value < 600) return `${Math.floor(value / 60)} min ${10 * Math.floor((value % 60) / 10)} s`;
+  if (value < 3600) return `${whole.format(value / 60)} min`;
+  if (value < 2 * 86400) return `${Math.floor(value / 3600)} h ${5 * Math.floor((value % 3600) / 300)} min`;
+  return `${whole.format(value / 86400)} days`;
+});
+
+// Pages a minute, or an hour if they are fewer.
+export const pace = given((value) => (value >= 1 ? `${value < 10 ? one.format(value) : whole.format(value)}/min` : `${whole.format(60 * value)}/h`));
 
 // The same in one unit, for a column: 87 s, 95 min, 31 h.
 export const near = given((value) => {
@@ -70,9 +90,9 @@ export const near = given((value) => {
 export const moment = (time) => new Date(1000 * time).toLocaleString("en-GB");
 
 // Today: the time. Other days: the date and the time.
-export function stamp(time) {
+export function stamp(time, withSeconds = true) {
   const [then, now] = [new Date(1000 * time), new Date()];
-  return then.toDateString() === now.toDateString() ? clock(time) : `${day(time)} ${clock(time)}`;
+  return then.toDateString() === now.toDateString() ? clock(time, withSeconds) : `${day(time)} ${clock(time, withSeconds)}`;
 }
 
 export const day = (time) => new Date(1000 * time).toLocaleDateString("en-GB", { day: "numeric", month: "short" });

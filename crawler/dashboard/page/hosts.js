@@ -1,69 +1,193 @@
-// The table of hosts, sorted and searched by the crawl, one page at a time; and the details of one host.
+// The table of hosts, sorted and searched by the crawl, one page at a time. A row opens in place.
 
 import { get, post, token } from "./api.js";
-import { find, make, write } from "./dom.js";
+import { cut, find, keep, make, mark, recut, set, write } from "./dom.js";
 import * as format from "./format.js";
+import { cause, className, mainClass, remedy, stateMark, stateWords } from "./words.js";
 
-const LIMIT = 100;
-const QUEUE = 12; // entries of an opened host's queue, and its recent fetches
-const RECENT = 10;
+const LIMIT = 50;
+const QUEUE = 8; // entries of an opened host's queue, and its recent fetches
+const RECENT = 8;
 const PAUSE = 250; // milliseconds after the last key of a search
+const FIRST = { sort: "work", order: "desc" };
 
-const view = { sort: "failed", order: "desc", offset: 0, q: "" };
+const view = { ...FIRST, offset: 0, q: "" };
+const opened = new Map(); // name -> the node with its details
 let total = 0;
-let opened = null;
 let asking = 0;
 let due = 0;
 
 const errors = (row) =>
   Object.entries(row.errors ?? {})
     .filter(([, number]) => number)
-    .map(([name, number]) => `${name} ${format.count(number)}`)
+    .map(([name, number]) => `${className(name)} ${format.count(number)}`)
     .join(", ");
 
-const wait = (row, write = format.span) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? write(row.wait_seconds) : row.state === "queued" ? "queued" : "now");
-// The table shortens long numbers; pointing at one shows all of it.
-const number = (value, className = "") => make("span", { className, title: value >= 1e6 ? format.count(value) : "" }, format.narrow(value));
-
-// The rule in one word, if there is no room for the sentence.
-function why(row) {
-  const held = !["ready", "leased", "robots", "idle"].includes(row.state) && row.rule;
-  const parts = [make("span", { className: "long" }, row.reason ?? "–"), make("span", { className: "short" }, held ? row.rule.replaceAll("_", " ") : (row.reason ?? "–"))];
-  return make("span", { title: row.reason ?? "" }, ...parts);
+function when(row) {
+  if (row.state === "retired") return "not asked any more";
+  if (row.state === "paused") return "when you resume it";
+  if (row.next_time === null || row.next_time === undefined) return "–";
+  if (row.wait_seconds >= 0.5) return `in ${format.near(row.wait_seconds)}`;
+  return row.state === "queued" ? "when its turn comes" : "now";
 }
 
-function line(row) {
-  const open = make("button", { type: "button", className: "open", title: row.host }, row.host);
-  open.addEventListener("click", () => openHost(row.host));
-  const cells = [
-    make("span", { className: `host-state host-${row.state}` }, row.state),
-    number(row.failed, row.failed ? "some" : ""),
-    make("span", { title: errors(row) }, errors(row) || "–"),
-    number(row.pending),
-    wait(row, format.near),
-    why(row),
-    format.seconds(row.latency_seconds),
-    format.seconds(row.gap_seconds),
-  ];
-  return make("tr", {}, make("th", { scope: "row" }, open), ...cells.map((cell) => make("td", {}, cell)));
+// -- rows ----------------------------------------------------------------------------------------------------------
+
+// Column by column: what a cell shows, as text.
+const COLUMNS = [
+  ["done", (row) => (row.share === null || row.share === undefined ? "–" : format.share(row.share))],
+  ["pending", (row) => format.narrow(row.pending)],
+  ["pace", (row) => (["idle", "retired", "blocked"].includes(row.state) ? "–" : format.pace(row.pace))],
+  ["left", (row) => (row.pending || row.in_flight ? format.near(row.seconds_left) : "–")],
+  ["state", stateWords],
+  ["failed", (row) => format.narrow(row.failed)],
+  ["latency", (row) => format.seconds(row.latency_seconds)],
+];
+
+function create(row) {
+  const open = make("button", { type: "button", className: "row", "aria-expanded": "false" }, cut(row.host));
+  open.addEventListener("click", () => toggle(row.host));
+  const bar = make("span", { className: "meter", "aria-hidden": "true" }, make("i"));
+  const cells = COLUMNS.map(([name]) => make("td", { className: `of-${name}` }, ...(name === "done" ? [bar, make("span")] : [make("span")])));
+  return make("tr", { className: "host" }, make("th", { scope: "row" }, open), ...cells);
 }
 
-function keepFocus(update) {
-  const active = document.activeElement;
-  const name = active?.closest?.("#hosts") ? active.textContent : null;
-  update();
-  if (name !== null) focusHost(name, { preventScroll: true });
+function update(node, row) {
+  const open = opened.has(row.host);
+  const button = node.firstChild.firstChild;
+  if (button.getAttribute("aria-expanded") !== String(open)) button.setAttribute("aria-expanded", String(open));
+  set(node.dataset, "mark", stateMark(row));
+  COLUMNS.forEach(([name, text], index) => {
+    const cell = node.children[index + 1];
+    write(cell.lastChild, text(row));
+    if (name === "done") {
+      const width = `${100 * (row.share ?? 0)}%`;
+      const bar = cell.firstChild.firstChild;
+      if (bar.style.width !== width) bar.style.width = width;
+    }
+    if (name === "state") set(cell, "title", row.reason ?? "");
+    if (name === "failed") {
+      mark(cell, "some", row.failed > 0);
+      set(cell, "title", errors(row));
+    }
+  });
 }
 
-// The row from which a host was opened was replaced since. If no row shows the host, focus the table.
-function focusHost(name, options = {}) {
-  const button = [...find("hosts").querySelectorAll("button.open")].find((each) => each.textContent === name);
-  (button ?? document.querySelector(".hosts .rows")).focus(options);
+// -- details -------------------------------------------------------------------------------------------------------
+
+const PARTS = ["why", "act", "facts", "recent", "queue", "robots"];
+
+function detail(name) {
+  const node = make("tr", { className: "detail" });
+  const buttons = ["pause-host", "resume-host", "block-host", "retry"].map((what) => {
+    const words = { "pause-host": "Pause", "resume-host": "Resume", "block-host": "Block…", retry: "Visit again" };
+    const button = make("button", { type: "button", "data-host-do": what }, words[what]);
+    button.addEventListener("click", () => control(name, what, node));
+    return button;
+  });
+  const notice = make("p", { className: "notice", role: "status" });
+  const [why, act] = [make("p", { className: "why" }), make("p", { className: "act" })];
+  const facts = make("dl", { className: "minor columns" });
+  const [recent, queue] = [make("ol", { className: "urls" }), make("ol", { className: "urls" })];
+  const robots = make("dl", { className: "minor" });
+  const lists = make("div", { className: "lists" });
+  for (const [title, list] of [["Last requests", recent], ["Next in its queue", queue], ["robots.txt and settings", robots]]) lists.append(make("div", {}, make("h3", {}, title), list));
+  const box = make("div", { className: "detail-box" }, why, act, facts, make("div", { className: "controls", role: "group", "aria-label": `Controls of ${name}` }, ...buttons), notice, lists);
+  node.append(make("td", { colSpan: COLUMNS.length + 1 }, box));
+  node.parts = Object.fromEntries(PARTS.map((part, index) => [part, [why, act, facts, recent, queue, robots][index]]));
+  node.notice = notice;
+  return node;
 }
 
-function say(text) {
-  write(find("hosts-count"), text);
+function pairs(node, values) {
+  keep(node, values, ([name]) => name, () => make("div", {}, make("dt"), make("dd")), (pair, [name, value]) => {
+    write(pair.firstChild, name);
+    write(pair.lastChild, value);
+  });
 }
+
+function urls(node, rows, words) {
+  const key = JSON.stringify(rows);
+  if (node.shows === key) return;
+  node.shows = key;
+  const lines = rows.map((row) => make("li", {}, cut(row.url), make("small", {}, words(row))));
+  node.replaceChildren(...(lines.length ? lines : [make("li", { className: "quiet" }, "none")]));
+}
+
+function recentWords(row) {
+  const said = row.status ?? className(String(row.error ?? row.outcome).split(":")[0]);
+  return [said, row.bytes === null ? null : format.bytes(row.bytes), row.fetched_at ? format.stamp(Date.parse(row.fetched_at) / 1000) : null].filter((part) => part !== null && part !== undefined).join(" · ");
+}
+
+function robotsPairs({ robots, settings }) {
+  const said = [];
+  if (robots) {
+    const got = robots.ignored ? "ignored, as you asked" : robots.status === null ? (robots.error ?? "not asked yet") : `answered ${robots.status}`;
+    said.push(["robots.txt", got]);
+    if (robots.asked_at) said.push(["read", format.stamp(robots.asked_at)]);
+    if (robots.until) said.push(["valid until", format.stamp(robots.until)]);
+    if (robots.crawl_delay) said.push(["Crawl-delay", format.seconds(robots.crawl_delay)]);
+    for (const words of robots.cut ?? []) said.push(["left out", words]);
+  }
+  for (const setting of settings ?? []) if (setting.place !== "default") said.push([setting.key, `${setting.value}`]);
+  return said;
+}
+
+function showDetails(node, row) {
+  const { why, act, facts, recent, queue, robots } = node.parts;
+  const kind = mainClass(row);
+  const next = row.pending || row.in_flight ? ` Next request: ${when(row)}.` : "";
+  write(why, row.pending || row.in_flight || row.state === "retired" || row.state === "blocked" ? `${stateWords(row)}: ${row.reason ?? "–"}.${next}` : "All of its URLs are done.");
+  const held = ["bad", "wait"].includes(stateMark(row)) || row.failed;
+  write(act, kind && held ? `Most often ${cause(kind)}. ${remedy(kind)}` : "");
+  pairs(facts, [
+    ["pending", format.count(row.pending)],
+    ["in flight", format.count(row.in_flight)],
+    ["fetched", format.count(row.fetched)],
+    ["failed", format.count(row.failed)],
+    ["errors", errors(row) || "none"],
+    ["pause between requests", format.seconds(row.gap_seconds)],
+    ["takes for an answer", format.seconds(row.latency_seconds)],
+  ]);
+  urls(queue, (row.queue ?? []).slice(0, QUEUE), (entry) => `depth ${entry.depth}`);
+  urls(recent, (row.recent ?? []).slice(0, RECENT), recentWords);
+  pairs(robots, robotsPairs(row));
+}
+
+async function refreshDetails(name) {
+  const node = opened.get(name);
+  try {
+    const row = await get(`api/hosts/${encodeURIComponent(name)}`);
+    if (opened.get(name) === node) showDetails(node, row);
+  } catch (error) {
+    write(node.notice, error.message);
+  }
+}
+
+function toggle(name) {
+  if (!opened.delete(name)) {
+    const node = detail(name);
+    opened.set(name, node);
+    unlock();
+    refreshDetails(name);
+  }
+  place();
+}
+
+let shown = [];
+
+// The rows, and below each that is open its details.
+function place() {
+  const items = shown.flatMap((row) => (opened.has(row.host) ? [{ row }, { row, details: true }] : [{ row }]));
+  const name = ({ row, details }) => `${details ? "details " : ""}${row.host}`;
+  keep(find("hosts"), items, name, ({ row, details }) => (details ? opened.get(row.host) : create(row)), (node, { row, details }) => {
+    if (!details) update(node, row);
+  });
+}
+
+// -- the table -----------------------------------------------------------------------------------------------------
+
+const say = (text) => write(find("hosts-count"), text);
 
 export async function refresh() {
   const mine = ++asking;
@@ -76,9 +200,12 @@ export async function refresh() {
       view.offset = 0;
       return refresh();
     }
-    keepFocus(() => find("hosts").replaceChildren(...answer.hosts.map(line)));
+    shown = answer.hosts;
+    for (const name of opened.keys()) if (!shown.some((row) => row.host === name)) opened.delete(name);
+    place();
     const last = view.offset + answer.hosts.length;
-    say(total ? `${format.count(view.offset + 1)} to ${format.count(last)} of ${format.count(total)}` : "no hosts");
+    say(total > LIMIT ? `${format.count(view.offset + 1)} to ${format.count(last)} of ${format.count(total)}` : format.counted(total, "host"));
+    find("hosts-pages").hidden = total <= LIMIT;
     find("hosts-before").disabled = view.offset === 0;
     find("hosts-after").disabled = last >= total;
   } catch (error) {
@@ -88,18 +215,29 @@ export async function refresh() {
   }
 }
 
-// The number of hosts in each state; null until all were counted once.
+// The number of hosts in each state; null until all were counted once. A host that only keeps its pace is at work.
 export function showStates(counts) {
-  const some = Object.entries(counts ?? {}).filter(([, number]) => number);
-  const words = some.map(([state, number]) => make("li", { className: `host-state host-${state}` }, `${state} `, make("b", {}, format.figure(number))));
-  find("host-states").replaceChildren(...words);
+  const sums = new Map();
+  for (const [state, number] of Object.entries(counts ?? {})) {
+    const words = stateWords({ state, fetched: 1 });
+    if (number) sums.set(words, { words, state, number: number + (sums.get(words)?.number ?? 0) });
+  }
+  keep(find("host-states"), [...sums.values()], ({ words }) => words, ({ words, state }) => make("li", { "data-mark": stateMark({ state, fetched: 1 }) }, `${words} `, make("b")), (node, { number }) => write(node.lastChild, format.figure(number)));
 }
 
 // Called once a second, with the tick: asks again when it is time, unless the page is in the background.
 export function tick() {
   if (document.hidden || Date.now() < due) return;
   refresh();
-  if (opened) showHost(opened);
+  for (const name of opened.keys()) refreshDetails(name);
+}
+
+function showOrder() {
+  for (const button of document.querySelectorAll("#hosts-table [data-sort]")) {
+    const words = { asc: "ascending", desc: "descending" };
+    button.parentElement.setAttribute("aria-sort", button.dataset.sort === view.sort ? words[view.order] : "none");
+  }
+  set(find("hosts-first"), "ariaPressed", String(view.sort === FIRST.sort));
 }
 
 function sortBy(key) {
@@ -107,104 +245,63 @@ function sortBy(key) {
   if (view.sort === key) view.order = view.order === "desc" ? "asc" : "desc";
   else Object.assign(view, { sort: key, order: texts.includes(key) ? "asc" : "desc" });
   view.offset = 0;
-  for (const button of document.querySelectorAll("#hosts-table [data-sort]")) {
-    const words = { asc: "ascending", desc: "descending" };
-    button.parentElement.setAttribute("aria-sort", button.dataset.sort === view.sort ? words[view.order] : "none");
-  }
+  showOrder();
   refresh();
 }
 
-// -- one host ------------------------------------------------------------------------------------------------------
-
-function pairs(id, values) {
-  find(id).replaceChildren(...values.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
-}
-
-function urls(id, rows, words) {
-  const lines = rows.map((row) => make("li", {}, make("span", { className: "url" }, row.url), make("small", {}, words(row))));
-  find(id).replaceChildren(...(lines.length ? lines : [make("li", { className: "quiet" }, "none")]));
-}
-
-function recentWords(row) {
-  return [row.status ?? row.error ?? row.outcome, row.bytes === null ? null : format.bytes(row.bytes), row.fetched_at ? format.stamp(Date.parse(row.fetched_at) / 1000) : null].filter((part) => part !== null && part !== undefined).join(", ");
-}
-
-// Times are seconds since 1970.
-const robotsWord = (key, value) => (value === null || value.length === 0 ? "–" : ["asked_at", "copy_of", "until"].includes(key) ? format.moment(value) : String(value));
-
-async function showHost(name) {
-  try {
-    const row = await get(`api/hosts/${encodeURIComponent(name)}`);
-    if (opened !== name) return;
-    const [when, why] = [wait(row), row.reason ?? "–"];
-    write(find("host-why"), when === "–" ? "No URLs left." : `Next ${["now", "queued"].includes(when) ? when : `in ${when}`}: ${why}.`);
-    pairs("host-row", [
-      ["state", row.state],
-      ["pending", format.count(row.pending)],
-      ["in flight", format.count(row.in_flight)],
-      ["fetched", format.count(row.fetched)],
-      ["failed", format.count(row.failed)],
-      ["errors", errors(row) || "none"],
-      ["gap", format.seconds(row.gap_seconds)],
-      ["latency", format.seconds(row.latency_seconds)],
-    ]);
-    urls("host-queue", (row.queue ?? []).slice(0, QUEUE), (entry) => `depth ${entry.depth}, class ${entry.class}`);
-    urls("host-recent", (row.recent ?? []).slice(0, RECENT), recentWords);
-    pairs("host-robots", Object.entries(row.robots ?? {}).map(([key, value]) => [key.replaceAll("_", " "), robotsWord(key, value)]));
-    find("host-body").hidden = false;
-  } catch (error) {
-    if (opened === name) write(find("host-notice"), error.message);
+// Shows one host, opened, whatever the table showed.
+export async function reveal(name) {
+  if (!shown.some((row) => row.host === name)) {
+    find("hosts-search").value = name;
+    Object.assign(view, { q: name, offset: 0 });
+    await refresh();
   }
+  if (!opened.has(name)) toggle(name);
+  const row = [...find("hosts").children].find((each) => each.querySelector("button.row .cut")?.title === name);
+  row?.scrollIntoView({ block: "center" });
+  row?.querySelector("button").focus({ preventScroll: true });
 }
 
-function openHost(name) {
-  opened = name;
-  write(find("host-title"), name);
-  write(find("host-notice"), "");
-  unsure();
-  find("host-body").hidden = true; // the answer appears all at once, and nothing moves
-  unlock();
-  showHost(name);
-  find("host-dialog").showModal();
-}
+// -- control -------------------------------------------------------------------------------------------------------
 
 let running = false;
 
 // Whether a crawl is running whose hosts can be paused.
 export function unlock(runs = running) {
   running = runs;
-  for (const button of document.querySelectorAll("[data-host-do]")) button.disabled = token() === null || !running;
+  for (const node of opened.values()) for (const button of node.querySelectorAll("[data-host-do]")) button.disabled = token() === null || !running;
+  for (const node of opened.values()) if (token() === null && running) write(node.notice, "Unlock the controls at the top to change something.");
 }
 
-// Excluded URLs stay excluded, so ask for a second press.
-let sure = false;
-
-function unsure() {
-  sure = false;
-  write(document.querySelector("[data-host-do=block-host]"), "Block host");
-}
-
-async function controlHost(what) {
-  const name = opened;
+// Excluded URLs stay excluded, so a block asks for a second press.
+async function control(name, what, node) {
+  const block = node.querySelector("[data-host-do=block-host]");
+  const sure = block.dataset.sure === "yes";
+  delete block.dataset.sure;
+  write(block, "Block…");
   if (what === "block-host" && !sure) {
-    sure = true;
-    write(document.querySelector("[data-host-do=block-host]"), "Confirm block");
-    write(find("host-notice"), "Press again to block this host: its pending URLs will be excluded, and stay excluded if you resume it.");
+    block.dataset.sure = "yes";
+    write(block, "Confirm block");
+    write(node.notice, "Press again to block this host: its pending URLs will be excluded, and stay excluded if you resume it.");
     return;
   }
-  unsure();
   try {
-    await post("api/control", { do: what, host: name });
-    write(find("host-notice"), "Done.");
+    const answer = what === "retry" ? await post("api/retry", { host: name, failed: true }) : await post("api/control", { do: what, host: name });
+    write(node.notice, what === "retry" ? `${format.counted(answer.queued, "failed URL")} queued for another visit.` : "Done.");
   } catch (error) {
-    write(find("host-notice"), error.message);
+    write(node.notice, error.message);
   }
-  showHost(name);
+  refreshDetails(name);
   refresh();
 }
 
 export function begin() {
   for (const button of document.querySelectorAll("#hosts-table [data-sort]")) button.addEventListener("click", () => sortBy(button.dataset.sort));
+  find("hosts-first").addEventListener("click", () => {
+    Object.assign(view, FIRST, { offset: 0 });
+    showOrder();
+    refresh();
+  });
   let typed = 0;
   find("hosts-search").addEventListener("input", () => {
     clearTimeout(typed);
@@ -219,10 +316,4 @@ export function begin() {
       refresh();
     });
   }
-  for (const button of document.querySelectorAll("[data-host-do]")) button.addEventListener("click", () => controlHost(button.dataset.hostDo));
-  find("host-dialog").addEventListener("close", () => {
-    focusHost(opened);
-    opened = null;
-  });
-  find("host-dialog").querySelector("[data-close]").addEventListener("click", () => find("host-dialog").close());
 }

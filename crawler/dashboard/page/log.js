@@ -1,7 +1,7 @@
 // The events by kind, newest first.
 
 import { get } from "./api.js";
-import { find, make } from "./dom.js";
+import { find, keep, make } from "./dom.js";
 import * as format from "./format.js";
 
 const MOST = 500;
@@ -21,9 +21,8 @@ function line(event) {
 
 function draw() {
   const shown = events.filter((event) => !hidden.has(event.kind));
-  const lines = shown.reverse().map(line);
-  if (!lines.length) lines.push(make("li", { className: "quiet" }, "No events of this kind."));
-  find("events").replaceChildren(...lines);
+  const none = { number: null };
+  keep(find("events"), shown.length ? shown.reverse() : [none], (event) => event.number, (event) => (event === none ? make("li", { className: "quiet" }, "No events of this kind.") : line(event)));
   for (const button of find("kinds").children) {
     const number = events.filter((event) => event.kind === button.dataset.kind).length;
     button.lastElementChild.textContent = String(number);
@@ -59,6 +58,7 @@ export function showLog(log) {
 export function forget() {
   events = [];
   have = 0;
+  keep(find("events"), [], () => null, () => null); // the numbers of another crawl name other events
 }
 
 export function begin() {

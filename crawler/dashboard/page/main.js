@@ -1,20 +1,29 @@
 // Listens to the crawl and shows its numbers. Everything is set as text, never as markup.
 
 import { takeTokenFromAddress } from "./api.js";
+import * as attention from "./attention.js";
+import { showBars } from "./bars.js";
 import { Chart } from "./chart.js";
 import * as controls from "./controls.js";
 import { at, find, notify, write } from "./dom.js";
 import * as explain from "./explain.js";
-import { showFilter } from "./filter.js";
+import * as failures from "./failures.js";
+import * as filter from "./filter.js";
 import * as format from "./format.js";
 import * as hosts from "./hosts.js";
+import * as job from "./job.js";
 import * as log from "./log.js";
+import * as map from "./map.js";
+import * as missed from "./missed.js";
 import { showOutputs } from "./outputs.js";
-import { showShares } from "./shares.js";
+import { shareDone, showProgress } from "./progress.js";
+import * as survey from "./survey.js";
+import * as ticker from "./ticker.js";
 
 const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
 const MEAN_OVER = 10; // seconds over which the shown rates are averaged
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
+const REDRAW = { recent: 1000, hour: 10_000, all: 10_000 }; // milliseconds between two drawings of the charts
 
 const charts = [
   new Chart(find("chart-fpp"), {
@@ -44,7 +53,7 @@ const charts = [
     counted: true,
     format: format.count,
     lines: [
-      { key: "pending", label: "pending", colour: "blue" },
+      { key: "pending", label: "waiting", colour: "blue" },
       { key: "in_flight", label: "in flight", colour: "red" },
     ],
   }),
@@ -75,16 +84,20 @@ function append(point) {
   }
 }
 
-function drawCharts() {
-  if (series[span]) for (const chart of charts) chart.draw(series[span]);
+let drawn = 0;
+
+function drawCharts(now = true) {
+  if (!series[span] || (!now && Date.now() - drawn < REDRAW[span])) return;
+  drawn = Date.now();
+  for (const chart of charts) chart.draw(series[span]);
 }
 
 // The mean of a rate over the last seconds: what is shown should not flicker.
-function mean(key) {
+function mean(key, over = MEAN_OVER) {
   const data = series.recent;
   if (!data?.t.length) return null;
   let [sum, time] = [0, 0];
-  for (let index = data.t.length - 1; index > 0 && data.t.at(-1) - data.t[index] < MEAN_OVER; index -= 1) {
+  for (let index = data.t.length - 1; index > 0 && data.t.at(-1) - data.t[index] < over; index -= 1) {
     const value = data[key][index];
     if (value === null) break;
     const seconds = data.t[index] - data.t[index - 1];
@@ -94,46 +107,93 @@ function mean(key) {
   return time ? sum / time : null;
 }
 
-const WORDS = { paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped" };
+const WORDS = { paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", lost: "no answer" };
+const SHOWN = [...document.querySelectorAll("[data-show]")];
+const RATES = [...document.querySelectorAll("[data-rate]")];
+
+let share = null;
 
 function showState(state) {
   write(find("state"), WORDS[state] ?? state);
   find("state").dataset.state = state;
-  document.title = `${WORDS[state] ?? state} · crawl`;
+  job.showTitle(WORDS[state] ?? state, share);
 }
 
-function show({ stats, point, trust, working, forecast, log: news }) {
-  append(point);
-  document.querySelector("main").classList.remove("waiting");
-  for (const node of document.querySelectorAll("[data-show]")) write(node, format[node.dataset.as ?? "figure"](at(stats, node.dataset.show)));
-  for (const node of document.querySelectorAll("[data-rate]")) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
-  const met = (stats.urls_duplicate ?? 0) + (stats.urls_admitted ?? 0);
-  write(find("duplicates"), format.percent(met ? stats.urls_duplicate / met : null));
-  for (const node of document.querySelectorAll("[data-sum]")) {
-    const numbers = node.dataset.sum.split(" ").map((key) => stats[key]).filter((number) => number != null);
-    write(node, format.figure(numbers.length ? numbers.reduce((sum, number) => sum + number) : null));
+const sum = (stats, ...keys) => keys.reduce((all, key) => all + (stats[key] ?? 0), 0);
+
+function showCounts(stats) {
+  const outcomes = [
+    ["fetched", stats.pages_fetched, "good"],
+    ["redirected", stats.pages_redirected, "quiet"],
+    ["failed", stats.pages_failed, "bad"],
+    ["excluded", stats.urls_excluded, "quiet"],
+    ["soft 404", stats.pages_soft404, "warn"],
+    ["barred", stats.pages_blocked, "warn"],
+  ];
+  const links = [
+    ["found", stats.links_found, "plain"],
+    ["seen before", stats.urls_duplicate, "quiet"],
+    ["out of scope", stats.links_off_scope, "quiet"],
+    ["left out by patterns", sum(stats, "links_not_included", "links_excluded"), "quiet"],
+    ["too deep or too long", sum(stats, "links_too_deep", "links_too_long"), "quiet"],
+    ["into traps", stats.links_trapped, "warn"],
+    ["on copies and soft 404s", sum(stats, "links_of_copies", "links_of_soft404"), "quiet"],
+    ["not web addresses", stats.links_rejected, "quiet"],
+    ["new: admitted", stats.urls_admitted, "good"],
+  ];
+  for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
+    showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }
+  const broken = sum(stats.status ?? {}, "4xx", "5xx") + sum(stats, "pages_soft404");
+  write(find("broken-note"), broken ? `and ${format.count(broken)} broken: 4xx, 5xx` : "no broken links so far");
+}
+
+// What changes with every tick.
+let last = null;
+
+function show(message) {
+  last = message;
+  append(message.point);
+  if (document.hidden && !document.querySelector("main").classList.contains("waiting")) {
+    log.showLog(message.log);
+    return;
+  }
+  draw(message);
+}
+
+function draw({ stats, point, trust, working, forecast, left, records, records_new: fresh, log: news }) {
+  document.querySelector("main").classList.remove("waiting");
+  for (const node of SHOWN) write(node, format[node.dataset.as ?? "figure"](at(stats, node.dataset.show)));
+  for (const node of RATES) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
+  const ahead = left === undefined ? fallback(stats) : left;
+  showProgress(stats, point, ahead, mean("pages_per_second", 60));
+  share = shareDone(stats);
+  attention.showAttention(stats, ahead);
+  missed.showMissed(stats);
+  showCounts(stats);
   write(find("trust"), trust);
   const [estimated, target] = [at(stats, "seen.fpp_estimated"), at(stats, "seen.fpp_target")];
-  document.querySelector(".trust").dataset.trusted = estimated !== null && target !== null && estimated > target ? "no" : "yes";
+  const doubtful = (estimated !== null && target !== null && estimated > target) || stats.seen?.count_suspect;
+  document.querySelector(".trust").dataset.trusted = doubtful ? "no" : "yes";
   write(find("working-words"), working.text);
   find("working").dataset.mark = working.mark;
-  showFilter(stats, forecast);
-  showShares("outcomes", { fetched: stats.pages_fetched, redirect: stats.pages_redirected, excluded: stats.urls_excluded, failed: stats.pages_failed, soft404: stats.pages_soft404, blocked: stats.pages_blocked });
-  showShares("status", stats.status ?? {});
+  filter.showFilter(stats, forecast, point.t);
   showOutputs(stats.outputs);
   // Only some crawls have these.
   find("ledger").hidden = !stats.seen?.ledger;
-  find("held-back").hidden = !Object.values(stats.urls_held_back ?? {}).some(Boolean);
   for (const id of ["harvest", "chart-harvest"]) find(id).hidden = !stats.harvest;
   find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
   showState(stats.state);
   controls.showControls(stats);
   log.showLog(news);
   hosts.showStates(stats.hosts_by_state);
-  hosts.tick();
-  drawCharts();
+  if (records) ticker.showRecords(records, fresh);
+  for (const part of [hosts, attention, survey, job]) part.tick();
+  drawCharts(false);
 }
+
+// Of a crawl that does not say how long it takes.
+const fallback = (stats) => (stats.advice?.forecast?.when === "end" ? { seconds: stats.advice.forecast.seconds, at_least: false, host: null } : null);
 
 // Reconnects for ever: a crawl that resumes is found again at the same address.
 function listen(failures = 0) {
@@ -146,6 +206,8 @@ function listen(failures = 0) {
       failures = 0;
       log.forget();
       notify("", true);
+      survey.again();
+      job.refresh();
       hosts.refresh();
     }
     series = JSON.parse(event.data);
@@ -179,6 +241,16 @@ for (const button of document.querySelectorAll("[data-span]")) {
   });
 }
 
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && last) {
+    draw(last);
+    drawCharts();
+  }
+});
+
 takeTokenFromAddress();
-for (const part of [controls, explain, hosts, log]) part.begin();
+for (const part of [controls, explain, failures, hosts, job, log, map, ticker]) part.begin();
+attention.begin(hosts.reveal);
+missed.begin(failures.reveal);
+filter.begin(drawCharts);
 listen();

@@ -1,0 +1,147 @@
+// What failed and what is broken, newest first, with the page that links to it; and answers by host.
+
+import { get } from "./api.js";
+import { cut, cutUrl, find, keep, make, mark, recut, set, write } from "./dom.js";
+import * as format from "./format.js";
+import { badge, badgeKind, recordRemedy, recordWords } from "./words.js";
+
+const MOST = 200; // rows at a time
+
+const KINDS = {
+  all: () => true,
+  failed: (record) => record.outcome === "failed",
+  "4xx": (record) => record.outcome !== "soft404" && record.status >= 400 && record.status < 500,
+  "5xx": (record) => record.outcome !== "failed" && record.status >= 500,
+  soft404: (record) => record.outcome === "soft404",
+};
+
+let records = [];
+let totals = { failed: 0, broken: 0 };
+let kind = "all";
+
+// A link to a page of the web, of which the crawler is not told to be the referrer.
+export function away(url) {
+  const safe = /^https?:\/\//i.test(url);
+  return safe ? make("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, url) : make("span", {}, url);
+}
+
+function details(record) {
+  const rows = [
+    ["address", away(record.url)],
+    ["linked from", record.via ? away(record.via) : "nowhere: it is a seed"],
+    ["why", recordWords(record) || "–"],
+    ["what to do", recordRemedy(record)],
+    ["when", format.moment(record.at)],
+  ];
+  return make("dl", { className: "facts" }, ...rows.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))));
+}
+
+// What the crawl knows of the URL, step by step.
+async function explain(box, url) {
+  try {
+    const { lines } = await get("api/explain", { url });
+    const shown = lines.filter(({ text }, index) => !text || text !== lines[index - 1]?.text);
+    box.replaceChildren(...shown.map(({ what, text }) => make("li", {}, make("b", {}, text ? `${what}: ` : what), text)));
+  } catch (error) {
+    box.replaceChildren(make("li", { className: "bad" }, error.message));
+  }
+}
+
+function toggle(node, record) {
+  const button = node.firstChild;
+  const open = button.getAttribute("aria-expanded") !== "true";
+  button.setAttribute("aria-expanded", String(open));
+  if (!open) return node.lastChild.remove();
+  const steps = make("ol", { className: "steps" }, make("li", { className: "quiet" }, "…"));
+  const more = make("details", {}, make("summary", {}, "What the crawl knows of this URL"), steps);
+  more.addEventListener("toggle", () => more.open && explain(steps, record.url), { once: true });
+  node.append(make("div", { className: "detail" }, details(record), more));
+}
+
+function create(record) {
+  const head = make("button", { type: "button", className: "row", "aria-expanded": "false" });
+  head.append(
+    make("span", { className: `badge badge-${badgeKind(record)}` }, String(badge(record))),
+    cut(record.url),
+    make("span", { className: "from" }, make("small", {}, record.via ? "on " : ""), record.via ? cutUrl(record.via) : make("small", {}, "a seed")),
+    make("time", { title: format.moment(record.at) }, format.clock(record.at)),
+  );
+  const node = make("li", {}, head);
+  head.addEventListener("click", () => toggle(node, record));
+  return node;
+}
+
+function draw() {
+  const fitting = records.filter(KINDS[kind]);
+  keep(find("failures"), fitting.slice(0, MOST), (record) => record.number, create);
+  for (const button of document.querySelectorAll("[data-failures]")) {
+    const number = button.dataset.failures === "all" ? totals.failed + totals.broken : records.filter(KINDS[button.dataset.failures]).length;
+    const less = button.dataset.failures !== "all" && totals.failed + totals.broken > records.length;
+    write(button.lastElementChild, less ? `${format.figure(number)}+` : format.figure(number));
+    set(button, "ariaPressed", String(button.dataset.failures === kind));
+  }
+  const all = totals.failed + totals.broken;
+  write(find("failures-count"), all > records.length ? `the newest ${format.count(records.length)} of ${format.count(all)}` : "");
+  find("failures-none").hidden = fitting.length > 0;
+  write(find("failures-none"), records.length ? "None of this kind among the newest." : "Nothing failed so far.");
+}
+
+let newest = null;
+
+export function showFailures(survey) {
+  const key = `${survey.failures?.[0]?.number} ${survey.failures?.length} ${survey.failed_total} ${survey.broken_total}`;
+  if (key === newest) return;
+  newest = key;
+  records = survey.failures ?? [];
+  totals = { failed: survey.failed_total ?? 0, broken: survey.broken_total ?? 0 };
+  draw();
+}
+
+// -- answers by host -----------------------------------------------------------------------------------------------
+
+const ANSWERS = [
+  ["ok", "good"],
+  ["redirects", "quiet"],
+  ["client_errors", "warn"],
+  ["soft404", "soft"],
+  ["server_errors", "bad"],
+  ["failed", "lost"],
+];
+
+function answersRow() {
+  const bar = make("span", { className: "stack", "aria-hidden": "true" }, ...ANSWERS.map(([, colour]) => make("i", { className: `stack-${colour}` })));
+  return make("tr", {}, make("th", { scope: "row" }, cut("")), make("td", {}, bar), ...ANSWERS.map(() => make("td")));
+}
+
+export function showAnswers(hosts) {
+  keep(find("answers"), hosts ?? [], (row) => row.host, answersRow, (node, row) => {
+    recut(node.firstChild.firstChild, row.host);
+    const all = ANSWERS.reduce((sum, [key]) => sum + (row[key] ?? 0), 0) || 1;
+    ANSWERS.forEach(([key], index) => {
+      const share = `${(100 * (row[key] ?? 0)) / all}%`;
+      const part = node.children[1].firstChild.children[index];
+      if (part.style.width !== share) part.style.width = share;
+      const cell = node.children[index + 2];
+      write(cell, row[key] ? format.narrow(row[key]) : "–");
+      mark(cell, "some", index >= 2 && row[key] > 0);
+    });
+  });
+  find("answers-none").hidden = (hosts?.length ?? 0) > 0;
+}
+
+export function choose(wanted) {
+  kind = wanted;
+  draw();
+}
+
+// Shows the failures of one kind, and goes there.
+export function reveal(wanted) {
+  choose(wanted);
+  find("failures-title").scrollIntoView({ block: "start" });
+  document.querySelector(`[data-failures="${wanted}"]`).focus({ preventScroll: true });
+}
+
+export function begin() {
+  for (const button of document.querySelectorAll("[data-failures]")) button.addEventListener("click", () => choose(button.dataset.failures));
+  draw();
+}

@@ -1,0 +1,100 @@
+// Whether the crawl is done, and what it did not get: what was lost, and what limits and rules left out.
+
+import { find, keep, make, set, write } from "./dom.js";
+import * as format from "./format.js";
+
+// Limits that leave links out, by their setting: what they leave out, and how to get it.
+const LIMITS = {
+  "crawl.max_depth": ["links deeper than the limit", "raise --depth"],
+  "crawl.max_pages": ["links beyond the number of pages", "raise --max-pages"],
+  "crawl.scope": ["links outside the scope", "widen --scope or add seeds"],
+  "scope.include": ["links that match no include pattern", "change scope.include"],
+  "scope.exclude": ["links that match an exclude pattern", "change scope.exclude"],
+  "links.max_url_length": ["links longer than the limit", "raise links.max_url_length"],
+  "links.max_links": ["pages with more links than were read", "raise links.max_links"],
+  "fetch.max_body": ["pages longer than were read", "raise fetch.max_body"],
+  "links.max_sitemap_bytes": ["sitemaps longer than were read", "raise links.max_sitemap_bytes"],
+};
+
+const RULES = {
+  "private-address": ["URLs at private addresses", "--allow-private permits them"],
+  "link-local": ["URLs at link-local addresses", "never asked"],
+  "metadata-address": ["URLs of cloud metadata", "never asked"],
+  "blocked-port": ["URLs at ports of other services", "see the rule blocked-port"],
+  "too-many-ports": ["URLs at too many ports of one address", "see the rule too-many-ports"],
+  "too-many-hosts": ["URLs at too many names of one domain", "see the rule too-many-hosts"],
+};
+
+const total = (...numbers) => numbers.reduce((sum, number) => sum + (number ?? 0), 0);
+
+function lost(stats) {
+  const status = stats.status ?? {};
+  return [
+    ["failed", stats.pages_failed, "URLs without an answer", "listed below Failures; crawler retry --failed", "failed"],
+    ["4xx", status["4xx"], "answers 4xx, such as 404 not found", "the links to them are broken", "4xx"],
+    ["5xx", status["5xx"], "answers 5xx, server errors", "have them visited again later", "5xx"],
+    ["soft404", stats.pages_soft404, "pages that only say “not found”", "the links to them are broken", "soft404"],
+    ["blocked", stats.pages_blocked, "pages behind a challenge or a login", "see Walls in the documentation"],
+    ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably taken for seen", "expected from the seen-set; --ledger finds them"],
+    ["seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
+  ];
+}
+
+function leftOut(stats) {
+  const held = Object.entries(stats.urls_held_back ?? {});
+  const limits = Object.entries(stats.links_left_out ?? {});
+  const excluded = (stats.urls_excluded ?? 0) - total(...held.map(([, number]) => number));
+  const by = stats.links_left_out ?? {};
+  return [
+    ["excluded", Math.max(0, excluded), "URLs refused by robots.txt, a budget or a trap", "crawler tail --outcome excluded lists them"],
+    ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? rule, RULES[rule]?.[1] ?? "a rule of ours"]),
+    ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run gets them`]),
+    ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as you asked (scope.include)"],
+    ["exclude", by["scope.exclude"] === undefined ? stats.links_excluded : 0, "links that match an exclude pattern", "as you asked (scope.exclude)"],
+    ["off", by["crawl.scope"] ? 0 : stats.links_off_scope, "links outside the scope", "as you asked (--scope)"],
+    ["trapped", stats.links_trapped, "links into traps", "URLs made up without end"],
+    ["copies", total(stats.links_of_copies, stats.links_of_soft404), "links on copies and “not found” pages", "the originals have them"],
+    ["filtered", stats.links_filtered, "links that your code refused", "as you asked (hooks.filter_link)"],
+    ["invalid", stats.links_rejected, "links that are not web addresses", "such as mailto: and broken URLs"],
+  ];
+}
+
+function verdict(stats) {
+  const left = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
+  const bad = total(stats.pages_failed, stats.status?.["4xx"], stats.status?.["5xx"], stats.pages_soft404, stats.pages_blocked);
+  if (left) return [stats.state === "stopped" ? "wait" : "run", `Not done: ${format.counted(left, "URL")} still to visit${stats.state === "stopped" ? "; run the same command to resume" : ""}.`];
+  if (!stats.urls_admitted) return ["run", "No URLs yet."];
+  if (stats.state === "running") return ["run", "Every URL found so far was visited."];
+  if (bad) return ["wait", `Done: every URL found was visited. ${format.counted(bad, "URL")} brought no good page.`];
+  return ["good", "Done: every URL found was visited, and every one answered."];
+}
+
+let show = () => {};
+
+function create([, , , , filter]) {
+  const number = filter ? make("button", { type: "button", className: "link" }) : make("b");
+  if (filter) number.addEventListener("click", () => show(filter));
+  return make("li", {}, number, make("span"), make("small"));
+}
+
+function update(node, [, number, what, how]) {
+  write(node.children[0], format.figure(number));
+  write(node.children[1], number === 1 ? what.replace(/^(\w+?)s\b/, "$1") : what);
+  write(node.children[2], how);
+}
+
+const some = (rows) => rows.filter(([, number]) => number);
+
+export function showMissed(stats) {
+  const [mark, text] = verdict(stats);
+  set(find("verdict").dataset, "mark", mark);
+  write(find("verdict"), text);
+  for (const [id, rows] of [["lost", some(lost(stats))], ["left-out", some(leftOut(stats))]]) {
+    keep(find(id), rows, ([name]) => name, create, update);
+    find(`${id}-none`).hidden = rows.length > 0;
+  }
+}
+
+export function begin(showFailures) {
+  show = showFailures;
+}

@@ -1,0 +1,59 @@
+// The top line: how far the crawl is, how long it takes, how much it has brought.
+
+import { find, write } from "./dom.js";
+import * as format from "./format.js";
+
+const STEADY = 20; // seconds over which an estimate must hold before it is shown
+const SWING = 1.6; // times by which it may change meanwhile
+
+// URLs that are done, that are still to come, and that are known so far. A page that is revisited is still to come.
+export function counts(stats) {
+  const pending = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
+  const known = Math.max(stats.urls_admitted ?? 0, pending);
+  return { done: known - pending, pending, known };
+}
+
+export function shareDone(stats) {
+  const { done, known } = counts(stats);
+  return known ? done / known : null;
+}
+
+const estimates = [];
+
+// The estimate of the time left, if those of the last seconds agree on the moment of the end.
+function steady(now, left) {
+  if (!left) {
+    estimates.length = 0;
+    return null;
+  }
+  estimates.push({ now, seconds: left.seconds });
+  while (now - estimates[0].now > STEADY) estimates.shift();
+  if (now - estimates[0].now < STEADY / 2) return null;
+  const ends = estimates.map((one) => Math.max(1, one.seconds - (now - one.now)));
+  return Math.max(...ends) <= Math.max(SWING * Math.min(...ends), Math.min(...ends) + 15) ? left : null;
+}
+
+function showTimeLeft(stats, point, left) {
+  const holds = stats.state === "running" ? steady(point.t, left) : null;
+  const over = { ended: "done", stopped: "stopped", paused: "paused", stopping: "stopping" }[stats.state];
+  write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : left ? "estimating…" : "–"));
+  const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
+  const ran = `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds ?? 0)}`;
+  write(find("time-left-note"), end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran);
+}
+
+export function showProgress(stats, point, left, lately) {
+  const { done, pending, known } = counts(stats);
+  const share = known ? done / known : null;
+  const flying = known ? (stats.urls_in_flight ?? 0) / known : 0;
+  const bar = find("progress");
+  bar.setAttribute("aria-valuenow", String(Math.floor(100 * (share ?? 0))));
+  find("progress-done").style.width = `${100 * (share ?? 0)}%`;
+  find("progress-flying").style.width = `${100 * flying}%`;
+  write(find("progress-share"), format.share(share));
+  const words = pending ? `${format.count(done)} of ${format.count(known)} known` : `all ${format.count(known)} URLs found`;
+  write(find("progress-words"), known ? words : "no URLs yet");
+  showTimeLeft(stats, point, left);
+  write(find("pages-note"), stats.state === "running" && lately !== null ? `${format.rate(lately)} per second` : "in all runs");
+  write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} per page` : "–");
+}

@@ -1,0 +1,78 @@
+// The pages that come in, newest first. It stands still while somebody reads it.
+
+import { cut, find, keep, make, recutUrl, set, write } from "./dom.js";
+import * as format from "./format.js";
+import { badge, badgeKind, recordWords } from "./words.js";
+
+const MOST = 20;
+
+let rows = [];
+let reading = false;
+let waiting = 0;
+
+// Rows stay where they are and get other words: nothing moves while pages come.
+const create = () => make("li", {}, make("span"), cut(""), make("small"));
+
+function update(node, record) {
+  if (node.shows === record.number) return;
+  node.shows = record.number;
+  const [kind, url, facts] = node.children;
+  set(kind, "className", `badge badge-${badgeKind(record)}`);
+  set(kind, "title", recordWords(record));
+  write(kind, String(badge(record)));
+  recutUrl(url, record.url);
+  const said = [record.bytes === null || record.bytes === undefined ? "" : format.bytes(record.bytes), record.seconds === null || record.seconds === undefined ? "" : format.seconds(record.seconds)];
+  write(facts, said.filter(Boolean).join(" · "));
+}
+
+let lit = 0; // number of the newest record that was shown
+
+function draw() {
+  waiting = 0;
+  keep(find("ticker"), rows.map((record, index) => ({ record, index })), ({ index }) => index, create, (node, { record }) => update(node, record));
+  find("ticker-none").hidden = rows.length > 0;
+  const calm = !lit || matchMedia("(prefers-reduced-motion: reduce)").matches;
+  rows.forEach((record, index) => {
+    if (record.number > lit && !calm) find("ticker").children[index].animate([{ background: "var(--good-wash)" }, {}], { duration: 900, easing: "ease-out" });
+  });
+  lit = rows[0]?.number ?? 0;
+}
+
+// `fresh`: records, newest first; they may also fill gaps among those that are shown. `number`: how many there were since
+// the last ones.
+export function showRecords(fresh, number = 0) {
+  const newest = rows[0]?.number ?? 0;
+  const newer = fresh.filter((record) => record.number > newest);
+  const all = new Map([...rows, ...fresh].map((record) => [record.number, record]));
+  const merged = [...all.values()].sort((one, other) => other.number - one.number).slice(0, MOST);
+  const differs = merged.length !== rows.length || merged.some((record, index) => record.number !== rows[index].number);
+  rows = merged;
+  waiting += Math.max(newer.length, number);
+  if (differs && !reading) draw();
+  write(find("ticker-words"), reading ? `standing still, ${format.count(waiting)} more` : number > newer.length && newer.length ? `${format.count(number)} in the last second` : "");
+}
+
+// After a restart of another job at this address.
+export function forget() {
+  rows = [];
+  lit = 0;
+}
+
+export function begin() {
+  const panel = find("ticker").parentElement;
+  const stop = () => {
+    reading = true;
+    waiting = 0;
+  };
+  const go = () => {
+    reading = panel.matches(":hover, :focus-within");
+    if (!reading) {
+      draw();
+      write(find("ticker-words"), "");
+    }
+  };
+  panel.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && stop());
+  panel.addEventListener("pointerleave", go);
+  panel.addEventListener("focusin", stop);
+  panel.addEventListener("focusout", () => setTimeout(go));
+}

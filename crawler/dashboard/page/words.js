@@ -1,0 +1,103 @@
+// What went wrong, in words for people, and what they can do about it.
+
+// Classes of failure, as in the errors of a host: what happened, and the remedy.
+const CLASSES = {
+  dns: ["its name has no address", "Check the spelling of the name, and the name server of this machine."],
+  refused: ["nothing listens on its port", "Check that the server is up and that the port is right."],
+  unreachable: ["no route leads to it", "Check the network between this machine and the host."],
+  tls: ["no secure connection could be made", "Look at its certificate in a browser; its owner has to mend it."],
+  timeout: ["it did not answer in time", "Allow more time (fetch.headers_timeout), or ask less often (politeness.delay)."],
+  cut_off: ["it closed connections before the answer was complete", "Ask less often (politeness.delay); it may be overloaded."],
+  server_error: ["it answers with server errors (5xx)", "Its owner has to mend it. Each page is tried again before it counts as failed."],
+  throttled: ["it asks for fewer requests (429 or 503)", "Nothing is lost: the crawl waits as long as it is told. A longer politeness.delay avoids the refusals."],
+  protocol: ["its answers are not HTTP", "Check that the port belongs to a web server."],
+  other: ["its answers go beyond a limit or cannot be decoded", "Open its failures to see which limit."],
+  internal: ["the crawler could not read its answers", "This is a bug of the crawler: please report it with the URL."],
+  proxy: ["the proxy did not reach it", "Check the proxy; the host itself was not asked."],
+  blocked: ["it answers with a challenge instead of its pages", "Ask its owner to admit this crawler, or block the host."],
+  login: ["it asks for a login instead of showing its pages", "Give the crawl a login for it, or exclude it."],
+};
+
+// The class that a host failed with most often.
+export const mainClass = (row) =>
+  Object.entries(row.errors ?? {})
+    .filter(([, number]) => number)
+    .sort(([, one], [, other]) => other - one)[0]?.[0] ?? null;
+
+export const cause = (kind) => CLASSES[kind]?.[0] ?? `requests to it failed (${kind})`;
+export const remedy = (kind) => CLASSES[kind]?.[1] ?? "Open the host to see its last requests.";
+
+export const className = (kind) => ({ server_error: "server error", cut_off: "cut off", dns: "no address" })[kind] ?? kind;
+
+// States of a host, as a row says them.
+const STATES = {
+  ready: "working",
+  leased: "working",
+  robots: "reading robots.txt",
+  queued: "in line",
+  waiting: "working",
+  snoozed: "not answering",
+  retired: "given up",
+  paused: "paused",
+  blocked: "closed",
+  idle: "done",
+};
+
+const HELD = {
+  retry_after: "told to wait",
+  backoff: "backing off",
+  robots_retry: "no robots.txt yet",
+  failing: "not answering",
+  errors: "server errors",
+  hours: "outside its hours",
+  retry: "trying again soon",
+};
+
+export function stateWords(row) {
+  if (row.state === "idle" && !row.fetched && row.failed) return "failed";
+  return (row.state === "waiting" && HELD[row.rule]) || (STATES[row.state] ?? row.state);
+}
+
+const TROUBLED = ["retry_after", "backoff", "robots_retry", "failing", "errors"];
+
+// How a row is marked: good, wait, bad, or nothing to say.
+export function stateMark(row) {
+  if (["retired", "blocked"].includes(row.state)) return "bad";
+  if (row.state === "snoozed" || row.state === "paused" || (row.state === "waiting" && TROUBLED.includes(row.rule))) return "wait";
+  if (row.state === "idle") return row.failed && !row.fetched ? "bad" : "done";
+  return "good";
+}
+
+const STATUSES = {
+  200: "OK", 201: "created", 204: "no content", 206: "partial content", 301: "moved", 302: "found elsewhere", 303: "see other", 304: "not modified",
+  307: "temporary redirect", 308: "permanent redirect", 400: "bad request", 401: "login needed", 403: "forbidden", 404: "not found",
+  405: "method not allowed", 406: "not acceptable", 408: "request timed out", 410: "gone", 429: "too many requests", 451: "barred by law", 500: "server error", 502: "bad gateway", 503: "unavailable", 504: "gateway timed out",
+};
+export const statusWords = (status) => STATUSES[status] ?? "";
+
+// A record in one short word: its status, or why it has none.
+export const badge = (record) => (record.outcome === "soft404" ? "soft 404" : record.status ?? ({ failed: "failed", excluded: "left out", blocked: "barred" }[record.outcome] ?? record.outcome));
+
+export function badgeKind(record) {
+  if (record.outcome === "failed" || record.status >= 500) return "bad";
+  if (record.outcome === "soft404" || record.outcome === "blocked" || record.status >= 400) return "warn";
+  if (record.outcome === "redirect" || record.outcome === "excluded") return "quiet";
+  return "good";
+}
+
+// What a record says in words: of a plain page, nothing.
+export function recordWords(record) {
+  if (record.words && record.words !== record.outcome && record.words !== "ok") return record.words;
+  return record.outcome === "soft404" ? "its host sends this page for paths that do not exist" : statusWords(record.status);
+}
+
+// What somebody can do about a record that failed.
+export function recordRemedy(record) {
+  const word = String(record.words ?? "").split(":")[0];
+  if (record.outcome === "failed") return `${CLASSES[word]?.[1] ?? "Look at its host below Hosts."} Then have it visited again.`;
+  if (record.outcome === "soft404") return "The link leads nowhere: correct it on the page that links to it.";
+  if ([401, 403].includes(record.status)) return "The host does not show this page to the crawler: give the crawl a login, or leave it out.";
+  if (record.status === 429) return "The host asked for fewer requests: have it visited again later.";
+  if (record.status >= 500) return "The host failed while it answered: its owner has to mend it. Have it visited again later.";
+  return "The page does not exist: correct the link on the page that links to it.";
+}

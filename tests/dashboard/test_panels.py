@@ -1,0 +1,193 @@
+"""The panels of the page in a real browser: what comes in, what went wrong, the map, what needs somebody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.dashboard.browser import Crawl, complaints, host, open_page, record, shown, survey, text, until
+from tests.metrics.samples import statistics
+
+URLS = "return [...document.querySelectorAll(arguments[0])].map(node => node.title)"
+
+
+def titles(browser: Chrome, selector: str) -> list[str]:
+    return list(browser.execute_script(URLS, f"{selector} .cut"))
+
+
+def press(browser: Chrome, *keys: str) -> None:
+    browser.switch_to.active_element.send_keys(*keys)
+
+
+def script(browser: Chrome, words: str) -> Callable[[], Any]:
+    return lambda: browser.execute_script(words)
+
+
+async def test_the_heading_and_the_title_name_the_job_and_how_far_it_is(browser: Chrome) -> None:
+    async with shown(Crawl(urls_admitted=200, urls_pending=50, urls_in_flight=0)) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#job-name") == "docs")
+        assert await asyncio.to_thread(lambda: browser.title) == "75% docs · running"
+        assert await asyncio.to_thread(text, browser, "#seeds-words") == "h.test and 19 more seeds"
+        assert await asyncio.to_thread(text, browser, "#progress-words") == "150 of 200 known"
+        assert await asyncio.to_thread(text, browser, "#token-file") == "docs/dashboard-token"
+        # The page may be served below a path: what it names, it names from there.
+        names = (
+            "return [...document.querySelectorAll('[href], [src]')].map(node => node.getAttribute('href') ?? node.src)"
+        )
+        links = await asyncio.to_thread(browser.execute_script, names)
+        assert not [link for link in links if link.startswith("/")]
+        assert {"api/download/records.csv?kind=failed", "api/download/report.html"} <= set(links)
+
+
+async def test_pages_appear_as_they_come_in_and_stand_still_under_the_pointer(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl, interval=0.1) as (board, url):
+        await open_page(browser, url)
+        first = [one["url"] for one in crawl.survey["recent"]]
+        await until(browser, lambda: titles(browser, "#ticker") == first)
+        crawl.survey = survey(recent=[record(13, status=404), *crawl.survey["recent"]], records=131)
+        await until(browser, lambda: text(browser, "#ticker .badge") == "404")
+        await asyncio.to_thread(browser.execute_script, "document.querySelector('.ticker .rows').focus()")
+        crawl.survey = survey(recent=[record(14), *crawl.survey["recent"]], records=132)
+        await until(browser, lambda: "standing still, 1 more" in text(browser, "#ticker-words"))
+        assert await asyncio.to_thread(text, browser, "#ticker .badge") == "404"
+        await asyncio.to_thread(browser.execute_script, "document.activeElement.blur()")
+        await until(browser, lambda: text(browser, "#ticker .badge") == "200")
+        assert board.feed.listeners
+
+
+async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: len(titles(browser, "#failures")) == 7)
+        badges = "return [...document.querySelectorAll('#failures .badge')].map(node => node.textContent)"
+        assert await asyncio.to_thread(script(browser, badges)) == ["failed", "404", "503", "soft 404"]
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "[data-failures='4xx']").click)
+        assert await asyncio.to_thread(titles, browser, "#failures") == ["http://h.test/gone", "http://h.test/"]
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures button").send_keys, Keys.ENTER)
+        told = await asyncio.to_thread(text, browser, "#failures .facts")
+        assert "linked fromhttp://h.test/" in told
+        assert "correct the link on the page that links to it" in told
+        linked = "return [...document.querySelectorAll('#failures a')].map(node => [node.href, node.rel])"
+        assert ["http://h.test/gone", "noopener noreferrer"] in await asyncio.to_thread(script(browser, linked))
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures summary").click)
+        await until(browser, lambda: "seen: no" in text(browser, "#failures .steps"))
+        assert await asyncio.to_thread(complaints, browser) == []
+
+
+async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
+    areas = "return [...document.querySelectorAll('#map > button')].map(node => node.ariaLabel)"
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await asyncio.to_thread(script(browser, "document.querySelector('#map').scrollIntoView({block: 'center'})"))
+        sites = ["h.test: 100 pages, 10.7 KiB, 3 broken. Enter to look into it", "h001.test: 30 pages, 51.8 KiB"]
+        await until(browser, lambda: browser.execute_script(areas) == sites)
+        sizes = """return [...document.querySelectorAll('#map > button')]
+            .map(node => (node.offsetWidth + 2) * (node.offsetHeight + 2))"""
+        large, small = await asyncio.to_thread(script(browser, sizes))
+        assert abs(large / small - 100 / 30) < 0.05
+        await asyncio.to_thread(script(browser, "document.querySelector('#map > button').focus()"))
+        await asyncio.to_thread(press, browser, Keys.ARROW_RIGHT)
+        focused = "return document.activeElement.ariaLabel"
+        assert await asyncio.to_thread(script(browser, focused)) == sites[1]
+        await asyncio.to_thread(press, browser, Keys.ARROW_LEFT)
+        await asyncio.to_thread(press, browser, Keys.ENTER)
+        inside = ["/docs/: 60 pages, 8.8 KiB, 3 broken. Enter to look into it", "/: 30 pages, 1,000 B"]
+        inside.append("everything else: 10 pages, 1,000 B")
+        await until(browser, lambda: browser.execute_script(areas) == inside)
+        assert await asyncio.to_thread(text, browser, "#map-way [aria-current]") == "h.test"
+        await asyncio.to_thread(press, browser, Keys.ESCAPE)
+        await until(browser, lambda: browser.execute_script(areas) == sites)
+        assert await asyncio.to_thread(script(browser, focused)) == sites[0]
+
+
+async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: Chrome) -> None:
+    crawl = Crawl(paused="the disk is full", paused_by="disk", state="paused", seen=None, proxies=None)
+    dead = {"state": "retired", "failed": 7, "fetched": 0, "errors": {"refused": 2}}
+    throttling = {"state": "waiting", "rule": "retry_after", "failed": 0, "errors": {"throttled": 3}}
+    well = {"state": "waiting", "rule": "gap", "failed": 0, "errors": {}}
+    crawl.hosts = [host(number) | how for number, how in enumerate((dead, throttling, well))]
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        lines = "return [...document.querySelectorAll('#attention li')].map(node => [node.className, node.innerText])"
+        await until(browser, lambda: "h000.test" in text(browser, "#attention"))
+        found = dict(await asyncio.to_thread(script(browser, lines)))
+        said = await asyncio.to_thread(text, browser, "#attention")
+        assert {"mark-bad", "mark-wait"} <= found.keys()
+        assert "The disk is full." in said
+        assert "Free some space" in said
+        assert "h000.testwas given up: nothing listens on its port; 7 URLs failed." in said
+        assert "Check that the server is up" in said
+        assert "h001.testslows the crawl down: it asks for fewer requests (429 or 503)." in said
+        assert "h002.test" not in said
+        button = browser.find_element(By.XPATH, "//ul[@id='attention']//button[contains(., 'h000.test')]")
+        await asyncio.to_thread(button.click)
+        await until(browser, lambda: "Check that the server is up" in text(browser, "#hosts .detail"))
+
+
+async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:
+    calm = {"internal_failures": 0, "pages_code_failed": 0, "proxies": None, "text_failed": 0, "advice": None}
+    crawl = Crawl(**calm, hosts_overlooked={"count": 0, "names": []})
+    crawl.hosts = []
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        visible = "return document.querySelector('#attention-none').offsetHeight > 0"
+        await until(browser, script(browser, visible))
+        assert await asyncio.to_thread(titles, browser, "#attention") == []
+
+
+async def test_the_seen_set_is_one_line_until_it_has_something_to_say(browser: Chrome) -> None:
+    quiet = statistics()["seen"] | {"count": 4_000, "fpp_estimated": 1e-20, "ledger": None}
+    quiet["slices"] = [quiet["slices"][0] | {"count": 3_000, "fpp_estimated": 1e-20}]
+    crawl = Crawl(seen=quiet, advice=None)
+    opened = "return document.querySelector('#seen-set').open"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        assert not await asyncio.to_thread(script(browser, opened))
+        # Bits per URL of a filter that is nearly empty say nothing.
+        assert await asyncio.to_thread(text, browser, "#seen-facts") == "scalable · 37% full · 50.0 KiB"
+        for trouble in ({"fpp_estimated": 0.0006}, {"count_suspect": True}):
+            crawl.changes = {"seen": quiet | trouble, "advice": None}
+            await until(browser, script(browser, opened))
+            crawl.changes = {"seen": quiet, "advice": None}
+            await until(browser, lambda: not browser.execute_script(opened))
+        # What somebody has opened stays open, and a chance that nobody can imagine is said in words.
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#seen-set summary").click)
+        shown_ = "[data-show='seen.fpp_estimated']"
+        await until(browser, lambda: text(browser, shown_) == "less than 1 in a million")
+        assert await asyncio.to_thread(script(browser, opened))
+
+
+async def test_a_telephone_shows_what_is_wrong_before_anything_else(browser: Chrome) -> None:
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    order = """return [...document.querySelectorAll('main > section')]
+        .sort((one, other) => one.getBoundingClientRect().top - other.getBoundingClientRect().top)
+        .map(node => node.className)"""
+    await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+    try:
+        async with shown(Crawl()) as (_, url):
+            await open_page(browser, url)
+            first = (await asyncio.to_thread(script(browser, order)))[:4]
+    finally:
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+    assert first == ["far", "attention", "hosts", "failures"]
+
+
+async def test_a_time_left_that_is_not_steady_is_not_shown(browser: Chrome) -> None:
+    crawl = Crawl()
+    slow = {"name": "slow.test:80", "pending": 5, "seconds_per_url": 6.0, "hosts": 1}
+    async with shown(crawl, interval=0.1) as (_, url):
+        await open_page(browser, url)
+        crawl.changes = {"slowest_host": slow | {"seconds": 40_000.0}}
+        await until(browser, lambda: text(browser, "#time-left").endswith("11 h 5 min"))
+        crawl.changes = {"slowest_host": slow | {"seconds": 9_000.0}}
+        await until(browser, lambda: text(browser, "#time-left") == "estimating…")
+        await until(browser, lambda: text(browser, "#time-left").endswith("2 h 30 min"))

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -42,7 +43,7 @@ from tests.extract.test_text_pool import PAGE
 from tests.hostile.server import NOT_FOUND, Answer, Server, Talk
 from tests.hostile.server import page as answered
 from tests.outputs import files_of
-from tests.program import PATIENCE, crawler, stand_in
+from tests.program import PATIENCE, crawler, running, stand_in
 from tests.site import Site, linked, tree
 
 # Whole pages of commands are carried out, with the pauses that a polite crawl makes.
@@ -346,6 +347,47 @@ def test_backing_up_a_job(tmp_path: Path) -> None:
         assert len(set(site.pages_asked())) == len(site.pages_asked()) == 30
     assert len(records(here / "news-restored")) == 30
     assert len(records(here / "news")) == 10
+
+
+def test_the_readme(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    found = [Block(*each) for each in _BLOCK.findall((ROOT / "README.md").read_text("utf-8"))]
+    lines = [line for block in found if block.language == "sh" for line in block.text.splitlines()]
+    install, test = lines[0], lines[-1]
+    assert "pip install" in install, "tests/test_package.py installs it"
+    assert "pytest" in test, "that is this test"
+    crawler_is, descriptors = stand_in()
+    path = f"{programs(tmp_path / 'programs', crawler_is)}:{os.environ['PATH']}"
+    done = set[str]()
+    with Site({"/": linked(["/a", "/gone"]), "/a": "page", "/new": "page"}) as site:
+        for line in lines[1:-1]:
+            command = line.replace("https://example.org/", site.url("/")).replace("8080", "0")
+            command = command.replace("--contact you@example.org", ON_LOOPBACK)
+            if command.split()[:2] in (["crawler", "demo"], ["crawler", "dashboard"]):  # until Ctrl-C
+                with running(*command.partition("#")[0].split()[1:], directory=here) as process:
+                    said = b""
+                    while b"http://" not in said:
+                        piece = os.read((process.stderr if "demo" in command else process.stdout).fileno(), 4096)
+                        assert piece, said
+                        said += piece
+                    process.send_signal(signal.SIGINT)
+                    process.communicate(timeout=PATIENCE)
+                    assert process.returncode in (0, 130)
+            else:
+                ran = subprocess.run(
+                    ["bash", "-euc", command],
+                    cwd=here,
+                    env={**os.environ, "PATH": path},
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    pass_fds=descriptors,
+                )
+                assert ran.returncode == 0, f"{command}: {ran.stderr}"
+            done.add(" ".join(line.split()[:2]))
+        assert {record["url"] for record in records(here / "crawl-job")} == {site.url(p) for p in ("/", "/a", "/gone")}
+    assert {f"crawler {name}" for name in ("demo", "stats", "hosts", "explain", "add", "backup", "dedup")} <= done
 
 
 def test_reading_results(tmp_path: Path) -> None:

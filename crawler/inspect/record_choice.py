@@ -37,7 +37,7 @@ class RecordChoice:
         if text in KINDS:
             return cls(text)
         host = text.removeprefix(HOST).lower()
-        if host == text or not host:
+        if not text.startswith(HOST) or not host:
             raise ValueError(f"kind must be {', '.join(KINDS)} or {HOST}NAME, with its port, as in {HOST}a.test:80.")
         return cls("", host)
 

@@ -16,7 +16,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
@@ -84,25 +84,17 @@ class Downloads:
 
     async def _records_table(self, request: web.Request) -> web.StreamResponse:
         choice, end = await self._asked(request)
-
-        async def content() -> AsyncGenerator[bytes]:
-            yield csv_lines(PAGE_CELLS, (), heading=True)
-            async for piece in self._pieces(
-                choice, end, lambda found: csv_lines(PAGE_CELLS, (record for _, record in found))
-            ):
-                yield piece
-
-        return await self._send(request, Offer(f"{choice.name}.csv", _CSV, content()))
+        content = self._pieces(choice, end, lambda found: csv_lines(PAGE_CELLS, (record for _, record in found)))
+        return await self._send(request, Offer(f"{choice.name}.csv", _CSV, _headed(PAGE_CELLS, content)))
 
     async def _hosts(self, request: web.Request) -> web.StreamResponse:
         async def content() -> AsyncGenerator[bytes]:
-            yield csv_lines(HOST_CELLS, (), heading=True)
             async with contextlib.aclosing(self._view.all_hosts()) as hosts:
                 async for rows in hosts:
                     yield csv_lines(HOST_CELLS, rows)
                     await self._rest(_HOSTS_TAKE)
 
-        return await self._send(request, Offer("hosts.csv", _CSV, content()))
+        return await self._send(request, Offer("hosts.csv", _CSV, _headed(HOST_CELLS, content())))
 
     async def _report(self, request: web.Request) -> web.StreamResponse:
         async def content() -> AsyncGenerator[bytes]:
@@ -183,6 +175,14 @@ class Downloads:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+async def _headed(names: Sequence[str], content: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """A table with the names of its columns, which come with the first rows: what cannot be read is an error then."""
+    async with contextlib.aclosing(content):
+        yield csv_lines(names, (), heading=True) + await anext(content, b"")
+        async for piece in content:
+            yield piece
 
 
 async def _write(response: web.StreamResponse, piece: bytes) -> None:

@@ -35,7 +35,7 @@ MODULES: dict[str, str] = {
         request_name host_key rules steps whatwg typed clean domain base canonicaliser
     """,
     "settings": """
-        parts leaving hours match sites load live
+        parts leaving hours timetable match sites load live
     """,
     "robots": """
         path_patterns parse directives

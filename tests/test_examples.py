@@ -677,3 +677,16 @@ def test_getting_notices(tmp_path: Path) -> None:
     assert settings.notify.url == "env:CRAWL_WEBHOOK"
     (told,) = (json.loads(block.text) for block in blocks("get-notices.md") if block.language == "json")
     assert told["text"].startswith(f"crawl {told['job']}: ended: 1,234 pages")
+
+
+def test_crawling_on_a_schedule(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    carry_out("crawl-on-a-schedule.md", here, {})
+    nightly, often, working_days = (
+        settings_from(tomllib.loads((here / name).read_text()))
+        for name in ("nightly.toml", "often.toml", "nights.toml")
+    )
+    assert nightly.schedule.at == ("03:00",)
+    assert often.schedule.every_hours == 6.0
+    assert working_days.schedule.hours
+    assert [each.recrawl.enabled for each in (nightly, often, working_days)] == [True, True, False]

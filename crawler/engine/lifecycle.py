@@ -36,6 +36,8 @@ class PausedBy(StrEnum):
     USER = "user"
     DISK = "disk"
     OUTAGE = "outage"
+    SCHEDULE = "schedule"  # it is outside the hours of its schedule
+    ROUND = "round"  # all is done until the next round of its schedule
     HOURS = "hours"  # all hosts that wait are outside their hours
 
 

@@ -176,6 +176,9 @@ class Run:
         times = []
         if self.life.deadline is not None and self.life.reason is None:
             times.append(self.life.deadline)
+        now = self._context.clock()
+        if (opens := self.job.revisiting.timetable.opens(now)) > now:
+            times.append(opens)
         return times + self.next_leases() if may_take else times
 
     def next_leases(self) -> list[float]:
@@ -237,10 +240,16 @@ class Run:
             return Pause(PausedBy.USER)
         if self._line.outage is not None:
             return Pause(PausedBy.OUTAGE, self._line.outage)
-        opens = None if self._visits or self.life.reason is not None else self.job.frontier.opening()
-        if opens is None or opens <= self._context.clock():
+        now, timetable = self._context.clock(), self.job.revisiting.timetable
+        if (opens := timetable.opens(now)) > now:
+            return Pause(PausedBy.SCHEDULE, timetable.shown(opens))
+        if timetable.has_rounds and self._waits_for_a_round(now):
+            due = self.job.revisiting.next_due()
+            return Pause(PausedBy.ROUND, timetable.shown(timetable.next_round(now) if due is None else due))
+        opening = None if self._visits or self.life.reason is not None else self.job.frontier.opening()
+        if opening is None or opening <= now:
             return None
-        return Pause(PausedBy.HOURS, datetime.fromtimestamp(opens, UTC).strftime("%Y-%m-%d %H:%M:%SZ"))
+        return Pause(PausedBy.HOURS, datetime.fromtimestamp(opening, UTC).strftime("%Y-%m-%d %H:%M:%SZ"))
 
     def stats(self) -> dict[str, Any]:
         """Return the statistics that every view of the crawl shows."""
@@ -363,7 +372,15 @@ class Run:
         life = self.life
         if life.reason is not None or life.held or self._line.holds or self.job.blocked is not None:
             return False
+        now = self._context.clock()
+        if self.job.revisiting.timetable.opens(now) > now:
+            return False
         return life.max_pages is None or self.job.counters.fetched + len(self._visits) < life.max_pages
+
+    def _waits_for_a_round(self, now: float) -> bool:
+        """Whether nothing is left to do until pages are due again."""
+        pending = self.job.counters.pending or self.reads_seeds or self.life.reason is not None
+        return not pending and not self.job.revisiting.is_due(now)
 
     def _is_idle(self) -> bool:
         return not self.job.frontier.queued and not self._visits
@@ -433,5 +450,9 @@ def pause_text(pause: Pause) -> str:
             return f"disk full: {pause.detail}"
         case PausedBy.OUTAGE:
             return f"outage: {pause.detail}"
+        case PausedBy.SCHEDULE:
+            return f"outside the hours of its schedule, until {pause.detail}"
+        case PausedBy.ROUND:
+            return f"all is done; the next round begins at {pause.detail}"
         case PausedBy.HOURS:
             return f"outside the hours of all hosts that wait, until {pause.detail}"

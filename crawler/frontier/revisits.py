@@ -73,6 +73,8 @@ class Revisits:
         self._total = 0  # of these
         self._lines: dict[str, _Line] = {}
         self._times = VisitTimes(store, settings)
+        # The first time, that one or later, at which pages may be visited again: that of a round, if there are rounds.
+        self.next_round: Callable[[float], float] = lambda time: time
         self._first = b""  # lower bound of the keys in ``due``: a scan from here skips the deleted ones
 
     def change(self, settings: RecrawlSettings, of_url: Callable[[str], RecrawlSettings] | None) -> None:
@@ -123,7 +125,7 @@ class Revisits:
         if 0 < self._settings.gone_after <= page.gone:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
             return page._replace(due=None), changed, -had_time
-        self._put(page, page.due, batch)
+        self._put(page, self.next_round(page.due), batch)
         return page, changed, 0 if had_time else 1
 
     def again(self, entry: Entry, visits: int, batch: Batch) -> tuple[Entry, int] | None:
@@ -151,7 +153,7 @@ class Revisits:
         own = self._settings if self._of_url is None else self._of_url(entry.href)
         page, _ = visited(None, entry, None, visited_at, own, last_resort=False)
         assert page.due is not None
-        self._put(page._replace(visits=visits), max(0.0, page.due), batch)
+        self._put(page._replace(visits=visits), self.next_round(max(0.0, page.due)), batch)
         return True
 
     def count(self, href: str, visits: int, batch: Batch) -> bool:
@@ -220,7 +222,7 @@ class Revisits:
                 batch.put(Family.PAGES, href.encode("ascii"), pack_page(page))
             else:
                 batch.delete(Family.DUE, due_key(page.due, href))
-                self._put(sooner, sooner.due, batch)
+                self._put(sooner, self.next_round(sooner.due), batch)
 
     def _paced(self, before: Page, page: Page, changed: bool, own: RecrawlSettings, batch: Batch) -> Page:
         """The page after a visit with the interval that the budget gives it, within its own limits."""

@@ -54,6 +54,15 @@ class JobError(Exception):
         return f"{self.fault}, or start a new job in another directory" if self.new_job else self.fault
 
 
+def made_at(directory: Path) -> float:
+    """When the job began, in seconds since 1970: ``job.json`` was written then; a repair may write it again. 0 if there
+    is no job yet."""
+    try:
+        return (directory / IDENTITY).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def holds_job(directory: Path) -> bool:
     """Whether the directory holds a job."""
     return (directory / IDENTITY).is_file()

@@ -29,7 +29,7 @@ from crawler.frontier import ANSWERED, Answer, Entry, FailureClass, Frontier, Le
 from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
-from crawler.job.directory import SEEN, STORE
+from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
 from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Found, Router
 from crawler.job.held_back import HeldBack, OwnRules
@@ -123,7 +123,8 @@ class Job:
         writer.apply(partial(follow_clock, store, anchor, now, say))
         postpone_suspects(files.directory, store, counters, writer, say)
         queues.load(now, next_number=counters.next_number, hosts=counters.hosts)
-        self.revisiting = Revisiting(store, RevisitSettings.of(settings), queues, counters)
+        began = made_at(files.directory)
+        self.revisiting = Revisiting(store, RevisitSettings.of(settings), queues, counters, began)
         ledger = Ledger(store) if settings.seen.ledger else None
         policy = AdmissionPolicy(Traps(settings.traps, store), PriorityRules.of_settings(settings), router)
         self._admission = Admission(restored.seen, ledger, queues, counters, policy, self._finish_record)

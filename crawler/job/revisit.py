@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Page, Revisits, Statements
 from crawler.job.border import Border
@@ -16,7 +16,7 @@ from crawler.job.revisit_backfill import RevisitBackfill
 from crawler.kv import Batch, Store
 from crawler.records import Counters, Outcome, PageRecord
 from crawler.scope import PriorityRules, UrlSites
-from crawler.settings import RecrawlSettings, Settings
+from crawler.settings import RecrawlSettings, ScheduleSettings, Settings, Timetable
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304
@@ -31,19 +31,26 @@ class RevisitSettings:
     rules: PriorityRules
     order: str
     sites: UrlSites | None = None
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
 
     @classmethod
     def of(cls, settings: Settings) -> RevisitSettings:
-        sites = UrlSites.of_settings(settings)
-        return cls(settings.recrawl, PriorityRules.of_settings(settings), settings.crawl.order, sites)
+        sites, rules = UrlSites.of_settings(settings), PriorityRules.of_settings(settings)
+        return cls(settings.recrawl, rules, settings.crawl.order, sites, settings.schedule)
 
 
 class Revisiting:
     """The part of revisits in the transactions of a job."""
 
-    def __init__(self, store: Store, settings: RevisitSettings, frontier: Frontier, counters: Counters) -> None:
+    def __init__(
+        self, store: Store, settings: RevisitSettings, frontier: Frontier, counters: Counters, began: float = 0.0
+    ) -> None:
+        """``began``: when the job began, in seconds since 1970."""
+        self.timetable = Timetable(settings.schedule, began)
+        self._began = began
         of_url = None if settings.sites is None else settings.sites.recrawl_of
         self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of, of_url)
+        self._revisits.next_round = self.timetable.next_round
         self.backfill = RevisitBackfill(store, self._revisits, counters, settings.rules, Order(settings.order))
         self._frontier = frontier
         self._counters = counters
@@ -54,6 +61,8 @@ class Revisiting:
         """Go on with other intervals and classes."""
         self._revisits.change(settings.recrawl, None if settings.sites is None else settings.sites.recrawl_of)
         self.backfill.rules = settings.rules
+        self.timetable = Timetable(settings.schedule, self._began)
+        self._revisits.next_round = self.timetable.next_round
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
         """The headers of a conditional request; empty for a first visit, and if links that were left out may be
@@ -75,6 +84,10 @@ class Revisiting:
     def wants_answer(self, entry: Entry) -> bool:
         """Whether the answer of a visit must be kept for comparison."""
         return self.enabled or entry.revisit
+
+    def next_due(self) -> float | None:
+        """The time of the next visit, in seconds since 1970; None if no page has one."""
+        return self._revisits.next_due()
 
     def is_due(self, now: float) -> bool:
         """Whether a page is due and there is room for it in the queues."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from crawler.figures import counted
 from crawler.metrics.attention import Need, needs
+from crawler.metrics.sentences import PLANNED
 
 LASTS = 10.0  # seconds after which a pause is told
 AGAIN = 3_600.0  # seconds after which the same reason may be told again
-PLANNED = frozenset({"hours", "schedule"})
 
 
 class Notice(NamedTuple):
@@ -31,16 +32,25 @@ class NoticeWatch:
     def __init__(self) -> None:
         self._paused: tuple[str, float] | None = None  # by what, since when
         self._told_pause: str | None = None
+        self._working = False  # a round goes on
         self._told: dict[str, float] = {}  # when each reason was there last
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> list[Notice]:
         """Return what is to be told of the statistics at ``now``."""
-        found = self._pauses(now, stats)
+        found = [*self._round(stats), *self._pauses(now, stats)]
         for need in needs(stats):
             if now >= self._told.get(need.kind, -AGAIN) + AGAIN:
                 found.append(_of_need(need))
             self._told[need.kind] = now
         return found
+
+    def _round(self, stats: Mapping[str, Any]) -> list[Notice]:
+        """A crawl with a schedule has no end: the end of each round is told."""
+        was, self._working = self._working, stats.get("paused_by") != "round"
+        if self._working or not was:
+            return []
+        pages = counted(stats.get("pages_fetched"), "page")
+        return [Notice("end", "round", f"{stats['paused']}: {pages} fetched so far")]
 
     def _pauses(self, now: float, stats: Mapping[str, Any]) -> list[Notice]:
         by = stats.get("paused_by")

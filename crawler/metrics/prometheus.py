@@ -18,7 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 OPENMETRICS = "application/openmetrics-text"
-PAUSES = ("user", "disk", "outage", "hours")
+PAUSES = ("user", "disk", "outage", "hours", "schedule", "round")
 STATES = ("running", "paused", "stopping", "ended", "stopped")
 CAUSES = ("memory", "full", "target", "passed")
 

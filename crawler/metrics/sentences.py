@@ -9,6 +9,8 @@ from typing import Any
 
 from crawler.figures import count, counted, duration, per_second, probability, size
 
+PLANNED = frozenset({"hours", "round", "schedule"})  # pauses that end by the clock, as somebody wished
+
 LATELY = 60.0  # seconds that the sentences describe
 _NEARLY_ALL = 0.9  # share of what is left
 _STEADY = 1.5  # as much longer may it take with the URLs that are yet to be found
@@ -80,7 +82,7 @@ def working(
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     if stats.get("paused"):
         why = str(stats["paused"])
-        return {"mark": "wait" if stats.get("paused_by") == "hours" else "bad", "text": f"{why[0].upper()}{why[1:]}."}
+        return {"mark": "wait" if stats.get("paused_by") in PLANNED else "bad", "text": f"{why[0].upper()}{why[1:]}."}
     match state:
         case "running" if pages:
             text = f"Working: {per_second(pages)} pages/s over {_lately(over)}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from crawler.engine.durability import refusal_text
 from crawler.engine.lifecycle import PausedBy, State
-from crawler.engine.run import Run
+from crawler.engine.run import Run, pause_text
 from crawler.metrics import Events, Kind
 from crawler.settings import Change
 
@@ -143,6 +143,8 @@ async def _do(run: Run, word: str) -> Refused | None:
             return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}; the crawl resumes by itself")
         case "resume" if run.paused is not None and run.paused.by is PausedBy.OUTAGE:
             return Refused(Refusal.NOT_NOW, f"{run.paused.detail}; the crawl resumes by itself when one does")
+        case "resume" if run.paused is not None and run.paused.by in (PausedBy.SCHEDULE, PausedBy.ROUND):
+            return Refused(Refusal.NOT_NOW, f"{pause_text(run.paused)} ([schedule])")
         case "resume" if run.paused is not None and run.paused.by is PausedBy.HOURS:
             return Refused(Refusal.NOT_NOW, "all hosts that wait are outside their hours (politeness.hours)")
         case "resume":

@@ -55,6 +55,7 @@ from crawler.settings.parts import (
     RecrawlSettings,
     RetrySettings,
     RobotsSettings,
+    ScheduleSettings,
     ScopeSettings,
     SeenSettings,
     Settings,
@@ -74,6 +75,7 @@ from crawler.settings.sites import (
     Stated,
     stated_in,
 )
+from crawler.settings.timetable import Timetable
 
 __all__ = [
     "CLASSES",
@@ -129,6 +131,7 @@ __all__ = [
     "RecrawlSettings",
     "RetrySettings",
     "RobotsSettings",
+    "ScheduleSettings",
     "ScopeSettings",
     "SeenSettings",
     "Settings",
@@ -139,6 +142,7 @@ __all__ = [
     "Source",
     "Stated",
     "Tables",
+    "Timetable",
     "TrapSettings",
     "as_tables",
     "check_tables",

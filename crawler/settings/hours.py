@@ -53,8 +53,8 @@ def _window(text: str) -> _Window:
     return _Window(frozenset((begins + day) % 7 for day in range(length)), start, end)
 
 
-def _zone(name: str | None) -> tzinfo | None:
-    """The time zone; None: that of this machine."""
+def zone_of(name: str | None) -> tzinfo | None:
+    """The time zone; None: that of this machine. Raises HoursError."""
     if name is None:
         return None
     # It loads the configuration of Python's build: only who names a zone pays for that.
@@ -71,7 +71,7 @@ class Hours:
 
     def __init__(self, windows: tuple[str, ...], zone: str | None) -> None:
         self._windows = tuple(map(_window, windows))
-        self._zone = _zone(zone)
+        self._zone = zone_of(zone)
         self._known = (0.0, 0.0, False)  # since when the last answer holds, until when, and whether it is open
 
     def opens(self, now: float) -> float:

@@ -17,6 +17,7 @@ LIVE: dict[str, frozenset[str] | None] = {
     "fetch": frozenset(("connect_timeout", "headers_timeout", "body_timeout", "idle_timeout")),
     "retry": None,
     "output": frozenset(("fields", "headers")),
+    "schedule": frozenset(("hours", "time_zone")),
     "site": None,
 }
 # Of these tables, the keys that need a restart.

@@ -59,6 +59,7 @@ from crawler.settings.parts import (
     SiteTable,
 )
 from crawler.settings.sites import OF_HOSTS, OF_PATHS, OF_URLS, WAYS
+from crawler.settings.timetable import fault_of_time
 
 Tables = Mapping[str, Mapping[str, Any]]
 RULES = "priority"
@@ -127,6 +128,7 @@ _POSITIVE = frozenset(
         ("output", "file_size"),
         ("output", "text_seconds"),
         ("dashboard", "interval"),
+        ("schedule", "every_hours"),
         (SITE, "rate"),
         (SITE, "interval"),
     }
@@ -221,6 +223,7 @@ _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
     ("hooks", "on_page_types"): fault_of_type,
     ("hooks", "on_page_statuses"): fault_of_status,
     ("notify", "url"): fault_of_webhook,
+    ("schedule", "at"): fault_of_time,
     (SITE, "match"): fault_of_match,
     (SITE, "headers"): fault_of_header,
     (SITE, "login"): fault_of_reference,
@@ -228,7 +231,8 @@ _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
 }
 # A key of [[site]] has the bounds of the setting that it replaces.
 _SAME_BOUNDS = {(SITE, key): place for key, place in (OF_HOSTS | OF_URLS).items()}
-_HOURS = frozenset((("politeness", "hours"), ("politeness", "time_zone")))
+_HOURS = frozenset((table, key) for table in ("politeness", "schedule") for key in ("hours", "time_zone"))
+AT_ONCE = 1.0  # seconds between two visits of a page, where a schedule says when they are
 _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
 
@@ -296,7 +300,24 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
         settings = dataclasses.replace(settings, site=SitesSettings(old + settings.site.tables))
     _check_together(settings, source)
     _check_order(settings, tables, source)
-    return settings
+    return _with_rounds(settings)
+
+
+def _with_rounds(settings: Settings) -> Settings:
+    """A schedule with rounds visits every page again. Unless revisits are set up, a page may be visited again at once:
+    the schedule alone says when."""
+    if not settings.schedule.has_rounds or settings.recrawl.enabled:
+        return settings
+    at_once = dataclasses.replace(
+        settings.recrawl,
+        enabled=True,
+        policy="adaptive",
+        mean_interval=AT_ONCE,
+        first_interval=AT_ONCE,
+        min_interval=AT_ONCE,
+        max_interval=AT_ONCE,
+    )
+    return dataclasses.replace(settings, recrawl=at_once)
 
 
 def _places(tables: Tables, old: int, source: Source) -> dict[tuple[str | int, ...], str]:
@@ -549,6 +570,9 @@ def _shown(value: Any) -> str:
 
 
 def _check_together(settings: Settings, source: Source) -> None:
+    if settings.schedule.every_hours is not None and settings.schedule.at:
+        place = source.at("schedule", "at")
+        raise SettingsError(f"{place}: schedule.at and schedule.every_hours both say when a round begins: keep one")
     if len(settings.output.headers) > HEADERS_MOST:
         place = source.at("output", "headers")
         raise SettingsError(f"{place}: output.headers names more than {HEADERS_MOST} headers")

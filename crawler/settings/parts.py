@@ -276,6 +276,21 @@ class RecrawlSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleSettings:
+    """When the crawl runs, and when it visits all pages again."""
+
+    every_hours: float | None = None  # from one round to the next
+    at: tuple[str, ...] = ()  # times of day at which a round begins
+    hours: tuple[str, ...] = ()  # windows of time in which the crawl runs; none: always
+    time_zone: str | None = None  # of both; None: that of this machine
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether pages are visited again, at times."""
+        return self.every_hours is not None or bool(self.at)
+
+
+@dataclass(frozen=True, slots=True)
 class SiteTable:
     """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
 
@@ -418,6 +433,7 @@ class Settings:
     links: LinkSettings = field(default_factory=LinkSettings)
     traps: TrapSettings = field(default_factory=TrapSettings)
     recrawl: RecrawlSettings = field(default_factory=RecrawlSettings)
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     site: SitesSettings = field(default_factory=SitesSettings)
     hooks: HookSettings = field(default_factory=HookSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)

@@ -115,6 +115,14 @@ def test_a_pause_is_told_once_when_it_lasts_and_so_is_its_end() -> None:
     assert watch.observe(903.0, sound()) == [], "what was not told has no end"
 
 
+def test_the_end_of_each_round_is_told() -> None:
+    watch, waits = NoticeWatch(), sound(paused="all is done", paused_by="round", pages_fetched=7)
+    assert watch.observe(0.0, waits) == [], "it waits since an earlier run"
+    assert watch.observe(1.0, sound()) == []
+    assert watch.observe(2.0, waits) == [Notice("end", "round", "all is done: 7 pages fetched so far")]
+    assert watch.observe(3.0, waits) == []
+
+
 @pytest.mark.parametrize("by", ["hours", "schedule"])
 def test_what_was_planned_is_not_told(by: str) -> None:
     watch = NoticeWatch()

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NoReturn
 
 from crawler import __version__
@@ -184,10 +183,10 @@ def _with_command(words: list[str]) -> list[str]:
     if not words or words[0] in COMMANDS or words[0] in _OF_THE_PROGRAM:
         return words
     first = words[0]
-    if first == "help" and not Path(first).exists():
+    if first == "help" and not os.path.exists(first):
         return [*words[1:2], "--help"]
     names_file = "/" in first or "." in first  # as no command does
-    if not names_file and not first.startswith("-") and not Path(first).exists():
+    if not names_file and not first.startswith("-") and not os.path.exists(first):
         hint = nearest(first, COMMANDS)
         if hint:
             raise UsageError(f"{first!r} is neither a command nor a seeds file{hint}")

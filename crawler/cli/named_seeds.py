@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -44,15 +45,19 @@ class NamedSeeds:
         seeds, taken = cls(), []
         for word in words:
             path = Path(word)
+            if not word.strip():
+                raise UsageError("an empty word names no seeds: give a URL, a file, or - for standard input")
             if word == "-":
                 seeds.streams.append(STDIN)
-            elif is_stream(path):
-                seeds.streams.append(path)
-            elif path.exists() or (url := _as_url(word, canonicaliser)) is None:
-                seeds.files.append(path)
-            else:
+            elif _is_url(word):
+                seeds.urls.append(word.strip())
+            elif os.path.exists(word):  # False for what is too long for the name of a file
+                (seeds.streams if is_stream(path) else seeds.files).append(path)
+            elif (url := _as_url(word, canonicaliser)) is not None:
                 seeds.urls.append(url)
-                taken += [f"{word} as {url}"] if url != word else []
+                taken.append(f"{word} as {url}")
+            else:
+                seeds.files.append(path)
         seeds._check(canonicaliser)
         if taken and not quiet:
             say(sys.stderr, f"crawler: no such file{'' if len(taken) == 1 else 's'}: taking {', '.join(taken)}")
@@ -104,16 +109,19 @@ class NamedSeeds:
             _check_file(path, canonicaliser)
 
 
+def _is_url(word: str) -> bool:
+    """Whether the word is a URL, whatever files there are."""
+    return "://" in word or word.strip().lower().startswith(("http:", "https:", "mailto:"))
+
+
 def _as_url(word: str, canonicaliser: Canonicaliser) -> str | None:
     """Return the URL that a word means for which there is no file; None if it more likely names a file."""
-    if "://" in word or word.lower().startswith(("http:", "https:", "mailto:")):
-        return word
     text = completed(word)
     url = Rejected("") if text is None else canonicaliser.canonicalise(text)
     if isinstance(url, Rejected):
         return None
-    # No name of a file has a port, or is an address or that of this machine.
-    plain = ":" not in word and url.scheme == "https"
+    # No name of a file has a port, begins so, or is an address or that of this machine.
+    plain = ":" not in word and url.scheme == "https" and not url.host.startswith("www.")
     if plain and (not has_known_suffix(url.host) or (word.lower() == url.host and _ending(word) in _ENDINGS)):
         return None
     return text

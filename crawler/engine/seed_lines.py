@@ -66,7 +66,10 @@ def lines_of(stream: BinaryIO) -> Iterator[str]:
         too_long = len(line) > LINE_MAX
         while line and not line.endswith(b"\n"):
             line = lines.readline(LINE_MAX)
-        yield f"(a line over {LINE_MAX:,} bytes) {text[:_SHOWN]}" if too_long else text
+        if too_long:
+            yield f"(a line over {LINE_MAX:,} bytes) {text[:_SHOWN]}"
+        else:  # a lone carriage return ends a line too: in a URL it would vanish, and join two of them
+            yield from text.rstrip("\r\n").split("\r")
 
 
 def plain_bytes(stream: BinaryIO) -> io.BufferedReader:

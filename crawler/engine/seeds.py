@@ -18,6 +18,7 @@ from pathlib import Path
 from crawler.engine.seed_lines import DamagedListError, coding_of, lines_of, plain_bytes
 from crawler.metrics import count
 from crawler.urls import Canonical, Canonicaliser, completed
+from crawler.urls.whatwg import RELATIVE
 
 STDIN = 0  # file descriptor
 BATCH = 256  # lines per batch
@@ -256,6 +257,8 @@ async def streams_batches(sources: Sequence[Path | int]) -> AsyncIterator[list[s
 
 def no_url(text: str, reason: str) -> str:
     """Return the message for seeds whose first line is ``text`` and which hold no valid URL."""
+    if reason == RELATIVE.reason:
+        reason = "neither a scheme nor the name of a host"
     return f"holds no http or https URL ({text[:_SHOWN]!r}: {reason}): write one a line, as in https://example.com/"
 
 

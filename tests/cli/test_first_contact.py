@@ -33,6 +33,14 @@ def test_a_url_is_enough(tmp_path: Path) -> None:
         assert "resuming crawl-job" in again.err
 
 
+def test_a_url_may_be_longer_than_the_name_of_a_file(tmp_path: Path) -> None:
+    with Site({}) as site:
+        for url in (site.url("/" + "long/" * 900 + "x" * 300), site.url("/?" + "x" * 400)):
+            for word in (url, url.removeprefix("http://")):
+                ran = crawler(word, "--job", tmp_path / str(len(os.listdir(tmp_path))), *QUICK)
+                assert (ran.code, site.asked[-1].path) == (0, url.removeprefix(f"http://{site.hosts[0]}")), ran.err
+
+
 def test_urls_files_and_a_stream_in_any_mixture(tmp_path: Path) -> None:
     paths = [f"/{name}" for name in "abcdefg"]
     with Site(dict.fromkeys(paths, "page")) as site:
@@ -84,6 +92,9 @@ def test_a_url_may_be_written_as_people_write_it(tmp_path: Path, form: str) -> N
         (["lists/urls.txt"], ["seeds file lists/urls.txt does not exist"]),
         (["http://127.0.0.1:9/", "none.txt"], ["none.txt does not exist"]),
         (["-", "-"], ["standard input"]),
+        (["nonsense/" * 30 + "x" * 300], ["seeds file nonsense/", "does not exist"]),
+        (["x" * 300], ["cannot read seeds file xxx"]),
+        ([" "], ["an empty word"]),
     ],
 )
 def test_words_that_are_no_seeds(tmp_path: Path, words: list[str], said: list[str]) -> None:

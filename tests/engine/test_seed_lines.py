@@ -42,10 +42,10 @@ class Slow(io.BytesIO):
 def test_a_compressed_list_is_the_list(name: str) -> None:
     packed = CODINGS[name](TEXT.encode())
     assert coding_of(packed) == name
-    assert "".join(lines_of(io.BytesIO(packed))) == TEXT
-    assert "".join(lines_of(io.BytesIO(packed + packed))) == TEXT * 2, "as `cat` of two files"
+    assert list(lines_of(io.BytesIO(packed))) == TEXT.splitlines()
+    assert list(lines_of(io.BytesIO(packed + packed))) == TEXT.splitlines() * 2, "as `cat` of two files"
     short = TEXT[:2_000]
-    assert "".join(lines_of(Slow(CODINGS[name](short.encode())))) == short
+    assert list(lines_of(Slow(CODINGS[name](short.encode())))) == short.splitlines()
     assert list(lines_of(io.BytesIO(CODINGS[name](b"")))) == []
 
 
@@ -59,8 +59,13 @@ def test_a_list_that_is_damaged_or_cut_is_told_from_a_whole_one(name: str) -> No
         list(lines_of(io.BytesIO(packed[:middle] + bytes(each ^ 255 for each in packed[middle:]))))
 
 
+def test_lines_end_as_they_do_on_any_machine() -> None:
+    for text in (b"a\nb\n", b"a\r\nb\r\n", b"a\rb\r", b"\xef\xbb\xbfa\nb"):
+        assert [line for line in lines_of(io.BytesIO(text)) if line] == ["a", "b"]
+
+
 def test_zeros_after_the_end_are_padding() -> None:
-    assert list(lines_of(io.BytesIO(gzip.compress(b"a\nb") + b"\0" * 100_000 + gzip.compress(b"c")))) == ["a\n", "bc"]
+    assert list(lines_of(io.BytesIO(gzip.compress(b"a\nb") + b"\0" * 100_000 + gzip.compress(b"c")))) == ["a", "bc"]
 
 
 @pytest.mark.parametrize("name", CODINGS)

@@ -10,11 +10,13 @@ import webbrowser
 log = logging.getLogger("crawler")
 
 
-def open_in_browser(link: str) -> None:
-    """Open the link beside what goes on; if there is no browser, log it.
+def open_in_browser(link: str) -> threading.Thread:
+    """Open the link beside what goes on, in the thread that is returned; if there is no browser, log it.
 
     A browser that runs in the terminal would take it from the crawl, so it is not used, unless BROWSER names it."""
-    threading.Thread(target=_open, args=(link,), daemon=True).start()
+    opening = threading.Thread(target=_open, args=(link,), daemon=True)
+    opening.start()
+    return opening
 
 
 def _open(link: str) -> None:

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from crawler.cli.browser import open_in_browser
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.launches import Launches
@@ -52,6 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--new-jobs", type=Path, metavar="DIR", help="let the page make new jobs below this directory, and show them"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML for new jobs")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.set_defaults(run=run)
 
 
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.config is not None and new_jobs is None:
         raise UsageError("--config is for new jobs: name their directory with --new-jobs DIR")
     if new_jobs is None and len(given) == 1 and (holds_job(given[0]) or not jobs_in(given)):
-        return guarded(_run_one)(argparse.Namespace(job=given[0], settings=settings))
+        return guarded(_run_one)(argparse.Namespace(job=given[0], settings=settings, open=arguments.open))
     for directory in given:
         if directory != new_jobs and not jobs_in([directory]):
             raise UsageError(f"{directory} holds no job, and no directory in it does")
@@ -73,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     jobs = WatchedJobs([*given, *([] if new_jobs is None else [new_jobs])], SteadyClock())
     jobs.about = {"new_jobs": new_jobs is not None, "token_file": f"{home.resolve().name}/{TOKEN}"}
     starts = JobApi(Launches(jobs, new_jobs, arguments.config))
-    asyncio.run(_serve_several(jobs, starts, settings, _access(settings, home)))
+    asyncio.run(_serve_several(jobs, starts, settings, _access(settings, home), arguments.open))
     return Exit.OK
 
 
@@ -81,8 +83,10 @@ def _run_one(arguments: argparse.Namespace) -> int:
     view = WatchedJob(arguments.job, SteadyClock())
     if view.live is not None and view.live.dashboard is not None:
         print(f"the crawl already serves its dashboard: {view.live.dashboard}")
+        if arguments.open:
+            open_in_browser(view.live.dashboard).join()
         return Exit.OK
-    asyncio.run(_serve(view, arguments.settings, _access(arguments.settings, arguments.job)))
+    asyncio.run(_serve(view, arguments.settings, _access(arguments.settings, arguments.job), arguments.open))
     return Exit.OK
 
 
@@ -101,7 +105,7 @@ def _access(settings: DashboardSettings, directory: Path) -> Access:
     return access
 
 
-async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) -> None:
+async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, opens: bool) -> None:
     """Serve the page of one job until SIGINT or SIGTERM."""
     clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
@@ -112,7 +116,7 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) 
     board = Dashboard(settings, feed, routes, access)
     counting = asyncio.create_task(survey.keep())
     try:
-        await _until_signalled(board, settings, access, asyncio.create_task(attached.keep()))
+        await _until_signalled(board, settings, access, asyncio.create_task(attached.keep()), opens)
     finally:
         counting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -121,7 +125,9 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) 
         await attached.close()
 
 
-async def _serve_several(jobs: WatchedJobs, starts: JobApi, settings: DashboardSettings, access: Access) -> None:
+async def _serve_several(
+    jobs: WatchedJobs, starts: JobApi, settings: DashboardSettings, access: Access, opens: bool
+) -> None:
     """Serve the list of jobs, and the page of each, until SIGINT or SIGTERM."""
     clock = SteadyClock()
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
@@ -131,13 +137,14 @@ async def _serve_several(jobs: WatchedJobs, starts: JobApi, settings: DashboardS
     await about.close()
     await nobody.close()
     server = LiveServer(settings, shown, [*shown.routes(), *starts.routes()], access)
-    await _until_signalled(server, settings, access, asyncio.create_task(jobs.keep()))
+    await _until_signalled(server, settings, access, asyncio.create_task(jobs.keep()), opens)
 
 
 async def _until_signalled(
-    server: LiveServer, settings: DashboardSettings, access: Access, keeping: asyncio.Task[None]
+    server: LiveServer, settings: DashboardSettings, access: Access, keeping: asyncio.Task[None], opens: bool
 ) -> None:
-    """Serve until SIGINT or SIGTERM, or until ``keeping`` fails. Raises UsageError, and what ``keeping`` raises."""
+    """Serve until SIGINT or SIGTERM, or until ``keeping`` fails; if it ``opens``, also in a browser. Raises UsageError,
+    and what ``keeping`` raises."""
     try:
         address = await server.start()
     except OSError as error:
@@ -147,6 +154,8 @@ async def _until_signalled(
         ) from error
     for line in spoken_of(settings, access, address):
         print(line, flush=True)
+    if opens:
+        open_in_browser(access.link(address))
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, keeping.cancel)
     try:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.cli import crawl
-from crawler.cli.exit_codes import UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import add_crawl_options
 from crawler.clock import SteadyClock
 from crawler.dashboard import Access
 from crawler.demo import DemoWeb, Place
 from crawler.disk import RealDisk, replace_file
 from crawler.job.directory import holds_job
+from crawler.progress.say import say
 from crawler.settings import DashboardSettings
 
 MAGIC = "crawler-demo"
@@ -73,7 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
     settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part", PAGES))
     directory.mkdir(parents=True, exist_ok=True)
     site = DemoWeb(directory / PAGES, SteadyClock(), place)
-    return crawl.crawl(arguments, settings, _seeds(site), _served(site, directory, place))
+    code = crawl.crawl(arguments, settings, _seeds(site), _served(site, directory, place))
+    if code == Exit.INTERRUPTED and not arguments.quiet:
+        say(sys.stderr, f"everything is in {directory}: the same command resumes the demo")
+    return code
 
 
 def _one_link(settings: DashboardSettings, access: Access, address: str) -> list[str]:

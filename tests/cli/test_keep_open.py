@@ -152,6 +152,19 @@ def test_the_browser_gets_the_link_with_the_token(site: Site, tmp_path: Path) ->
         assert process.wait(PATIENCE) == 0
 
 
+def test_a_job_at_rest_is_opened_too(site: Site, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    assert crawler(seeds(site, tmp_path), "--job", job, "--quiet", *OPTIONS).code == 0
+    opened = tmp_path / "opened"
+    browser = script(tmp_path / "browser", f'echo "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"')
+    with running("dashboard", job, "--open", env={**os.environ, "BROWSER": f"{browser} %s"}) as process:
+        wait_until(opened.exists, "the browser runs")
+        said = [process.stdout.readline().decode() for _ in range(2)]
+        assert opened.read_text().strip() == said[1].removeprefix("with its token: ").strip()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+
+
 def test_no_browser_takes_the_terminal(site: Site, tmp_path: Path) -> None:
     """The browsers that run in a terminal would take it from the crawl."""
     ran = tmp_path / "ran"

@@ -101,7 +101,7 @@ class Launches:
         except LaunchError:
             _remove_traces(directory)
             raise
-        await self._jobs.look()
+        await self._jobs.show(directory.name)
         return text
 
     def _free(self, name: str) -> Path:

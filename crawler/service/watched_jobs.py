@@ -31,6 +31,7 @@ from crawler.store import StoreVersionError
 MOST_JOBS = 200  # shown; each takes a thread and the history of its job
 _MOST_ENTRIES = 10_000  # of a directory that are looked at
 _RESCAN = 2.0  # seconds between two looks for new jobs
+_OPENS = 50  # tenths of a second that a job which was just begun is waited for
 _AGAIN = 5.0  # seconds until a job that could not be read is tried again
 _FAULTS = (*DAMAGE, JobError, SettingsError, StoreVersionError, UnknownVersionError, OSError)
 
@@ -81,6 +82,13 @@ class BoardJob:
     @property
     def is_running(self) -> bool:
         return self._open is not None and self._open.job.live is not None
+
+    async def is_read(self) -> None:
+        """Wait until the job was read, or could not be, but not for long."""
+        for _ in range(_OPENS):
+            if self._open is not None or self._fault:
+                return
+            await asyncio.sleep(0.1)
 
     async def keep(self, opening: ThreadPoolExecutor) -> None:
         """Read the job and look at it again and again, until cancelled. ``opening`` opens one at a time: a seen-set
@@ -203,6 +211,12 @@ class WatchedJobs:
             await asyncio.gather(*self._keeping.values(), return_exceptions=True)
             self._opening.shutdown(wait=False, cancel_futures=True)
             self._looking.shutdown(wait=False, cancel_futures=True)
+
+    async def show(self, name: str) -> None:
+        """Show a job that has just begun, in the directory of that name, as soon as it can be read."""
+        await self.look()
+        for job in [job for job in self._jobs.values() if job.directory.name == name]:
+            await job.is_read()
 
     async def look(self) -> None:
         """Look for jobs that are new, and forget those that are gone. Raises what a job's keeper raised: a bug."""

@@ -233,7 +233,7 @@ def test_a_new_job_is_started_goes_on_without_the_dashboard_and_is_resumed(tmp_p
         with board(*words) as shown:
             status, answer = shown.ask("api/jobs", asked)
             assert (status, answer["name"]) == (201, "fresh"), answer
-            assert shown.rows()["fresh"], "it is listed at once"
+            assert shown.ask("jobs/fresh/api/stats")[0] == 200, "its page is there at once"
         wait_until(lambda: lock_holder(new / "fresh") is None, "the end of a crawl whose dashboard is gone")
         assert len(rows(new / "fresh")) >= 12
         for name in ("crawl.log", "seeds.txt", COMMAND):

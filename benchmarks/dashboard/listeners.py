@@ -39,7 +39,12 @@ ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("nobody", "streams", "pages")
 RATE = 5  # pages a second
 WARM = 4.0  # seconds before the measured stretch
-HOSTS_EVERY = 2.5  # seconds between two looks at the hosts of a page with few of them
+# What a page of a crawl of few hosts asks for, and every how many seconds.
+ASKED = {
+    "api/hosts?sort=work&order=desc&offset=0&q=&limit=50": 2.5,
+    "api/hosts?sort=failed&order=desc&offset=0&limit=12&q=": 5.5,
+    "api/survey": 3.5,
+}
 RECORDS_EVERY = 5.0  # seconds between two looks at what the records tell
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -65,12 +70,15 @@ class Audience:
             async for line in response.content:
                 self.messages += line.startswith(b"event: ")
 
-    async def look_at_hosts(self, client: aiohttp.ClientSession, number: int, of: int) -> None:
-        await asyncio.sleep(HOSTS_EVERY * number / of)
+    async def look(self, client: aiohttp.ClientSession, path: str, every: float, late: float) -> None:
+        """Ask for ``path`` as a page does, beginning after a share of ``every``."""
+        await asyncio.sleep(every * late)
+        tag = ""
         while True:
-            async with client.get(f"{self.url}api/hosts?sort=failed&order=desc&offset=0&limit=100&q=") as response:
+            async with client.get(f"{self.url}{path}", headers={"If-None-Match": tag} if tag else {}) as response:
                 await response.read()
-            await asyncio.sleep(HOSTS_EVERY)
+                tag = response.headers.get("ETag", "")
+            await asyncio.sleep(every)
 
     async def look_at_records(self, client: aiohttp.ClientSession, number: int, of: int) -> None:
         await asyncio.sleep(RECORDS_EVERY * number / of)

@@ -27,12 +27,12 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from pictures import HEIGHTS, size
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.dashboard.browser import chromium, complaints, text
-from tests.dashboard.test_page import size
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTHS = (360, 1_280, 3_840)
@@ -42,10 +42,6 @@ COUNTS = {
     "pages_failed": "crawler_pages_failed_total",
     "urls_pending": "crawler_urls_pending",
     "urls_in_flight": "crawler_urls_in_flight",
-    "urls_admitted": "crawler_urls_admitted_total",
-    "urls_duplicate": "crawler_urls_duplicate_total",
-    "links_found": "crawler_links_found_total",
-    "links_off_scope": "crawler_links_off_scope_total",
     "hosts": "crawler_hosts",
     "hosts_pending": "crawler_hosts_pending",
     "seen.count": "crawler_seen_urls",
@@ -102,7 +98,7 @@ class Page:
         self.browser = browser
         until((job / "live.json").exists, "a crawl that says what it does")
         self.url = json.loads((job / "live.json").read_text())["dashboard"]
-        size(browser, 1_280, "light")
+        size(browser, 1_280, 800, "light")
         browser.get(f"{self.url}#token={(job / 'dashboard-token').read_text().strip()}")
         until(lambda: text(browser, "#state") == "running", "the page")
         browser.execute_script(MOVED)
@@ -119,15 +115,15 @@ class Page:
         browser = self.browser
         browser.find_element(By.ID, "explain-url").send_keys(seed, Keys.ENTER)
         until(lambda: "seen" in text(browser, "#explanation"), "the explanation")
-        for key in ("host", "state", "pending", "wait_seconds", "rule", "latency_seconds", "gap_seconds", "failed"):
+        for key in ("host", "share", "pending", "pace", "seconds_left", "state", "latency_seconds", "failed"):
             self.click(f"[data-sort={key}]")
             order = browser.find_element(By.CSS_SELECTOR, f"th:has([data-sort={key}])").get_attribute("aria-sort")
-            rows = self.ask(f"api/hosts?sort={key}&order={'asc' if order == 'ascending' else 'desc'}")["hosts"]
+            rows = self.ask(f"api/hosts?limit=50&sort={key}&order={'asc' if order == 'ascending' else 'desc'}")["hosts"]
             self._see_hosts(len(rows))
         until(lambda: browser.execute_script("return document.querySelector('#hosts button') !== null"), "a host")
         browser.execute_script("document.querySelector('#hosts button').click()")
-        until(lambda: text(browser, "#host-recent") and text(browser, "#host-robots"), "the host opened")
-        self.click("#host-dialog [data-close]")
+        until(lambda: "robots.txt" in text(browser, "#hosts .detail .lists"), "the host opened")
+        browser.execute_script("document.querySelector('#hosts button').click()")
 
     def _see_hosts(self, number: int) -> None:
         until(lambda: len(self.browser.find_elements(By.CSS_SELECTOR, "#hosts tr")) == number, "the hosts")
@@ -136,7 +132,7 @@ class Page:
         rules = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
         for width in WIDTHS:
             for theme in ("light", "dark"):
-                size(self.browser, width, theme)
+                size(self.browser, width, HEIGHTS.get(width, 900), theme)
                 time.sleep(1)
                 self.browser.execute_script(rules)
                 run = "axe.run({preload: false}).then(arguments[arguments.length - 1])"
@@ -145,7 +141,7 @@ class Page:
                     print(f"axe      {width} {theme}: {fault['id']} ({fault['impact']}): {node}")
                 if directory is not None:
                     self.browser.save_screenshot(str(directory / f"{name}-{width}-{theme}.png"))
-        size(self.browser, 1_280, "light")
+        size(self.browser, 1_280, 800, "light")
 
 
 def watch(page: Page, report: Report, seed: str, seconds: float, shots: Path | None) -> None:

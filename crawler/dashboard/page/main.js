@@ -145,7 +145,7 @@ function showCounts(stats) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }
   const broken = sum(stats.status ?? {}, "4xx", "5xx") + sum(stats, "pages_soft404");
-  write(find("broken-note"), broken ? `and ${format.count(broken)} broken: 4xx, 5xx` : "no broken links so far");
+  write(find("broken-note"), broken ? `and ${format.figure(broken)} broken` : "none broken");
 }
 
 // What changes with every tick.

@@ -45,7 +45,6 @@ ASKED = {
     "api/hosts?sort=failed&order=desc&offset=0&limit=12&q=": 5.5,
     "api/survey": 3.5,
 }
-RECORDS_EVERY = 5.0  # seconds between two looks at what the records tell
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -80,15 +79,6 @@ class Audience:
                 tag = response.headers.get("ETag", "")
             await asyncio.sleep(every)
 
-    async def look_at_records(self, client: aiohttp.ClientSession, number: int, of: int) -> None:
-        await asyncio.sleep(RECORDS_EVERY * number / of)
-        tag = ""
-        while True:
-            async with client.get(f"{self.url}api/survey", headers={"If-None-Match": tag}) as response:
-                await response.read()
-                tag = response.headers["ETag"]
-            await asyncio.sleep(RECORDS_EVERY)
-
 
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -107,8 +97,9 @@ async def measure(process: subprocess.Popen[bytes], job: Path, kind: str, second
         if kind != "nobody":
             looking += [asyncio.create_task(audience.listen(client)) for _ in range(listeners)]
         if kind == "pages":
-            for look in (audience.look_at_hosts, audience.look_at_records):
-                looking += [asyncio.create_task(look(client, number, listeners)) for number in range(listeners)]
+            for path, every in ASKED.items():
+                looks = [audience.look(client, path, every, number / listeners) for number in range(listeners)]
+                looking += [asyncio.create_task(look) for look in looks]
         await asyncio.sleep(WARM)
         cpu, began, heard, pages = (
             cpu_seconds(process.pid),

@@ -74,12 +74,11 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         lines = await asyncio.to_thread(browser.execute_script, drawn)
         assert await asyncio.to_thread(complaints, browser) == []
     far = page.pop("far")
-    del far[5]  # a rate: its clock is quicker than the world's
+    # What changes with the clock: the time left, which must hold for a while, and a rate.
+    del far[2:4], far[3]
     assert far == [
         "83%",
         "10,281 of 12,345 known",
-        "estimating…",
-        "running for 12 s",
         "1,234,567",
         "352.9 MiB",
         "300 B per page",
@@ -88,7 +87,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "5",
         "of 7 hosts",
         "81",
-        "and 208 broken: 4xx, 5xx",
+        "and 208 broken",
     ]
     assert page.pop("left")[:6] == [
         "9URLs at private addresses--allow-private permits them",

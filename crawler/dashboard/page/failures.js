@@ -1,7 +1,7 @@
 // What failed and what is broken, newest first, with the page that links to it; and answers by host.
 
 import { get } from "./api.js";
-import { cut, cutUrl, find, keep, make, mark, recut, set, write } from "./dom.js";
+import { cut, cutUrl, find, inUse, keep, make, mark, recut, set, write } from "./dom.js";
 import * as format from "./format.js";
 import { badge, badgeKind, recordRemedy, recordWords } from "./words.js";
 
@@ -87,10 +87,17 @@ function draw() {
 }
 
 let newest = null;
+let held = null; // a survey that came while somebody was reading
 
 export function showFailures(survey) {
   const key = `${survey.failures?.[0]?.number} ${survey.failures?.length} ${survey.failed_total} ${survey.broken_total}`;
   if (key === newest) return;
+  if (records.length && inUse(find("failures"))) {
+    held = survey;
+    const more = (survey.failed_total ?? 0) + (survey.broken_total ?? 0) - totals.failed - totals.broken;
+    return write(find("failures-count"), more > 0 ? `standing still, ${format.count(more)} more` : "");
+  }
+  held = null;
   newest = key;
   records = survey.failures ?? [];
   totals = { failed: survey.failed_total ?? 0, broken: survey.broken_total ?? 0 };
@@ -142,6 +149,8 @@ export function reveal(wanted) {
 }
 
 export function begin() {
+  // What stood still is brought up to date when the survey is read again, even if it has not changed since.
+  for (const event of ["pointerleave", "focusout"]) find("failures").addEventListener(event, () => setTimeout(() => held && showFailures(held)));
   for (const button of document.querySelectorAll("[data-failures]")) button.addEventListener("click", () => choose(button.dataset.failures));
   draw();
 }

@@ -1,7 +1,7 @@
 // The table of hosts, sorted and searched by the crawl, one page at a time. A row opens in place.
 
 import { get, post, token } from "./api.js";
-import { cut, find, keep, make, mark, recut, set, write } from "./dom.js";
+import { cut, find, inUse, keep, make, mark, set, write } from "./dom.js";
 import * as format from "./format.js";
 import { cause, className, mainClass, remedy, stateMark, stateWords } from "./words.js";
 
@@ -185,6 +185,17 @@ function place() {
   });
 }
 
+// The rows in the order that they have on the page, as long as somebody points at them.
+let order = "";
+
+function settled(rows) {
+  const same = order === JSON.stringify(view);
+  order = JSON.stringify(view);
+  if (!same || !inUse(find("hosts"))) return rows;
+  const places = new Map(shown.map((row, index) => [row.host, index]));
+  return [...rows].sort((one, other) => (places.get(one.host) ?? Infinity) - (places.get(other.host) ?? Infinity) || 0);
+}
+
 // -- the table -----------------------------------------------------------------------------------------------------
 
 const say = (text) => write(find("hosts-count"), text);
@@ -200,7 +211,7 @@ export async function refresh() {
       view.offset = 0;
       return refresh();
     }
-    shown = answer.hosts;
+    shown = settled(answer.hosts);
     for (const name of opened.keys()) if (!shown.some((row) => row.host === name)) opened.delete(name);
     place();
     const last = view.offset + answer.hosts.length;

@@ -42,7 +42,7 @@ function show(job) {
     ["user agent", job.user_agent],
   ];
   find("job-facts").replaceChildren(...facts.filter(([, value]) => value).map(([term, value]) => fact(term, value)));
-  if (job.token_file) write(find("token-file"), `${name ? `${name}/` : ""}${job.token_file}`);
+  if (job.token_file) write(find("token-file"), name && !job.token_file.includes("/") ? `${name}/${job.token_file}` : job.token_file);
   find("all-jobs").hidden = !job.several;
   showTitle(...last);
 }

@@ -19,6 +19,7 @@ import { showOutputs } from "./outputs.js";
 import { shareDone, showProgress } from "./progress.js";
 import * as survey from "./survey.js";
 import * as ticker from "./ticker.js";
+import { setRunning } from "./words.js";
 
 const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
 const MEAN_OVER = 10; // seconds over which the shown rates are averaged
@@ -165,6 +166,7 @@ function draw({ stats, point, trust, working, forecast, left, records, records_n
   document.querySelector("main").classList.remove("waiting");
   for (const node of SHOWN) write(node, format[node.dataset.as ?? "figure"](at(stats, node.dataset.show)));
   for (const node of RATES) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
+  setRunning(["running", "stopping"].includes(stats.state));
   const ahead = left === undefined ? fallback(stats) : left;
   showProgress(stats, point, ahead, mean("pages_per_second", 60));
   share = shareDone(stats);

@@ -38,7 +38,7 @@ function showTimeLeft(stats, point, left) {
   const over = { ended: "done", stopped: "stopped", paused: "paused", stopping: "stopping" }[stats.state];
   write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : left ? "estimating…" : "–"));
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
-  const ran = `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds ?? 0)}`;
+  const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
   write(find("time-left-note"), end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran);
 }
 

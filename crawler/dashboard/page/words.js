@@ -53,17 +53,29 @@ const HELD = {
   retry: "trying again soon",
 };
 
+const RESTING = ["ready", "leased", "robots", "queued", "waiting"]; // if the crawl does not run, these wait for it
+let running = true;
+
+export const setRunning = (runs) => {
+  running = runs;
+};
+
 export function stateWords(row) {
+  if (!running && RESTING.includes(row.state)) return "to be resumed";
   if (row.state === "idle" && !row.fetched && row.failed) return "failed";
   return (row.state === "waiting" && HELD[row.rule]) || (STATES[row.state] ?? row.state);
 }
 
 const TROUBLED = ["retry_after", "backoff", "robots_retry", "failing", "errors"];
 
+// Whether something other than its pace holds the host.
+export const isHeld = (row) => row.state === "waiting" && TROUBLED.includes(row.rule);
+
 // How a row is marked: good, wait, bad, or nothing to say.
 export function stateMark(row) {
   if (["retired", "blocked"].includes(row.state)) return "bad";
-  if (row.state === "snoozed" || row.state === "paused" || (row.state === "waiting" && TROUBLED.includes(row.rule))) return "wait";
+  if (row.state === "snoozed" || row.state === "paused" || isHeld(row)) return "wait";
+  if (!running && RESTING.includes(row.state)) return "wait";
   if (row.state === "idle") return row.failed && !row.fetched ? "bad" : "done";
   return "good";
 }

@@ -97,7 +97,15 @@ def half_a_generation(job: Path) -> None:
 
 
 def temporary_files(job: Path) -> None:
-    for name in ("job.json.part", "run.json.part", "course.json.part", "live.json.part", "live.json", "crash.txt"):
+    for name in (
+        "job.json.part",
+        "run.json.part",
+        "course.json.part",
+        "survey.json.part",
+        "live.json.part",
+        "live.json",
+        "crash.txt",
+    ):
         (job / name).write_bytes(b"half")
     (job / "inbox").mkdir(exist_ok=True)
     (job / "inbox" / "00000000000000000001-1-1.urls.part").write_bytes(b"half")

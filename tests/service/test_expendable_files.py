@@ -22,6 +22,7 @@ from tests.site import Site, tree
 PAGES = 60
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "4", "--dashboard", "0")
 FILES = ("live.json", "live.json.part", "course.json", "course.json.part", "run.json", "dashboard-token")
+FILES += ("survey.json", "survey.json.part")
 
 
 def begin(site: Site, seeds: Path, job: Path) -> None:
@@ -57,7 +58,8 @@ def test_directories_in_their_place(tmp_path: Path) -> None:
     text = err.decode()
     for name in ("live.json", "run.json", "dashboard-token", "inbox"):
         assert text.count(f"{job / name}: ") == 1, f"{name} is named, once"
-    assert f"{job / 'course.json'}: Is a directory; the crawl continues without it" in text
+    for name in ("course.json", "survey.json"):
+        assert f"{job / name}: Is a directory; the crawl continues without it" in text
 
 
 def test_files_that_vanish(tmp_path: Path) -> None:

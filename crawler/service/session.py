@@ -77,6 +77,7 @@ class Front:
         self.result: Result | None = None  # once the run has ended
         self.signalled = False  # a signal stops it
         self._directory = directory
+        self._reloading = reloading
         self._end: Callable[[], int | None] = lambda: None
         self.course = course
         self.clock = clock
@@ -96,7 +97,7 @@ class Front:
     def leave(self) -> None:
         """Let go of the run: its job is closed, and whoever looks on reads the files."""
         self._end = Tail(self._directory).end
-        self.run = None
+        self.run = self._reloading.parts = None
 
     def _durable_end(self) -> int | None:
         run = self.run

@@ -686,7 +686,7 @@ def test_crawling_on_a_schedule(tmp_path: Path) -> None:
         settings_from(tomllib.loads((here / name).read_text()))
         for name in ("nightly.toml", "often.toml", "nights.toml")
     )
-    assert nightly.schedule.at == ("03:00",)
+    assert nightly.schedule.times == ("03:00",)
     assert often.schedule.every_hours == 6.0
     assert working_days.schedule.hours
     assert [each.recrawl.enabled for each in (nightly, often, working_days)] == [True, True, False]

@@ -27,31 +27,31 @@ def table(began: float = 0.0, **settings: Any) -> Timetable:
 
 
 def test_at_a_time_of_day() -> None:
-    nightly = table(at=("03:00",))
+    nightly = table(times=("03:00",))
     assert nightly.next_round(at("2026-06-10T02:59")) == at("2026-06-10T03:00")
     assert nightly.next_round(at("2026-06-10T03:00")) == at("2026-06-10T03:00")
     assert nightly.next_round(at("2026-06-10T03:00") + 1) == at("2026-06-11T03:00")
-    twice = table(at=("18:30", "Mon-Fri 06:00"))
+    twice = table(times=("18:30", "Mon-Fri 06:00"))
     assert twice.next_round(at("2026-06-12T07:00")) == at("2026-06-12T18:30"), "a Friday"
     assert twice.next_round(at("2026-06-12T19:00")) == at("2026-06-13T18:30"), "not on Saturday morning"
-    weekly = table(at=("Mon 12:00",))
+    weekly = table(times=("Mon 12:00",))
     assert weekly.next_round(at("2026-06-08T12:01")) == at("2026-06-15T12:00")
 
 
 def test_when_clocks_are_set_forward() -> None:
     # 2026-03-29: 02:00 is followed by 03:00.
-    assert table(at=("02:30",)).next_round(at("2026-03-29T00:00")) == at("2026-03-29T03:30")
-    assert table(at=("02:30",)).next_round(at("2026-03-29T03:31")) == at("2026-03-30T02:30")
+    assert table(times=("02:30",)).next_round(at("2026-03-29T00:00")) == at("2026-03-29T03:30")
+    assert table(times=("02:30",)).next_round(at("2026-03-29T03:31")) == at("2026-03-30T02:30")
     assert at("2026-03-29T03:00") - at("2026-03-28T03:00") == 23 * 3_600
-    assert table(at=("03:00",)).next_round(at("2026-03-28T03:01")) == at("2026-03-29T03:00")
+    assert table(times=("03:00",)).next_round(at("2026-03-28T03:01")) == at("2026-03-29T03:00")
 
 
 def test_when_clocks_are_set_back() -> None:
     # 2026-10-25: 03:00 is followed by 02:00.
     first, second = at("2026-10-25T02:30"), at("2026-10-25T02:30", fold=1)
     assert second - first == 3_600
-    assert table(at=("02:30",)).next_round(first - 60) == first
-    assert table(at=("02:30",)).next_round(first + 60) == at("2026-10-26T02:30"), "once a day"
+    assert table(times=("02:30",)).next_round(first - 60) == first
+    assert table(times=("02:30",)).next_round(first + 60) == at("2026-10-26T02:30"), "once a day"
 
 
 def test_every_so_many_hours_counts_from_the_begin_whatever_the_clock_shows() -> None:
@@ -81,7 +81,7 @@ def test_the_next_round_is_the_first_there_is(
     times: tuple[str, ...], zone: str | None, day: datetime, part: float
 ) -> None:
     now = day.replace(tzinfo=UTC).timestamp()
-    given_times = table(at=times, time_zone=zone)
+    given_times = table(times=times, time_zone=zone)
     found = given_times.next_round(now)
     assert now <= found <= now + timedelta(days=8).total_seconds()
     assert given_times.next_round(found) == found
@@ -105,10 +105,10 @@ def test_every_round_is_whole_periods_from_the_begin(hours: float, began: float,
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"at": ["3:00"]}, "schedule.at '3:00' must be like"),
-        ({"at": ["24:00"]}, "must be like"),
-        ({"at": ["Mon-Foo 03:00"]}, "must be like"),
-        ({"at": ["03:00"], "every_hours": 6}, "both say when a round begins"),
+        ({"times": ["3:00"]}, "schedule.times '3:00' must be like"),
+        ({"times": ["24:00"]}, "must be like"),
+        ({"times": ["Mon-Foo 03:00"]}, "must be like"),
+        ({"times": ["03:00"], "every_hours": 6}, "both say when a round begins"),
         ({"every_hours": 0}, "must be above 0"),
         ({"hours": ["22-6"]}, "schedule.hours '22-6' must be like"),
         ({"hours": ["22:00-06:00"], "time_zone": "Mars/Olympus"}, "is not a time zone"),
@@ -122,7 +122,7 @@ def test_settings_that_are_refused(keys: dict[str, object], words: str) -> None:
 
 
 def test_rounds_are_revisits_and_own_intervals_stay() -> None:
-    assert settings_from({"schedule": {"at": ["03:00"]}}).recrawl.enabled
+    assert settings_from({"schedule": {"times": ["03:00"]}}).recrawl.enabled
     assert not settings_from({"schedule": {"hours": ["22:00-06:00"]}}).recrawl.enabled
     own = {"enabled": True, "mean_interval": 7_200.0}
-    assert settings_from({"schedule": {"at": ["03:00"]}, "recrawl": own}).recrawl.mean_interval == 7_200.0
+    assert settings_from({"schedule": {"times": ["03:00"]}, "recrawl": own}).recrawl.mean_interval == 7_200.0

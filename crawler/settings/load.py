@@ -223,7 +223,7 @@ _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
     ("hooks", "on_page_types"): fault_of_type,
     ("hooks", "on_page_statuses"): fault_of_status,
     ("notify", "url"): fault_of_webhook,
-    ("schedule", "at"): fault_of_time,
+    ("schedule", "times"): fault_of_time,
     (SITE, "match"): fault_of_match,
     (SITE, "headers"): fault_of_header,
     (SITE, "login"): fault_of_reference,
@@ -570,9 +570,9 @@ def _shown(value: Any) -> str:
 
 
 def _check_together(settings: Settings, source: Source) -> None:
-    if settings.schedule.every_hours is not None and settings.schedule.at:
-        place = source.at("schedule", "at")
-        raise SettingsError(f"{place}: schedule.at and schedule.every_hours both say when a round begins: keep one")
+    if settings.schedule.every_hours is not None and settings.schedule.times:
+        place = source.at("schedule", "times")
+        raise SettingsError(f"{place}: schedule.times and schedule.every_hours both say when a round begins: keep one")
     if len(settings.output.headers) > HEADERS_MOST:
         place = source.at("output", "headers")
         raise SettingsError(f"{place}: output.headers names more than {HEADERS_MOST} headers")

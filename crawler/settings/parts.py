@@ -280,14 +280,14 @@ class ScheduleSettings:
     """When the crawl runs, and when it visits all pages again."""
 
     every_hours: float | None = None  # from one round to the next
-    at: tuple[str, ...] = ()  # times of day at which a round begins
+    times: tuple[str, ...] = ()  # of day, at which a round begins
     hours: tuple[str, ...] = ()  # windows of time in which the crawl runs; none: always
     time_zone: str | None = None  # of both; None: that of this machine
 
     @property
     def has_rounds(self) -> bool:
         """Whether pages are visited again, at times."""
-        return self.every_hours is not None or bool(self.at)
+        return self.every_hours is not None or bool(self.times)
 
 
 @dataclass(frozen=True, slots=True)

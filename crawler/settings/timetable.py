@@ -50,7 +50,7 @@ class Timetable:
     def __init__(self, settings: ScheduleSettings, began: float) -> None:
         self._hours: Hours = hours_of(settings.hours, settings.time_zone)
         self._zone = zone_of(settings.time_zone)
-        self._times = tuple(map(parse_time, settings.at))
+        self._times = tuple(map(parse_time, settings.times))
         self._every = None if settings.every_hours is None else settings.every_hours * _HOUR
         self._began = began
 

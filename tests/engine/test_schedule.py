@@ -42,7 +42,7 @@ def test_outside_its_hours_the_crawl_is_paused_and_says_until_when(tmp_path: Pat
 
 
 def test_all_pages_are_visited_again_in_each_round_and_between_them_nothing_is_asked(tmp_path: Path) -> None:
-    schedule = {"at": ["22:30", "23:30"], "time_zone": "UTC"}
+    schedule = {"times": ["22:30", "23:30"], "time_zone": "UTC"}
     lab, seeds = laboratory(tmp_path, ["a.test"], 20, politeness={"delay": 1.0}, schedule=schedule, recrawl={})
     seen: list[Any] = []
 
@@ -63,7 +63,7 @@ def test_all_pages_are_visited_again_in_each_round_and_between_them_nothing_is_a
 
 
 def test_a_round_that_passed_while_no_crawl_ran_is_made_up_for_once(tmp_path: Path) -> None:
-    schedule = {"at": ["22:30", "22:45", "23:00"], "time_zone": "UTC"}
+    schedule = {"times": ["22:30", "22:45", "23:00"], "time_zone": "UTC"}
     lab, seeds = laboratory(tmp_path, ["a.test"], 10, politeness={"delay": 1.0}, schedule=schedule, recrawl={})
     assert lab.run(*seeds, max_time=100.0) is Stop.MAX_TIME
     first = len(lab.requests_to("a.test"))

@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _files(folder: Traversable, within: str = "") -> Iterator[tuple[str, Traversable]]:
-    """Yield the files below ``folder`` by their names, such as ``systemd/crawler@.service``."""
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+    """Yield the files below ``folder`` by their names, such as ``systemd/crawler@.service``, the settings first."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: (entry.is_dir(), entry.name)):
         if entry.is_dir():
             yield from _files(entry, f"{within}{entry.name}/")
         else:

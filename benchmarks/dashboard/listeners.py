@@ -41,9 +41,9 @@ RATE = 5  # pages a second
 WARM = 4.0  # seconds before the measured stretch
 # What a page of a crawl of few hosts asks for, and every how many seconds.
 ASKED = {
-    "api/hosts?sort=work&order=desc&offset=0&q=&limit=50": 2.5,
-    "api/hosts?sort=failed&order=desc&offset=0&limit=12&q=": 5.5,
-    "api/survey": 3.5,
+    "api/hosts?sort=work&order=desc&offset=0&q=&limit=50": 4.0,
+    "api/hosts?sort=failed&order=desc&offset=0&limit=12&q=": 10.0,
+    "api/survey": 5.0,
 }
 _TICK = os.sysconf("SC_CLK_TCK")
 

@@ -82,6 +82,20 @@ async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) ->
         assert await asyncio.to_thread(complaints, browser) == []
 
 
+async def test_failures_stand_still_while_somebody_reads_them(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#failures .badge") == "failed")
+        await asyncio.to_thread(script(browser, "document.querySelector('#failures button').focus()"))
+        newer = [record(20, status=500), *crawl.survey["failures"]]
+        crawl.survey = survey(failures=newer, broken_total=4, records=140)
+        await until(browser, lambda: text(browser, "#failures-count") == "standing still, 1 more")
+        assert await asyncio.to_thread(text, browser, "#failures .badge") == "failed"
+        await asyncio.to_thread(script(browser, "document.activeElement.blur()"))
+        await until(browser, lambda: text(browser, "#failures .badge") == "500")
+
+
 async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
     areas = "return [...document.querySelectorAll('#map > button')].map(node => node.ariaLabel)"
     crawl = Crawl()

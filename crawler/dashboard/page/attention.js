@@ -113,7 +113,7 @@ export const showAnswers = (answers) => {
 export async function tick() {
   if (document.hidden || Date.now() < due) return;
   due = Date.now() + 60_000;
-  let wait = 5_000;
+  let wait = 9_000;
   try {
     const answer = await get("api/hosts", { sort: "failed", order: "desc", offset: 0, limit: LOOK, q: "" });
     rows = answer.hosts.filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");

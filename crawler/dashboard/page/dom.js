@@ -90,7 +90,7 @@ export function keep(parent, items, key, create, update = () => {}) {
 }
 
 // Whether somebody reads or uses this part now: what is under the pointer or has the focus must not move away.
-export const inUse = (node) => node.matches(":hover, :focus-within") && matchMedia("(hover: hover)").matches;
+export const inUse = (node) => node.matches(":focus-within") || (node.matches(":hover") && matchMedia("(hover: hover)").matches);
 
 // Shows the result of a click above the page for a while, without moving anything. With `stay`, it stays in the first line.
 let fading = 0;

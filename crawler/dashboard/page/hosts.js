@@ -222,7 +222,7 @@ export async function refresh() {
   } catch (error) {
     if (mine === asking) say(error.message);
   } finally {
-    if (mine === asking) due = Date.now() + 2_000 + Math.min(8_000, total / 10);
+    if (mine === asking) due = Date.now() + 3_500 + Math.min(8_000, total / 10);
   }
 }
 

@@ -4,6 +4,7 @@ import { find, write } from "./dom.js";
 import * as format from "./format.js";
 
 const STEADY = 20; // seconds over which an estimate must hold before it is shown
+const SETTLED = 60; // seconds after which a crawl has found its pace
 const SWING = 1.6; // times by which it may change meanwhile
 
 // URLs that are done, that are still to come, and that are known so far. A page that is revisited is still to come.
@@ -20,21 +21,22 @@ export function shareDone(stats) {
 
 const estimates = [];
 
-// The estimate of the time left, if those of the last seconds agree on the moment of the end.
-function steady(now, left) {
+// The estimate of the time left, if those of the last seconds agree on the moment of the end. Of a crawl that has been
+// running for a while, the first one that the page gets is good enough.
+function steady(now, left, elapsed) {
   if (!left) {
     estimates.length = 0;
     return null;
   }
   estimates.push({ now, seconds: left.seconds });
   while (now - estimates[0].now > STEADY) estimates.shift();
-  if (now - estimates[0].now < STEADY / 2) return null;
+  if (now - estimates[0].now < STEADY / 2 && !(elapsed >= SETTLED)) return null;
   const ends = estimates.map((one) => Math.max(1, one.seconds - (now - one.now)));
   return Math.max(...ends) <= Math.max(SWING * Math.min(...ends), Math.min(...ends) + 15) ? left : null;
 }
 
 function showTimeLeft(stats, point, left) {
-  const holds = stats.state === "running" ? steady(point.t, left) : null;
+  const holds = stats.state === "running" ? steady(point.t, left, stats.elapsed_seconds) : null;
   const over = { ended: "done", stopped: "stopped", paused: "paused", stopping: "stopping" }[stats.state];
   write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : left ? "estimating…" : "–"));
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;

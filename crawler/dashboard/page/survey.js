@@ -9,7 +9,7 @@ import * as format from "./format.js";
 import { showMap } from "./map.js";
 import { forget, showRecords } from "./ticker.js";
 
-const EVERY = 3_000; // milliseconds
+const EVERY = 4_500; // milliseconds
 
 let due = 0;
 let tag = null;

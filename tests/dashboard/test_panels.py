@@ -147,6 +147,18 @@ async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: C
         await until(browser, lambda: "Check that the server is up" in text(browser, "#hosts .detail"))
 
 
+async def test_broken_links_of_a_host_that_is_done_are_said(browser: Chrome) -> None:
+    done = {"state": "idle", "rule": None, "pending": 0, "failed": 0, "errors": {}}
+    crawl = Crawl(state="ended", pages_failed=0)
+    crawl.hosts = [host(0) | done | {"host": "h.test"}, host(1) | done]
+    (answers,) = crawl.survey["hosts"]
+    crawl.survey = survey(hosts=[answers | {"ok": 64, "client_errors": 36, "server_errors": 0, "failed": 0}])
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "36 of 102 answers are 4xx" in text(browser, "#attention"))
+        assert titles(browser, "#attention") == ["h.test"]
+
+
 async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:
     calm = {"internal_failures": 0, "pages_code_failed": 0, "proxies": None, "text_failed": 0, "advice": None}
     crawl = Crawl(**calm, hosts_overlooked={"count": 0, "names": []})

@@ -96,7 +96,7 @@ function lasting(found) {
 
 export function showAttention(stats, left) {
   if (rows === null) return; // all at once, so that nothing moves
-  const known = new Set(rows.map((row) => row.host));
+  const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
   const found = lasting([...ofCrawl(stats), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left)].filter(Boolean));
   keep(find("attention"), found, (one) => one.key, create, update);
   const worst = found.filter((one) => one.level !== "note").length;

@@ -74,11 +74,19 @@ def working(
     new: float | None = None,
     over: float = LATELY,
 ) -> dict[str, str]:
-    """Return whether the crawl works, as ``{"mark", "text"}``: the mark is ``good``, ``wait``, ``bad`` or ``over``.
+    """Return whether the crawl works and how long it takes, as ``{"mark", "text"}``: the mark is ``good``, ``wait``,
+    ``bad`` or ``over``.
 
     In the last ``over`` seconds, a minute at most, ``pages`` were fetched, ``slope`` URLs joined the frontier and
     ``new`` were found per second; None if unknown.
     """
+    told = doing(stats, pages, slope, over)
+    left = time_left(stats, slope, new) if told["mark"] == "good" and pages else None
+    return told if left is None else told | {"text": f"{told['text'].removesuffix('.')}, {_to_go(left)}."}
+
+
+def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, over: float = LATELY) -> dict[str, str]:
+    """Return what ``working`` does, without how long the crawl takes."""
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     if stats.get("paused"):
         why = str(stats["paused"])
@@ -88,8 +96,6 @@ def working(
             text = f"Working: {per_second(pages)} pages/s over {_lately(over)}"
             if slope is not None and slope > 0:
                 text += f", the frontier grows by {per_second(slope)} URLs/s"
-            left = time_left(stats, slope, new)
-            text += "" if left is None else f", {_to_go(left)}"
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}

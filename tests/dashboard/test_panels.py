@@ -214,6 +214,8 @@ async def test_a_time_left_that_is_not_steady_is_not_shown(browser: Chrome) -> N
         await open_page(browser, url)
         crawl.changes = {"slowest_host": slow | {"seconds": 40_000.0}}
         await until(browser, lambda: text(browser, "#time-left").endswith("11 h 5 min"))
+        assert "11 h 5 min to go for slow.test:80." in await asyncio.to_thread(text, browser, "#working-words")
         crawl.changes = {"slowest_host": slow | {"seconds": 9_000.0}}
         await until(browser, lambda: text(browser, "#time-left") == "estimating…")
+        assert "to go" not in await asyncio.to_thread(text, browser, "#working-words")
         await until(browser, lambda: text(browser, "#time-left").endswith("2 h 30 min"))

@@ -162,13 +162,14 @@ function show(message) {
   draw(message);
 }
 
-function draw({ stats, point, trust, working, forecast, left, records, records_new: fresh, log: news }) {
+function draw(message) {
+  const { stats, point, trust, forecast, left, records, records_new: fresh, log: news } = message;
   document.querySelector("main").classList.remove("waiting");
   for (const node of SHOWN) write(node, format[node.dataset.as ?? "figure"](at(stats, node.dataset.show)));
   for (const node of RATES) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
   setRunning(["running", "stopping"].includes(stats.state));
   const ahead = left === undefined ? fallback(stats) : left;
-  showProgress(stats, point, ahead, mean("pages_per_second", 60));
+  showProgress(message, ahead, mean("pages_per_second", 60));
   share = shareDone(stats);
   attention.showAttention(stats, ahead);
   missed.showMissed(stats);
@@ -177,8 +178,6 @@ function draw({ stats, point, trust, working, forecast, left, records, records_n
   const [estimated, target] = [at(stats, "seen.fpp_estimated"), at(stats, "seen.fpp_target")];
   const doubtful = (estimated !== null && target !== null && estimated > target) || stats.seen?.count_suspect;
   document.querySelector(".trust").dataset.trusted = doubtful ? "no" : "yes";
-  write(find("working-words"), working.text);
-  find("working").dataset.mark = working.mark;
   filter.showFilter(stats, forecast, point.t);
   showOutputs(stats.outputs);
   // Only some crawls have these.

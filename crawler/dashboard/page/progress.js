@@ -35,6 +35,7 @@ function steady(now, left, elapsed) {
   return Math.max(...ends) <= Math.max(SWING * Math.min(...ends), Math.min(...ends) + 15) ? left : null;
 }
 
+// Returns the time left that is shown, null if none is.
 function showTimeLeft(stats, point, left) {
   const holds = stats.state === "running" ? steady(point.t, left, stats.elapsed_seconds) : null;
   const over = { ended: "done", stopped: "stopped", paused: "paused", stopping: "stopping" }[stats.state];
@@ -42,9 +43,17 @@ function showTimeLeft(stats, point, left) {
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
   const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
   write(find("time-left-note"), end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran);
+  return holds;
 }
 
-export function showProgress(stats, point, left, lately) {
+// Whether the crawl works, with the time left that the figure shows: two of them would differ.
+function showWork({ mark, text }, doing, left) {
+  const toGo = left && mark === "good" ? `, ${left.at_least ? "at least" : "about"} ${format.left(left.seconds)} to go${left.host ? ` for ${left.host}` : ""}.` : ".";
+  write(find("working-words"), doing === undefined ? text : doing.replace(/\.$/, toGo));
+  find("working").dataset.mark = mark;
+}
+
+export function showProgress({ stats, point, working, doing }, left, lately) {
   const { done, pending, known } = counts(stats);
   const share = known ? done / known : null;
   const flying = known ? (stats.urls_in_flight ?? 0) / known : 0;
@@ -55,7 +64,7 @@ export function showProgress(stats, point, left, lately) {
   write(find("progress-share"), format.share(share));
   const words = pending ? `${format.count(done)} of ${format.count(known)} known` : `all ${format.count(known)} URLs found`;
   write(find("progress-words"), known ? words : "no URLs yet");
-  showTimeLeft(stats, point, left);
+  showWork(working, doing, showTimeLeft(stats, point, left));
   write(find("pages-note"), stats.state === "running" && lately !== null ? `${format.rate(lately)} per second` : "in all runs");
   write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} per page` : "–");
 }

@@ -31,7 +31,7 @@ from crawler.scope import Pattern, PatternError
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.view import TableAsked, View
-from crawler.service.view_answers import answer, from_view
+from crawler.service.view_answers import Encoded, answer, answer_if_new, encoded, from_view
 from crawler.settings import CLASSES
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
@@ -48,29 +48,29 @@ class HostTables:
     def __init__(self, view: View, clock: Callable[[], float]) -> None:
         self._view = view
         self._clock = clock
-        self._kept: dict[TableAsked, tuple[float, dict[str, Any]]] = {}  # expiry, and the table
-        self._reading: dict[TableAsked, asyncio.Task[dict[str, Any]]] = {}
+        self._kept: dict[TableAsked, tuple[float, Encoded]] = {}  # expiry, and the table
+        self._reading: dict[TableAsked, asyncio.Task[Encoded]] = {}
 
     def __len__(self) -> int:
         """The number of tables that are kept or being read."""
         return len(self._kept) + len(self._reading)
 
-    async def get(self, asked: TableAsked) -> dict[str, Any]:
-        until, table = self._kept.get(asked, (0.0, {}))
-        if until > self._clock():
-            return table
+    async def get(self, asked: TableAsked) -> Encoded:
+        kept = self._kept.get(asked)
+        if kept is not None and kept[0] > self._clock():
+            return kept[1]
         # All pages that lost the crawl ask again at once.
         if asked not in self._reading:
             self._reading[asked] = asyncio.create_task(self._read(asked))
         return await asyncio.shield(self._reading[asked])
 
-    async def _read(self, asked: TableAsked) -> dict[str, Any]:
+    async def _read(self, asked: TableAsked) -> Encoded:
         began = self._clock()
         try:
             found = await self._view.hosts(asked)
         finally:
             del self._reading[asked]
-        table = {"total": found.total, "hosts": found.rows}
+        table = encoded({"total": found.total, "hosts": found.rows})
         took = self._clock() - began
         kept = [(key, value) for key, value in self._kept.items() if value[0] > began and key != asked]
         self._kept = dict([*kept, (asked, (began + max(FRESH, FRESH_TIMES * took), table))][-MOST_TABLES:])
@@ -103,7 +103,7 @@ class Api:
         ]
 
     async def _hosts(self, request: web.Request) -> web.Response:
-        return answer(await from_view(self.tables.get(_table_asked(request))))
+        return answer_if_new(request, await from_view(self.tables.get(_table_asked(request))))
 
     async def _host(self, request: web.Request) -> web.Response:
         name = request.match_info["host"]

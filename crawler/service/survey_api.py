@@ -16,7 +16,7 @@ from crawler.dashboard import TOKEN, Feed
 from crawler.service.downloads import Downloads
 from crawler.service.survey_keeper import SurveyKeeper
 from crawler.service.view import View
-from crawler.service.view_answers import answer, from_view
+from crawler.service.view_answers import answer, answer_if_new, from_view
 
 
 class SurveyApi:
@@ -63,8 +63,4 @@ class SurveyApi:
         return answer(content | dict(self._about))
 
     async def _survey(self, request: web.Request) -> web.Response:
-        body, etag = await self._keeper.answer()
-        headers = {"ETag": etag, "Cache-Control": "no-cache"}
-        if request.headers.get("If-None-Match") == etag:
-            return web.Response(status=304, headers=headers)
-        return web.Response(body=body, content_type="application/json", headers=headers)
+        return answer_if_new(request, await self._keeper.answer())

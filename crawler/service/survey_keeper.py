@@ -7,9 +7,7 @@ up with many records, it pauses between two steps, so that it takes a bounded sh
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -25,6 +23,7 @@ from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.job.survey_file import SURVEY, encode_survey, write_survey
 from crawler.service.view import Unreadable
+from crawler.service.view_answers import Encoded, encoded
 from crawler.survey import LONGEST, SEEDS, clipped
 from crawler.urls import Canonical, Canonicaliser
 
@@ -57,13 +56,6 @@ class Progress(NamedTuple):
     fault: str | None = None
 
 
-class Answer(NamedTuple):
-    """The body of ``/api/survey`` and its entity tag."""
-
-    body: bytes
-    etag: str
-
-
 class SurveyKeeper:
     """``end()`` returns how far the records of the job in ``directory`` are final, None if that is not known yet; it is
     called in the thread. ``share``: of a core that counting may take."""
@@ -79,8 +71,8 @@ class SurveyKeeper:
         self._file = Expendable(str(directory / SURVEY))
         self._stored = self._told = 0
         self._tells = False
-        self._answer: tuple[float, Answer | None, Progress] = (0.0, None, Progress())
-        self._asking: asyncio.Task[Answer] | None = None
+        self._answer: tuple[float, Encoded | None, Progress] = (0.0, None, Progress())
+        self._asking: asyncio.Task[Encoded] | None = None
 
     async def keep(self, may_store: Callable[[], bool] | None = None) -> None:
         """Count until cancelled. With ``may_store``, store the survey now and then, as long as it says so."""
@@ -134,7 +126,7 @@ class SurveyKeeper:
         fresh = [row for row in now.recent if row["number"] > told]
         return {"records": fresh, "records_new": max(0, now.records - told)}
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> Encoded:
         """The body of ``/api/survey``, made once for all who ask within a moment."""
         until, answer, of = self._answer
         if answer is not None and (of == self.progress or until > asyncio.get_running_loop().time()):
@@ -154,7 +146,7 @@ class SurveyKeeper:
         """Count no more. Call it when nobody asks any more."""
         self._thread.shutdown(cancel_futures=True)
 
-    async def _make(self) -> Answer:
+    async def _make(self) -> Encoded:
         try:
             of = self.progress
             answer = await self._in_thread(lambda: _answer(self._reader, of))
@@ -214,11 +206,10 @@ class SurveyKeeper:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def _answer(reader: SurveyReader, of: Progress) -> Answer:
+def _answer(reader: SurveyReader, of: Progress) -> Encoded:
     found = reader.survey.answer()
     content = {"complete": of.complete, "read": round(of.read, 4), "fault": of.fault} | found
-    body = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return Answer(body, f'"{hashlib.blake2b(body, digest_size=10).hexdigest()}"')
+    return encoded(content)
 
 
 def _part(at: int, end: int | None) -> float:

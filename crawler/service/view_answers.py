@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import web
 
 from crawler.service.view import Unavailable, Unreadable
 
 T = TypeVar("T")
+
+
+class Encoded(NamedTuple):
+    """JSON that several clients get, and its entity tag."""
+
+    body: bytes
+    etag: str
+
+
+def encoded(content: dict[str, Any]) -> Encoded:
+    """Encode what several clients get."""
+    body = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return Encoded(body, f'"{hashlib.blake2b(body, digest_size=10).hexdigest()}"')
 
 
 async def from_view(asked: Awaitable[T]) -> T:
@@ -25,3 +40,11 @@ async def from_view(asked: Awaitable[T]) -> T:
 def answer(content: dict[str, Any]) -> web.Response:
     """JSON that no cache keeps."""
     return web.json_response(content, headers={"Cache-Control": "no-store"})
+
+
+def answer_if_new(request: web.Request, found: Encoded) -> web.Response:
+    """What was encoded before, unless the client has it."""
+    headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
+    if request.headers.get("If-None-Match") == found.etag:
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=found.body, content_type="application/json", headers=headers)

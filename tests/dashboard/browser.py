@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib import resources
@@ -65,6 +66,8 @@ class Crawl:
         self.hosts = [host(number) for number in range(250)]
         self.asked: list[Any] = []
         self.survey: dict[str, Any] = survey()
+        self.news: dict[str, Any] = {}  # what the ticks tell besides
+        self.requests: Counter[str] = Counter()  # by path
 
     def clock(self) -> float:
         return float(next(self.seconds))
@@ -84,6 +87,7 @@ class Crawl:
         ]
 
     async def table(self, request: web.Request) -> web.Response:
+        self.requests[request.path] += 1
         key, backwards = request.query["sort"], request.query["order"] == "desc"
         rows = [row for row in self.hosts if request.query["q"] in row["host"]]
         if key == "work":
@@ -119,6 +123,7 @@ class Crawl:
         )
 
     async def surveyed(self, request: web.Request) -> web.Response:
+        self.requests[request.path] += 1
         return web.json_response(self.survey)
 
     async def retry(self, request: web.Request) -> web.Response:
@@ -240,7 +245,8 @@ async def shown(
 ) -> AsyncIterator[tuple[Dashboard, str]]:
     """``interval``: seconds between updates. Drawing them is what the tests of the page spend their time on."""
     settings = DashboardSettings(listen=f"127.0.0.1:{port}", interval=interval)
-    board = Dashboard(settings, Feed(crawl.stats, crawl.clock, course), crawl.routes(), Access(token, to_look))
+    feed = Feed(crawl.stats, crawl.clock, course, lambda: crawl.news)
+    board = Dashboard(settings, feed, crawl.routes(), Access(token, to_look))
     url = await board.start()
     try:
         yield board, url

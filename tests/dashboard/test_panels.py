@@ -62,6 +62,25 @@ async def test_pages_appear_as_they_come_in_and_stand_still_under_the_pointer(br
         assert board.feed.listeners
 
 
+async def test_the_survey_is_asked_for_again_only_when_records_came(browser: Chrome) -> None:
+    crawl = Crawl()
+    crawl.news = {"records": [], "records_new": 0}
+    later = "const now = Date.now.bind(Date), by = arguments[0]; Date.now = () => now() + by"
+    async with shown(crawl, interval=0.1) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#failures .badge") == "failed")
+        asked = []
+        for _ in range(4):
+            looked = crawl.requests["/api/hosts"]
+            await asyncio.to_thread(browser.execute_script, later, 20_000)
+            await until(browser, lambda looked=looked: crawl.requests["/api/hosts"] > looked)
+            asked.append(crawl.requests["/api/survey"])
+        # Once more than needed after the first answer, which may have been made before the last record.
+        assert asked[1:] == [asked[-1]] * 3
+        crawl.news = {"records": [], "records_new": 1}
+        await until(browser, lambda: crawl.requests["/api/survey"] > asked[-1])
+
+
 async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) -> None:
     crawl = Crawl()
     async with shown(crawl) as (_, url):

@@ -405,11 +405,12 @@ def test_looking_needs_the_token_where_one_was_given(tmp_path: Path) -> None:
 
 def test_an_answer_that_has_not_changed_is_not_sent_again(made: Path) -> None:
     with attached(made) as (url, _):
-        with urllib.request.urlopen(f"{url}api/survey") as answer:
-            etag = answer.headers["ETag"]
-        status, body = asked(f"{url}api/survey", "GET", None, **{"If-None-Match": etag})
-        assert (status, body) == (304, b"")
-        assert asked(f"{url}api/survey", "GET", None, **{"If-None-Match": '"other"'})[0] == 200
+        for path in ("api/survey", "api/hosts?sort=work&limit=50"):
+            with urllib.request.urlopen(f"{url}{path}") as answer:
+                etag = answer.headers["ETag"]
+            status, body = asked(f"{url}{path}", "GET", None, **{"If-None-Match": etag})
+            assert (status, body) == (304, b"")
+            assert asked(f"{url}{path}", "GET", None, **{"If-None-Match": '"other"'})[0] == 200
 
 
 def test_damaged_records_are_told_and_no_download_of_them_seems_whole(made: Path, tmp_path: Path) -> None:

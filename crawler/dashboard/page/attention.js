@@ -7,11 +7,15 @@ import { cause, className, isHeld, mainClass, remedy, stateMark } from "./words.
 
 const LOOK = 12; // hosts that failed most
 const STAYS = 20_000; // milliseconds for which something is shown after it was seen last: hosts are held again and again
+// Milliseconds between two looks at the hosts: after something changed or while a host is in trouble, and otherwise.
+const EVERY = { soon: 9_500, calm: 29_500 };
 const SLOW = 120; // seconds from which one host that takes longer than all others is worth a word
 
 let rows = null; // null until they were asked for once
 let hosts = []; // answers by host, from the survey
-let due = 0;
+let asked = 0;
+let wait = 0;
+let trouble = ""; // what the crawl said of trouble when the hosts were asked for
 let open = () => {};
 
 const item = (level, what, why, act, host = null) => ({ level, what, why, act, host, key: `${host ?? ""} ${host ? "" : what.replace(/[\d,]+/g, "")}` });
@@ -109,20 +113,29 @@ export const showAnswers = (answers) => {
   hosts = answers;
 };
 
+// What changes when a host gets into trouble.
+function troubleOf(stats) {
+  const { snoozed, retired, blocked } = stats.hosts_by_state ?? {};
+  return [stats.state, stats.pages_failed, stats.retries, stats.throttled, snoozed, retired, blocked].join(" ");
+}
+
 // The hosts that failed most, and those that are held for their errors.
-export async function tick() {
-  if (document.hidden || Date.now() < due) return;
-  due = Date.now() + 60_000;
-  let wait = 9_000;
+export async function tick(stats) {
+  const now = troubleOf(stats);
+  if (document.hidden || Date.now() < asked + (now === trouble ? wait : Math.min(wait, EVERY.soon))) return;
+  asked = Date.now();
+  trouble = now;
+  wait = Infinity;
+  let next = EVERY.soon;
   try {
     const answer = await get("api/hosts", { sort: "failed", order: "desc", offset: 0, limit: LOOK, q: "" });
     rows = answer.hosts.filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
-    wait += Math.min(20_000, answer.total / 5);
+    if (!rows.some(ofHost)) next = EVERY.calm;
+    next += Math.min(20_000, answer.total / 5);
   } catch {
     rows ??= [];
-    wait = 10_000; // the table of hosts says why
   }
-  due = Date.now() + wait;
+  wait = next;
 }
 
 export function begin(openHost) {

@@ -155,6 +155,7 @@ let last = null;
 function show(message) {
   last = message;
   append(message.point);
+  survey.note(message.records_new);
   if (document.hidden && !document.querySelector("main").classList.contains("waiting")) {
     log.showLog(message.log);
     return;
@@ -189,7 +190,7 @@ function draw(message) {
   log.showLog(news);
   hosts.showStates(stats.hosts_by_state);
   if (records) ticker.showRecords(records, fresh);
-  for (const part of [hosts, attention, survey, job]) part.tick();
+  for (const part of [hosts, attention, survey, job]) part.tick(stats);
   drawCharts(false);
 }
 

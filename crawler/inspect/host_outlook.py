@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 
 from crawler.frontier import HostState
 from crawler.frontier.pace import seconds_per_url
-from crawler.inspect.host_table import Row
+from crawler.inspect.host_table import SORTS, Row
 from crawler.settings import PolitenessSettings
+
+OUTLOOK = ("pace", "seconds_left", "share")
+OUTLOOK_SORTS = (*SORTS, *OUTLOOK)
 
 # Nobody knows when these are asked again, if ever.
 _CLOSED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED)
@@ -17,6 +20,13 @@ def with_outlook(rows: Iterable[Row], politeness: Callable[[str], PolitenessSett
     """The rows with ``pace`` (pages a minute), ``seconds_left`` and ``share``; None is not known. ``politeness`` are
     the settings of a host."""
     return [row | _outlook(row, politeness(row["host"]).per_host) for row in rows]
+
+
+def sortable(sort: str, rows: Iterable[Row], politeness: Callable[[str], PolitenessSettings]) -> Iterable[Row]:
+    """The rows with what they are sorted by: a look ahead costs something for each of them."""
+    if sort not in OUTLOOK:
+        return rows
+    return (row | _outlook(row, politeness(row["host"]).per_host) for row in rows)
 
 
 def _outlook(row: Row, per_host: int) -> Row:

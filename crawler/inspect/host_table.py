@@ -122,7 +122,7 @@ class Selection:
             return False
         if self._stored is None or not self._most:
             return True
-        value, told = self._stored(stored), self._told
+        value, told = self._stored(name, stored), self._told
         if value is None:
             return True
         if len(told) < self._most:
@@ -151,18 +151,27 @@ class Selection:
         return [row for _, _, row in ordered][self._offset :]
 
 
-def _stored_failed(value: bytes) -> tuple[int, int] | None:
+def _stored_failed(name: str, value: bytes) -> tuple[int, int] | None:
     _, _, failed, errors = stored_counts(value)
     return None if errors else (failed, 0)
 
 
-# What to compare for a sort, if the stored record of a host with nothing in flight tells it; None if it does not.
-_STORED: dict[str, Callable[[bytes], Any]] = {
-    "work": lambda value: (False, stored_counts(value)[0]),
-    "pending": lambda value: stored_counts(value)[0],
-    "fetched": lambda value: stored_counts(value)[1],
+def _stored_share(name: str, value: bytes) -> float | None:
+    queued, fetched, failed, _ = stored_counts(value)
+    done = fetched + failed
+    return done / (done + queued) if done + queued else None
+
+
+# What to compare for a sort, if the name and the stored record of a host with nothing in flight tell it; None if they
+# do not.
+_STORED: dict[str, Callable[[str, bytes], Any]] = {
+    "work": lambda name, value: (False, stored_counts(value)[0]),
+    "host": lambda name, value: name,
+    "share": _stored_share,
+    "pending": lambda name, value: stored_counts(value)[0],
+    "fetched": lambda name, value: stored_counts(value)[1],
     "failed": _stored_failed,
-    "errors": lambda value: None if stored_counts(value)[3] else 0,
+    "errors": lambda name, value: None if stored_counts(value)[3] else 0,
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from crawler.disk import RealDisk
 from crawler.frontier import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
-from crawler.inspect.host_outlook import with_outlook
+from crawler.inspect.host_outlook import sortable, with_outlook
 from crawler.inspect.host_table import HostTableSettings, Row, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
@@ -132,7 +132,7 @@ class WatchedJob:
             settings = HostTableSettings.of(job.settings)
             beside = hosts_now(self.live, job.store, job.settings, now)
             rows = all_host_rows(job.store, settings, now, beside, selection.wants)
-            selection.add(row for row in rows if row is not None)
+            selection.add(sortable(asked.sort, (row for row in rows if row is not None), settings.politeness))
             return Table(selection.total, with_outlook(selection.rows(), settings.politeness))
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:

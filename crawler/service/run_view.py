@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
-from crawler.inspect.host_outlook import with_outlook
+from crawler.inspect.host_outlook import sortable, with_outlook
 from crawler.inspect.host_table import Row, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
@@ -73,7 +73,7 @@ class RunView:
     async def hosts(self, asked: TableAsked) -> Table:
         selection = asked.selection()
         async for rows in self._host_rows(selection.wants):
-            selection.add(rows)
+            selection.add(sortable(asked.sort, rows, self._page.table.politeness))
         return Table(selection.total, with_outlook(selection.rows(), self._page.table.politeness))
 
     async def all_hosts(self) -> AsyncGenerator[list[Row]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -172,6 +173,18 @@ def status_of(request: str | urllib.request.Request) -> tuple[int, str]:
         return answer.code, json.loads(answer.read())["error"]
 
 
+def columns_that_sort(address: str) -> list[str]:
+    """The columns of the page by which the crawl sorts its hosts, each tried."""
+    with urllib.request.urlopen(address) as page:
+        columns = re.findall(r'data-sort="(\w+)"', page.read().decode())
+    for key in columns:
+        rows = get(f"{address}api/hosts?sort={key}")["hosts"]
+        known = [row[key] for row in rows if row[key] is not None]
+        assert len(rows) == 3
+        assert known == sorted(known, reverse=True), key
+    return columns
+
+
 def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
     over = threading.Event()
 
@@ -191,6 +204,7 @@ def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
             table = get(f"{address}api/hosts?sort=host&order=asc&limit=2")
             assert table["total"] == 3
             assert [row["host"] for row in table["hosts"]] == sorted(site.hosts)[:2]
+            assert "seconds_left" in columns_that_sort(address)
             assert get(f"{address}api/hosts?q={site.hosts[2]}&sort=pending")["hosts"][0]["host"] == site.hosts[2]
             row = get(f"{address}api/hosts/{urllib.parse.quote(site.hosts[0], safe='')}")
             assert row["robots"]["status"] == 404

@@ -68,6 +68,8 @@ class Crawl:
         self.survey: dict[str, Any] = survey()
         self.news: dict[str, Any] = {}  # what the ticks tell besides
         self.requests: Counter[str] = Counter()  # by path
+        self.read = asyncio.Event()  # the hosts were read
+        self.read.set()
 
     def clock(self) -> float:
         return float(next(self.seconds))
@@ -88,6 +90,7 @@ class Crawl:
 
     async def table(self, request: web.Request) -> web.Response:
         self.requests[request.path] += 1
+        await self.read.wait()
         key, backwards = request.query["sort"], request.query["order"] == "desc"
         rows = [row for row in self.hosts if request.query["q"] in row["host"]]
         if key == "work":

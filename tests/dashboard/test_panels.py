@@ -142,6 +142,18 @@ async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
         assert await asyncio.to_thread(script(browser, focused)) == sites[0]
 
 
+async def test_a_table_that_takes_long_to_sort_says_so(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#hosts-count") == "1 to 50 of 250")
+        crawl.read.clear()
+        await asyncio.to_thread(script(browser, "document.querySelector('[data-sort=pending]').click()"))
+        await until(browser, lambda: text(browser, "#hosts-count") == "reading the hosts…")
+        crawl.read.set()
+        await until(browser, lambda: text(browser, "#hosts-count") == "1 to 50 of 250")
+
+
 async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: Chrome) -> None:
     crawl = Crawl(paused="the disk is full", paused_by="disk", state="paused", seen=None, proxies=None)
     dead = {"state": "retired", "failed": 7, "fetched": 0, "errors": {"refused": 2}}

@@ -9,6 +9,7 @@ const LIMIT = 50;
 const QUEUE = 8; // entries of an opened host's queue, and its recent fetches
 const RECENT = 8;
 const PAUSE = 250; // milliseconds after the last key of a search
+const NOTICED = 300; // milliseconds after which somebody wonders whether a click did anything
 const FIRST = { sort: "work", order: "desc" };
 
 const view = { ...FIRST, offset: 0, q: "" };
@@ -200,9 +201,11 @@ function settled(rows) {
 
 const say = (text) => write(find("hosts-count"), text);
 
-export async function refresh() {
+// `wished`: somebody waits for it. Of a hundred thousand hosts, some columns take a second or two to sort.
+export async function refresh(wished = false) {
   const mine = ++asking;
   due = Date.now() + 60_000;
+  const wondering = wished ? setTimeout(() => mine === asking && say("reading the hosts…"), NOTICED) : null;
   try {
     const answer = await get("api/hosts", { ...view, limit: LIMIT });
     if (mine !== asking) return; // a later request is in progress
@@ -222,6 +225,7 @@ export async function refresh() {
   } catch (error) {
     if (mine === asking) say(error.message);
   } finally {
+    clearTimeout(wondering);
     if (mine === asking) due = Date.now() + 3_500 + Math.min(8_000, total / 10);
   }
 }
@@ -257,7 +261,7 @@ function sortBy(key) {
   else Object.assign(view, { sort: key, order: texts.includes(key) ? "asc" : "desc" });
   view.offset = 0;
   showOrder();
-  refresh();
+  refresh(true);
 }
 
 // Shows one host, opened, whatever the table showed.
@@ -311,20 +315,20 @@ export function begin() {
   find("hosts-first").addEventListener("click", () => {
     Object.assign(view, FIRST, { offset: 0 });
     showOrder();
-    refresh();
+    refresh(true);
   });
   let typed = 0;
   find("hosts-search").addEventListener("input", () => {
     clearTimeout(typed);
     typed = setTimeout(() => {
       Object.assign(view, { q: find("hosts-search").value.trim(), offset: 0 });
-      refresh();
+      refresh(true);
     }, PAUSE);
   });
   for (const [id, step] of [["hosts-before", -LIMIT], ["hosts-after", LIMIT]]) {
     find(id).addEventListener("click", () => {
       view.offset = Math.max(0, view.offset + step);
-      refresh();
+      refresh(true);
     });
   }
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -105,15 +106,24 @@ class JobList:
         return web.Response(text="ok\n", headers={"Cache-Control": "no-store"})
 
     async def _to_the_page(self, request: web.Request) -> web.StreamResponse:
-        """All addresses in the page of a job are relative to the directory that the slash makes of its name."""
-        return web.Response(status=308, headers={"Location": f"{request.rel_url.raw_path.rpartition('/')[2]}/"})
+        """All addresses in the page of a job are relative to the directory that the slash makes of its name.
+
+        A browser would take a bare name such as ``https:evil.test`` for another site, and remember for ever what is
+        said to be permanent, while a job may go."""
+        name = request.match_info["job"]
+        self._routes(name)
+        return web.Response(status=307, headers={"Location": f"./{quote(name, safe='')}/"})
+
+    def _routes(self, name: str) -> Routes | None:
+        """Raises HTTPNotFound."""
+        try:
+            return self._jobs.routes(name)
+        except KeyError:
+            raise web.HTTPNotFound(text="No job of that name is shown here.") from None
 
     def _of_job(self, method: str, path: str) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
-            try:
-                routes = self._jobs.routes(request.match_info["job"])
-            except KeyError:
-                raise web.HTTPNotFound(text="No job of that name is shown here.") from None
+            routes = self._routes(request.match_info["job"])
             if routes is None:
                 raise web.HTTPServiceUnavailable(text="The job cannot be read now: the list of jobs says why.")
             response: web.StreamResponse = await routes.handler(method, path)(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
@@ -11,9 +12,10 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 
@@ -112,6 +114,30 @@ def test_jobs_are_listed_each_with_its_page_and_its_numbers(tmp_path: Path, made
         with urllib.request.urlopen(f"{shown.url}jobs/one/page/main.js") as script:
             assert script.status == 200
         assert shown.ask("jobs/two/api/stats")[0] == 404
+
+
+def test_the_address_without_a_slash_leads_to_a_page_of_this_server_and_to_no_other(
+    tmp_path: Path, made: Stopped
+) -> None:
+    made.copy(tmp_path / "https:evil.test")
+    with board(tmp_path) as shown:
+        shown.wait("https:evil.test", "stopped")
+        here = urlsplit(shown.url)
+
+        def led(path: str) -> tuple[int, str | None]:
+            with closing(http.client.HTTPConnection(here.netloc)) as asked:
+                asked.request("GET", path)
+                answer = asked.getresponse()
+                answer.read()
+                return answer.status, answer.getheader("Location")
+
+        for path in ("/jobs/https:evil.test", "/jobs/https%3Aevil.test"):
+            status, location = led(path)
+            assert status == 307, "a browser remembers for ever what is permanent"
+            assert location is not None
+            assert urljoin(f"http://{here.netloc}{path}", location) == f"{shown.url}jobs/https%3Aevil.test/"
+        for path in ("/jobs/https:other.test", "/jobs/javascript:alert(1)", "/jobs/%2F%2Fevil.test", "/jobs/none"):
+            assert led(path) == (404, None)
 
 
 def test_a_job_that_comes_is_shown_and_one_that_goes_is_not(tmp_path: Path, made: Stopped) -> None:

@@ -13,6 +13,7 @@ from crawler.metrics.notice_watch import Notice, NoticeWatch
 from crawler.metrics.sentences import (
     forecast,
     outlook,
+    standing,
     suspicion,
     time_left,
     trust,
@@ -40,6 +41,7 @@ __all__ = [
     "probability",
     "share",
     "size",
+    "standing",
     "suspicion",
     "time_left",
     "trust",

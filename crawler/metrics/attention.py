@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from crawler.figures import count, counted
-from crawler.metrics.sentences import suspicion
+from crawler.metrics.sentences import nothing_fetched, suspicion
 
 RETIRED_LEAST = 10  # hosts given up, and ...
 RETIRED_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links
@@ -23,6 +23,8 @@ class Need(NamedTuple):
 def needs(stats: Mapping[str, Any]) -> list[Need]:
     """Return what about a crawl somebody should see to, the most urgent first."""
     found = []
+    if nothing := nothing_fetched(stats):
+        found.append(Need("nothing-fetched", nothing))
     if stats.get("paused_by") == "disk":
         found.append(Need("disk-full", f"{stats['paused']}; it resumes by itself when there is space"))
     if (stats.get("seen") or {}).get("count_suspect"):

@@ -9,7 +9,7 @@ from typing import Any
 from crawler.figures import count, counted, probability
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
-from crawler.metrics.sentences import LATELY, doing, outlook, suspicion, time_left, trust, working
+from crawler.metrics.sentences import LATELY, doing, outlook, standing, suspicion, time_left, trust, working
 
 _ENOUGH = 10.0  # seconds of observations from which on a time to the end is told
 
@@ -42,7 +42,7 @@ class Course:
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``.
         ``left`` is the time left as numbers (`TimeLeft`), None if it is unknown or the crawl does not run; ``doing`` is
-        the sentence of ``working`` without it."""
+        the sentence of ``working`` without it. ``standing`` is the state as people understand it."""
         over = self.history.span(LATELY) or 0.0
         # A shorter time than for the rate: most links are found at the start of a crawl.
         rising = [self.history.slope(level, LATELY / 2) for level in ("pending", "in_flight")]
@@ -52,6 +52,7 @@ class Course:
         left = time_left(stats, slope, new) if stats.get("state") == "running" else None
         return {
             "left": None if left is None else asdict(left),
+            "standing": standing(stats),
             "trust": trust(stats),
             "working": working(stats, pages, slope, new, over),
             "doing": doing(stats, pages, slope, over)["text"],

@@ -17,6 +17,26 @@ _STEADY = 1.5  # as much longer may it take with the URLs that are yet to be fou
 _NOISE = 0.15  # of a pace that was measured over half a minute
 
 
+def nothing_fetched(stats: Mapping[str, Any]) -> str:
+    """Return why a crawl that is over has brought no page, without a full stop; empty if it has, or is not over."""
+    if stats.get("state") != "ended" or stats.get("pages_fetched"):
+        return ""
+    held = {rule: number for rule, number in (stats.get("urls_held_back") or {}).items() if number}
+    why = [f"{count(stats['pages_failed'])} failed"] if stats.get("pages_failed") else []
+    why += [f"{count(number)} held back by {rule}" for rule, number in held.items()]
+    others = (stats.get("urls_excluded") or 0) - sum(held.values())
+    why += [f"{count(others)} refused by robots.txt or another rule"] if others > 0 else []
+    return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
+
+
+def standing(stats: Mapping[str, Any]) -> str:
+    """Return the state as people understand it: ``waiting`` for a time that was planned, ``failed`` if a crawl that
+    is over has fetched nothing, otherwise as in ``stats``."""
+    if stats.get("state") == "paused" and stats.get("paused_by") in PLANNED:
+        return "waiting"
+    return "failed" if nothing_fetched(stats) else str(stats.get("state", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
     """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer. ``host`` is
@@ -107,6 +127,8 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
             return {"mark": "wait", "text": f"Waiting: {none}, {where}."}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
+        case "ended" if why := nothing_fetched(stats):
+            return {"mark": "bad", "text": f"{why[0].upper()}{why[1:]}."}
         case "ended":
             failed = f", {count(stats.get('pages_failed'))} failed" if stats.get("pages_failed") else ""
             return {"mark": "over", "text": f"Ended: {counted(stats.get('pages_fetched'), 'page')} fetched{failed}."}

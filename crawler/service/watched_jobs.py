@@ -125,6 +125,7 @@ class BoardJob:
         return {
             "name": self.name,
             "state": stats["state"],
+            "standing": words["standing"],
             "running": self.is_running,
             **_figures(stats),
             "seconds_left": None if left is None else left["seconds"],

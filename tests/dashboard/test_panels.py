@@ -250,3 +250,32 @@ async def test_a_time_left_that_is_not_steady_is_not_shown(browser: Chrome) -> N
         await until(browser, lambda: text(browser, "#time-left") == "estimating…")
         assert "to go" not in await asyncio.to_thread(text, browser, "#working-words")
         await until(browser, lambda: text(browser, "#time-left").endswith("2 h 30 min"))
+
+
+async def test_a_crawl_that_fetched_nothing_says_so_everywhere(browser: Chrome) -> None:
+    nothing = {"urls_admitted": 1, "urls_pending": 0, "urls_in_flight": 0, "pages_fetched": 0, "pages_failed": 0}
+    held = {"urls_excluded": 1, "urls_held_back": {"private-address": 1}, "status": {}, "pages_soft404": 0}
+    crawl = Crawl(state="ended", **nothing, **held, pages_blocked=0)
+    crawl.hosts = []
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "1 held back by private-address" in text(browser, "#attention"))
+        marks = "return ['working', 'verdict'].map(id => document.getElementById(id).dataset.mark)"
+        assert await asyncio.to_thread(script(browser, marks)) == ["bad", "bad"]
+        said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "progress-share", "state")]
+        assert said == ["Nothing was fetched: no seed could be.", "0%", "failed"]
+        crawl.changes |= {"pages_fetched": 5, "urls_admitted": 6}
+        await until(browser, lambda: "1 URL was left out" in text(browser, "#verdict"))
+
+
+async def test_a_planned_wait_is_calm(browser: Chrome) -> None:
+    crawl = Crawl(state="paused", paused="its next round is at 03:00", paused_by="round")
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#state") == "waiting")
+        await until(browser, lambda: "as planned" in text(browser, "#attention"))
+        said = await asyncio.to_thread(text, browser, "#attention")
+        assert "Its next round is at 03:00." in said
+        assert "Resume" not in said
+        alarms = "return [...document.querySelectorAll('#attention .mark-bad')].map(node => node.innerText).join()"
+        assert "planned" not in await asyncio.to_thread(script(browser, alarms))

@@ -19,6 +19,7 @@ SOUND: dict[str, Any] = {
     "paused_by": None,
     "proxies": {"failing": 0, "failures": 3, "named": []},
 }
+HELD = {"private-address": 3, "link-local": 0}
 SUSPECT = {"count_suspect": True, "count_estimated": 900.0, "count": 100}
 
 
@@ -42,6 +43,11 @@ def test_a_sound_crawl_needs_nobody() -> None:
             "disk full: no space; it resumes by itself",
         ),
         ({"paused": "outage: nothing answers", "paused_by": "outage"}, "outage", "outage: nothing answers"),
+        (
+            {"state": "ended", "pages_fetched": 0, "pages_failed": 2, "urls_excluded": 4, "urls_held_back": HELD},
+            "nothing-fetched",
+            "no seed could be fetched: 2 failed, 3 held back by private-address, 1 refused by robots.txt",
+        ),
         ({"pages_code_failed": 1}, "code-fails", "code of yours failed on 1 page"),
         ({"calls_code_failed": {"is_changed": 2, "filter_link": 1}}, "code-fails", "failed on 3 other calls"),
         ({"seen": SUSPECT}, "seen-suspect", "its bits are those of 900 keys, and 100 were added"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.metrics import Course, duration, forecast, per_second, time_left, trust, working
+from crawler.metrics import Course, duration, forecast, per_second, standing, time_left, trust, working
 from tests.metrics.samples import statistics
 
 
@@ -90,6 +90,13 @@ def test_small_rates_have_a_tenth() -> None:
         ({"urls_pending": 0, "urls_in_flight": 0}, None, None, "wait", "Waiting for seeds: no URLs are pending."),
         ({"state": "paused", "paused": "disk full: no space"}, 9.0, None, "bad", "Disk full: no space."),
         ({"state": "paused", "paused": "closed", "paused_by": "hours"}, 9.0, None, "wait", "Closed."),
+        (
+            {"state": "ended", "pages_fetched": 0, "pages_failed": 1, "urls_excluded": 0, "urls_held_back": {}},
+            None,
+            None,
+            "bad",
+            "No seed could be fetched: 1 failed.",
+        ),
         ({"state": "ended"}, None, None, "over", "Ended: 10,000 pages fetched, 81 failed."),
         ({"state": "stopped"}, None, None, "over", "Stopped with 2,000 URLs left: run the same command to resume."),
     ],
@@ -205,3 +212,12 @@ def test_trust_tells_what_the_ledger_found() -> None:
     assert trust(statistics(seen=seen(expected_urls_skipped=0.0, ledger=ledger))).endswith(
         "The ledger corrected 3 such mistakes; 12 URLs are waiting for it."
     )
+
+
+def test_a_planned_wait_is_no_alarm_and_an_empty_end_is_one() -> None:
+    waits = [statistics(state="paused", paused="x", paused_by=by) for by in ("hours", "round", "schedule")]
+    assert [standing(stats) for stats in waits] == ["waiting"] * 3
+    assert standing(statistics(state="paused", paused="x", paused_by="user")) == "paused"
+    assert standing(statistics(state="ended")) == "ended"
+    assert standing(statistics(state="ended", pages_fetched=0)) == "failed"
+    assert standing({}) == ""

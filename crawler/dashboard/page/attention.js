@@ -20,11 +20,13 @@ let open = () => {};
 
 const item = (level, what, why, act, host = null) => ({ level, what, why, act, host, key: `${host ?? ""} ${host ? "" : what.replace(/[\d,]+/g, "")}` });
 
-function ofCrawl(stats) {
+function ofCrawl(stats, standing, said) {
   const found = [];
+  if (standing === "failed") found.push(item("bad", "Nothing was fetched", said.replace(/\.$/, ""), "Open the events for the reason, correct the seeds or the settings, and run the crawl again."));
   if (stats.paused) {
-    const acts = { disk: "Free some space on the job's disk; the crawl resumes by itself.", outage: "Check this machine's network; the crawl resumes by itself when a host answers.", hours: "Nothing: it goes on when the hosts' hours begin.", user: "Press Resume when it should go on." };
-    found.push(item(stats.paused_by === "hours" ? "note" : "bad", "The crawl is paused", stats.paused, acts[stats.paused_by] ?? acts.user));
+    const acts = { disk: "Free some space on the job's disk; the crawl resumes by itself.", outage: "Check this machine's network; the crawl resumes by itself when a host answers.", user: "Press Resume when it should go on." };
+    if (standing === "waiting") found.push(item("note", "The crawl waits, as planned", stats.paused, "Nothing to do: it goes on by itself."));
+    else found.push(item("bad", "The crawl is paused", stats.paused, acts[stats.paused_by] ?? acts.user));
   }
   const seen = stats.seen;
   if (seen?.count_suspect) found.push(item("bad", "The seen-set cannot be trusted", "its bits are not those that its keys should have set", "Run crawler verify on the job, and start again with a keyed hash."));
@@ -98,10 +100,10 @@ function lasting(found) {
     .map(({ one }) => one);
 }
 
-export function showAttention(stats, left) {
+export function showAttention({ stats, standing, working }, left) {
   if (rows === null) return; // all at once, so that nothing moves
   const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
-  const found = lasting([...ofCrawl(stats), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left)].filter(Boolean));
+  const found = lasting([...ofCrawl(stats, standing, working?.text ?? ""), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left)].filter(Boolean));
   keep(find("attention"), found, (one) => one.key, create, update);
   const worst = found.filter((one) => one.level !== "note").length;
   write(find("attention-count"), worst ? format.count(worst) : found.length ? "nothing urgent" : "");

@@ -126,8 +126,9 @@ function create(name) {
 }
 
 function update(row, job) {
-  write(row.state, job.state);
-  row.state.dataset.state = job.state;
+  const standing = job.standing || job.state;
+  write(row.state, standing);
+  row.state.dataset.state = standing;
   write(row.figures.pages.value, format.figure(job.pages));
   write(row.figures.pending.value, format.figure(job.pending));
   write(row.figures.failed.value, format.figure(job.failed));

@@ -108,7 +108,7 @@ function mean(key, over = MEAN_OVER) {
   return time ? sum / time : null;
 }
 
-const WORDS = { paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", lost: "no answer" };
+const WORDS = { waiting: "waiting", failed: "failed", paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", lost: "no answer" };
 const SHOWN = [...document.querySelectorAll("[data-show]")];
 const RATES = [...document.querySelectorAll("[data-rate]")];
 
@@ -171,9 +171,9 @@ function draw(message) {
   setRunning(["running", "stopping"].includes(stats.state));
   const ahead = left === undefined ? fallback(stats) : left;
   showProgress(message, ahead, mean("pages_per_second", 60));
-  share = shareDone(stats);
-  attention.showAttention(stats, ahead);
-  missed.showMissed(stats);
+  share = shareDone(message);
+  attention.showAttention(message, ahead);
+  missed.showMissed(message);
   showCounts(stats);
   write(find("trust"), trust);
   const [estimated, target] = [at(stats, "seen.fpp_estimated"), at(stats, "seen.fpp_target")];
@@ -185,7 +185,7 @@ function draw(message) {
   find("ledger").hidden = !stats.seen?.ledger;
   for (const id of ["harvest", "chart-harvest"]) find(id).hidden = !stats.harvest;
   find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
-  showState(stats.state);
+  showState(message.standing || stats.state);
   controls.showControls(stats);
   log.showLog(news);
   hosts.showStates(stats.hosts_by_state);
@@ -223,7 +223,7 @@ function listen(failures = 0) {
   source.addEventListener("error", () => {
     source.close();
     const last = find("state").dataset.state;
-    if (!ended && last !== "ended" && last !== "stopped") {
+    if (!ended && last !== "ended" && last !== "failed" && last !== "stopped") {
       showState("lost");
       write(find("working-words"), "No answer from the crawl.");
       find("working").dataset.mark = "bad";

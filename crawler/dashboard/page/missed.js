@@ -59,13 +59,16 @@ function leftOut(stats) {
   ];
 }
 
-function verdict(stats) {
+function verdict({ stats, standing }) {
+  if (standing === "failed") return ["bad", "Nothing was fetched: no seed could be."];
   const left = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
   const bad = total(stats.pages_failed, stats.status?.["4xx"], stats.status?.["5xx"], stats.pages_soft404, stats.pages_blocked);
   if (left) return [stats.state === "stopped" ? "wait" : "run", `Not done: ${format.counted(left, "URL")} still to visit${stats.state === "stopped" ? "; run the same command to resume" : ""}.`];
   if (!stats.urls_admitted) return ["run", "No URLs yet."];
-  if (stats.state === "running") return ["run", "Every URL found so far was visited."];
-  if (bad) return ["wait", `Done: every URL found was visited. ${format.counted(bad, "URL")} brought no good page.`];
+  if (stats.state === "running") return ["run", "Nothing is left to visit at present."];
+  const excluded = stats.urls_excluded ?? 0;
+  const not = [bad ? `${format.counted(bad, "URL")} brought no good page` : "", excluded ? `${format.counted(excluded, "URL")} ${excluded === 1 ? "was" : "were"} left out by rules` : ""].filter(Boolean);
+  if (not.length) return ["wait", `Done, but not everything: ${not.join(", ")}.`];
   return ["good", "Done: every URL found was visited, and every one answered."];
 }
 
@@ -85,8 +88,9 @@ function update(node, [, number, what, how]) {
 
 const some = (rows) => rows.filter(([, number]) => number);
 
-export function showMissed(stats) {
-  const [mark, text] = verdict(stats);
+export function showMissed(message) {
+  const { stats } = message;
+  const [mark, text] = verdict(message);
   set(find("verdict").dataset, "mark", mark);
   write(find("verdict"), text);
   for (const [id, rows] of [["lost", some(lost(stats))], ["left-out", some(leftOut(stats))]]) {

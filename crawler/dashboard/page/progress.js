@@ -14,7 +14,8 @@ export function counts(stats) {
   return { done: known - pending, pending, known };
 }
 
-export function shareDone(stats) {
+export function shareDone({ stats, standing }) {
+  if (standing === "failed") return 0; // every URL is finished, and none brought a page
   const { done, known } = counts(stats);
   return known ? done / known : null;
 }
@@ -36,9 +37,9 @@ function steady(now, left, elapsed) {
 }
 
 // Returns the time left that is shown, null if none is.
-function showTimeLeft(stats, point, left) {
+function showTimeLeft({ stats, point, standing }, left) {
   const holds = stats.state === "running" ? steady(point.t, left, stats.elapsed_seconds) : null;
-  const over = { ended: "done", stopped: "stopped", paused: "paused", stopping: "stopping" }[stats.state];
+  const over = { ended: "done", stopped: "stopped", failed: "failed", paused: "paused", waiting: "waiting", stopping: "stopping" }[standing || stats.state];
   write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : left ? "estimating…" : "–"));
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
   const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
@@ -53,18 +54,19 @@ function showWork({ mark, text }, doing, left) {
   find("working").dataset.mark = mark;
 }
 
-export function showProgress({ stats, point, working, doing }, left, lately) {
+export function showProgress(message, left, lately) {
+  const { stats, working, doing, standing } = message;
   const { done, pending, known } = counts(stats);
-  const share = known ? done / known : null;
+  const share = shareDone(message);
   const flying = known ? (stats.urls_in_flight ?? 0) / known : 0;
   const bar = find("progress");
   bar.setAttribute("aria-valuenow", String(Math.floor(100 * (share ?? 0))));
   find("progress-done").style.width = `${100 * (share ?? 0)}%`;
   find("progress-flying").style.width = `${100 * flying}%`;
   write(find("progress-share"), format.share(share));
-  const words = pending ? `${format.count(done)} of ${format.count(known)} known` : `all ${format.count(known)} URLs found`;
+  const words = pending ? `${format.count(done)} of ${format.count(known)} known` : standing === "failed" ? `none of ${format.counted(known, "URL")}` : known === 1 ? "the one URL found" : `all ${format.count(known)} URLs found`;
   write(find("progress-words"), known ? words : "no URLs yet");
-  showWork(working, doing, showTimeLeft(stats, point, left));
+  showWork(working, doing, showTimeLeft(message, left));
   write(find("pages-note"), stats.state === "running" && lately !== null ? `${format.rate(lately)} per second` : "in all runs");
   write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} per page` : "–");
 }

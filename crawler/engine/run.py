@@ -282,6 +282,7 @@ class Run:
             self.disk_free,
             job.revisiting.border.counts,
             job.files.outputs.sizes(),
+            job.revisiting.enabled,
         )
         return assemble(stored, self.gauges.hosts, figures, state=state, now=now, advice=self.gauges.advice)
 

@@ -162,6 +162,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 disk_free=shutil.disk_usage(directory).free,
                 border=border_counts(job.store),
                 outputs=sizes_on_disk(directory / PAGES, decode_sizes(job.store.get(Family.META, BODY_SIZES))),
+                endless=job.settings.recrawl.enabled,
             ),
             HostFigures(pending, states, times.slowest),
             None,

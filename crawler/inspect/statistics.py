@@ -23,7 +23,8 @@ OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 class JobFigures:
     """What a job has stored. ``manifest`` is the newest generation's, None before the first. ``ledger`` is None for a
     job without one. ``generations`` counts those on disk. ``disk_free`` is in bytes. ``outputs``: how large each output
-    is, by name."""
+    is, by name. ``endless``: pages are
+    visited again and again, so the crawl has no end."""
 
     counters: Counters
     seen: SeenSet
@@ -33,6 +34,7 @@ class JobFigures:
     disk_free: int
     border: BorderCounts
     outputs: Mapping[str, Size]
+    endless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def assemble(
     """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None."""
     return {
         "state": state,
+        "endless": job.endless,
         "elapsed_seconds": None if run is None else run.elapsed,
         **_urls(job.counters, 0 if run is None else run.in_flight),
         "hosts": job.counters.hosts,

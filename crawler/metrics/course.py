@@ -9,8 +9,9 @@ from typing import Any
 from crawler.figures import count, counted, probability
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
-from crawler.metrics.sentences import LATELY, doing, outlook, standing, suspicion, time_left, trust, working
+from crawler.metrics.sentences import LATELY, doing, kept_fresh, outlook, standing, suspicion, time_left, trust, working
 
+_AT_PRESENT = 10.0  # seconds over which a pace is told
 _ENOUGH = 10.0  # seconds of observations from which on a time to the end is told
 
 
@@ -42,22 +43,34 @@ class Course:
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``.
         ``left`` is the time left as numbers (`TimeLeft`), None if it is unknown or the crawl does not run; ``doing`` is
-        the sentence of ``working`` without it. ``standing`` is the state as people understand it."""
+        the sentence of ``working`` without it. ``standing`` is the state as people understand it, and
+        ``fresh`` what is said of a crawl that only visits its pages again, or is empty."""
         over = self.history.span(LATELY) or 0.0
         # A shorter time than for the rate: most links are found at the start of a crawl.
         rising = [self.history.slope(level, LATELY / 2) for level in ("pending", "in_flight")]
         known = over >= _ENOUGH and rising[0] is not None and rising[1] is not None
         slope = sum(filter(None, rising)) if known else None
-        pages, new = self.history.mean("pages_per_second", LATELY), self.history.mean("new_per_second", LATELY / 2)
+        new = self.history.mean("new_per_second", LATELY / 2)
+        pages, told_over = self._pace()
+        # Over the same seconds as the pages, as the numbers beside it.
+        growth = sum(self.history.slope(level, told_over) or 0.0 for level in ("pending", "in_flight"))
         left = time_left(stats, slope, new) if stats.get("state") == "running" else None
         return {
             "left": None if left is None else asdict(left),
             "standing": standing(stats),
+            "fresh": kept_fresh(stats),
             "trust": trust(stats),
-            "working": working(stats, pages, slope, new, over),
-            "doing": doing(stats, pages, slope, over)["text"],
+            "working": working(stats, pages, slope, new, told_over, growth),
+            "doing": doing(stats, pages, growth, told_over)["text"],
             "forecast": outlook(stats),
         }
+
+    def _pace(self) -> tuple[float | None, float]:
+        """Return pages per second, and over how many seconds: the last ones, or a minute if they brought none."""
+        for seconds in (_AT_PRESENT, LATELY):
+            if pages := self.history.mean("pages_per_second", seconds):
+                return pages, self.history.span(seconds) or 0.0
+        return self.history.mean("pages_per_second", LATELY), self.history.span(LATELY) or 0.0
 
     def dump(self) -> dict[str, Any]:
         """Return what ``restore`` takes. JSON can hold it."""

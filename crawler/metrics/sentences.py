@@ -29,12 +29,26 @@ def nothing_fetched(stats: Mapping[str, Any]) -> str:
     return f"no seed could be fetched{': ' if why else ''}{', '.join(why)}"
 
 
+def kept_fresh(stats: Mapping[str, Any]) -> str:
+    """Say that a crawl without an end has finished each URL once, without a full stop; empty if it has not."""
+    left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
+    again = stats.get("revisits_pending") or 0
+    if not stats.get("endless") or not stats.get("urls_admitted") or left > again:
+        return ""
+    visited = "tried" if stats.get("pages_failed") or stats.get("urls_excluded") else "visited"
+    done = max(0, (stats.get("revisits") or 0) - again)
+    found = f"{counted(done, 'revisit')}, {count(stats.get('revisits_changed'))} found a change"
+    return f"all found pages {visited} once; keeping them fresh (no end): {found}"
+
+
 def standing(stats: Mapping[str, Any]) -> str:
     """Return the state as people understand it: ``waiting`` for a time that was planned, ``failed`` if a crawl that
-    is over has fetched nothing, otherwise as in ``stats``."""
+    is over has fetched nothing, ``keeping fresh`` if pages are only visited again, otherwise as in ``stats``."""
     if stats.get("state") == "paused" and stats.get("paused_by") in PLANNED:
         return "waiting"
-    return "failed" if nothing_fetched(stats) else str(stats.get("state", ""))
+    if nothing_fetched(stats):
+        return "failed"
+    return "keeping fresh" if stats.get("state") == "running" and kept_fresh(stats) else str(stats.get("state", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +63,12 @@ class TimeLeft:
 
 def time_left(stats: Mapping[str, Any], slope: float | None, new: float | None = None) -> TimeLeft | None:
     """Return the longest of three times: until all hosts together have finished everything, at the present pace; until
-    the slowest host has; and what slots and rate limit take at least. None if unknown.
+    the slowest host has; and what slots and rate limit take at least. None if unknown, or if the crawl has no end.
 
     ``slope`` URLs joined the frontier per second, and ``new`` of them were found; None if unknown."""
     left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
     slowest = stats.get("slowest_host")
-    if slope is None or not left:
+    if slope is None or not left or stats.get("endless"):
         return None
     together, grows = _together(left, slope, new or 0.0)
     least = stats.get("least_seconds") or 0.0
@@ -93,14 +107,15 @@ def working(
     slope: float | None,
     new: float | None = None,
     over: float = LATELY,
+    growth: float | None = None,
 ) -> dict[str, str]:
     """Return whether the crawl works and how long it takes, as ``{"mark", "text"}``: the mark is ``good``, ``wait``,
     ``bad`` or ``over``.
 
     In the last ``over`` seconds, a minute at most, ``pages`` were fetched, ``slope`` URLs joined the frontier and
-    ``new`` were found per second; None if unknown.
+    ``new`` were found per second; None if unknown. ``growth`` is the slope to tell if another than ``slope``.
     """
-    told = doing(stats, pages, slope, over)
+    told = doing(stats, pages, slope if growth is None else growth, over)
     left = time_left(stats, slope, new) if told["mark"] == "good" and pages else None
     return told if left is None else told | {"text": f"{told['text'].removesuffix('.')}, {_to_go(left)}."}
 
@@ -112,10 +127,12 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
         why = str(stats["paused"])
         return {"mark": "wait" if stats.get("paused_by") in PLANNED else "bad", "text": f"{why[0].upper()}{why[1:]}."}
     match state:
+        case "running" if fresh := kept_fresh(stats):
+            return {"mark": "good", "text": f"{fresh[0].upper()}{fresh[1:]}."}
         case "running" if pages:
             text = f"Working: {per_second(pages)} pages/s over {_lately(over)}"
             if slope is not None and slope > 0:
-                text += f", the frontier grows by {per_second(slope)} URLs/s"
+                text += f", URLs still to visit grow by {per_second(slope)}/s"
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
@@ -132,6 +149,8 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
         case "ended":
             failed = f", {count(stats.get('pages_failed'))} failed" if stats.get("pages_failed") else ""
             return {"mark": "over", "text": f"Ended: {counted(stats.get('pages_fetched'), 'page')} fetched{failed}."}
+        case "stopped" if fresh := kept_fresh(stats):
+            return {"mark": "over", "text": f"Stopped, with {fresh}."}
         case "stopped":
             return {
                 "mark": "over",

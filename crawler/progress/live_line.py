@@ -12,13 +12,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawler.metrics import count, counted, noun, per_second, probability
+from crawler.metrics import count, counted, noun, per_second, probability, standing
 from crawler.progress.printable import printable, terminal
 from crawler.progress.say import say, turn_away, watched
 from crawler.progress.wrapped import wrapped
 
 _BAR = 30  # characters of the bar, at most
-_RATE_OVER = 5.0  # seconds over which the shown rate is averaged
+_RATE_OVER = 10.0  # seconds over which the shown rate is averaged
 
 
 class _Console(Console):
@@ -100,6 +100,8 @@ def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
     seen = stats.get("seen") or {}
     fetched, admitted = stats["pages_fetched"], stats["urls_admitted"] or 0
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
+    if stats.get("endless"):
+        finished += stats["revisits_pending"]  # these were finished once
     figures = [
         Text.assemble((count(fetched), "bold"), f" {noun(fetched, 'page')}"),
         Text(f"{per_second(rate or 0)}/s"),
@@ -108,7 +110,7 @@ def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
         Text(counted(stats["hosts"], "host")),
         Text(f"{count(stats['pages_failed'])} failed"),
     ]
-    known = Text(f"{count(finished)} of {counted(admitted, 'known URL')}, {stats['state']}")
+    known = Text(f"{count(finished)} of {counted(admitted, 'known URL')}, {standing(stats)}")
     wide = min(_BAR, width)
     bar = ProgressBar(total=max(admitted, 1), completed=finished, width=wide)
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")

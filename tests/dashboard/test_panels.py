@@ -279,3 +279,14 @@ async def test_a_planned_wait_is_calm(browser: Chrome) -> None:
         assert "Resume" not in said
         alarms = "return [...document.querySelectorAll('#attention .mark-bad')].map(node => node.innerText).join()"
         assert "planned" not in await asyncio.to_thread(script(browser, alarms))
+
+
+async def test_a_crawl_without_an_end_is_given_none(browser: Chrome) -> None:
+    again = {"urls_pending": 40, "urls_in_flight": 2, "revisits_pending": 42, "revisits": 142, "revisits_changed": 7}
+    async with shown(Crawl(endless=True, **again)) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#time-left") == "no end")
+        said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "working-words", "state")]
+        fresh = "All found pages tried once; keeping them fresh (no end): 100 revisits, 7 found a change."
+        assert said == [fresh, fresh, "keeping fresh"]
+        assert await asyncio.to_thread(text, browser, "#progress-share") == "100%"

@@ -7,6 +7,7 @@ from typing import Any
 
 _FULL: dict[str, Any] = {
     "state": "running",
+    "endless": False,
     "elapsed_seconds": 12.5,
     "urls_admitted": 12_345,
     "urls_pending": 2_000,

@@ -213,6 +213,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         "slowest_host",
         "slots",
         "proxies",
+        "endless",  # a setting
     )
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}

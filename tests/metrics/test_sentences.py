@@ -74,7 +74,7 @@ def test_small_rates_have_a_tenth() -> None:
             30.0,
             5.0,
             "good",
-            "Working: 30.0 pages/s over the last minute, the frontier grows by 5.0 URLs/s, at least 30 s to go for "
+            "Working: 30.0 pages/s over the last minute, URLs still to visit grow by 5.0/s, at least 30 s to go for "
             "slow.test:80.",
         ),
         ({}, 30.0, None, "good", "Working: 30.0 pages/s over the last minute."),
@@ -116,7 +116,7 @@ def test_a_run_that_has_just_begun_is_told_as_long_as_it_lasts() -> None:
         now = statistics(pages_fetched=pages, urls_admitted=3_000, urls_pending=2_000 - 10 * second, slowest_host=None)
         course.observe(float(second), now)
         text = course.words(now)["working"]["text"]
-        assert text.startswith(f"Working: 10.0 pages/s over the last {second} s")
+        assert text.startswith(f"Working: 10.0 pages/s over the last {min(second, 10)} s")
         assert ("to go" in text) == (second >= 10), "a pace of a few seconds tells nothing"
     silent = Course()
     for second in range(6):
@@ -191,7 +191,7 @@ def test_nothing_is_forecast_of_a_crawl_that_is_over_or_not_known_yet() -> None:
     assert forecast(statistics(advice={"forecast": None})) == ""
 
 
-def test_the_words_of_a_course_are_of_the_last_minute() -> None:
+def test_the_words_of_a_course_are_of_the_last_seconds() -> None:
     course = Course()
     for second in range(100):
         # Slow at first, then thirty pages a second, each with ten new URLs.
@@ -199,7 +199,7 @@ def test_the_words_of_a_course_are_of_the_last_minute() -> None:
         course.observe(float(second), statistics(pages_fetched=pages, urls_admitted=10 * pages, urls_pending=9 * pages))
     words = course.words(statistics())
     assert words["working"]["text"] == (
-        "Working: 30.0 pages/s over the last minute, the frontier grows by 270 URLs/s, at least 1 min 9 s to go."
+        "Working: 30.0 pages/s over the last 10 s, URLs still to visit grow by 270/s, at least 1 min 9 s to go."
     )
     assert words["forecast"].startswith("Each finished URL brings 0.42 new ones: ")
     # The same as numbers: the 2,064 URLs of the sample at thirty a second.
@@ -221,3 +221,23 @@ def test_a_planned_wait_is_no_alarm_and_an_empty_end_is_one() -> None:
     assert standing(statistics(state="ended")) == "ended"
     assert standing(statistics(state="ended", pages_fetched=0)) == "failed"
     assert standing({}) == ""
+
+
+def test_a_crawl_without_an_end_is_told_as_keeping_its_pages_fresh() -> None:
+    again = {"urls_pending": 40, "urls_in_flight": 2, "revisits_pending": 42, "revisits": 142, "revisits_changed": 7}
+    stats = statistics(endless=True, pages_failed=0, urls_excluded=0, **again)
+    assert standing(stats) == "keeping fresh"
+    assert working(stats, 30.0, -20.0)["text"] == (
+        "All found pages visited once; keeping them fresh (no end): 100 revisits, 7 found a change."
+    )
+    first = stats | {"urls_pending": 41}
+    assert standing(first) == "running"
+    assert time_left(first, -20.0) is None
+    assert standing(stats | {"endless": False}) == "running", "what is tried again by hand has an end"
+
+
+def test_a_slow_crawl_is_not_called_waiting_between_two_pages() -> None:
+    course = Course()
+    for second in range(48):
+        course.observe(float(second), statistics(pages_fetched=second // 12, slowest_host=None))
+    assert course.words(statistics())["doing"].startswith("Working: 0.1 pages/s over the last 47 s")

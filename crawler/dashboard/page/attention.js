@@ -67,7 +67,7 @@ function ofAnswers(host, known) {
 
 function ofPace(stats, left) {
   const slow = stats.slowest_host;
-  if (!slow || stats.state !== "running" || slow.seconds < SLOW || (left && left.host !== slow.name)) return [];
+  if (!slow || stats.endless || stats.state !== "running" || slow.seconds < SLOW || (left && left.host !== slow.name)) return [];
   const why = `${format.counted(slow.pending, "URL")} at ${format.seconds(slow.seconds_per_url)} each: ${format.left(slow.seconds)}`;
   return [item("note", "sets the time to the end", why, "If its owner agrees, allow it a shorter politeness.delay or more politeness.per_host.", slow.name)];
 }

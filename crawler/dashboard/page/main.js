@@ -170,7 +170,7 @@ function draw(message) {
   for (const node of RATES) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
   setRunning(["running", "stopping"].includes(stats.state));
   const ahead = left === undefined ? fallback(stats) : left;
-  showProgress(message, ahead, mean("pages_per_second", 60));
+  showProgress(message, ahead, mean("pages_per_second"));
   share = shareDone(message);
   attention.showAttention(message, ahead);
   missed.showMissed(message);

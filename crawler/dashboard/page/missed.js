@@ -59,8 +59,9 @@ function leftOut(stats) {
   ];
 }
 
-function verdict({ stats, standing }) {
+function verdict({ stats, standing, fresh }) {
   if (standing === "failed") return ["bad", "Nothing was fetched: no seed could be."];
+  if (fresh) return [stats.state === "stopped" ? "wait" : "good", `${fresh[0].toUpperCase()}${fresh.slice(1)}.`];
   const left = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
   const bad = total(stats.pages_failed, stats.status?.["4xx"], stats.status?.["5xx"], stats.pages_soft404, stats.pages_blocked);
   if (left) return [stats.state === "stopped" ? "wait" : "run", `Not done: ${format.counted(left, "URL")} still to visit${stats.state === "stopped" ? "; run the same command to resume" : ""}.`];

@@ -7,11 +7,13 @@ const STEADY = 20; // seconds over which an estimate must hold before it is show
 const SETTLED = 60; // seconds after which a crawl has found its pace
 const SWING = 1.6; // times by which it may change meanwhile
 
-// URLs that are done, that are still to come, and that are known so far. A page that is revisited is still to come.
+// URLs that are done, that are still to come, and that are known so far. A page that is revisited is still to come, if that has an end.
 export function counts(stats) {
   const pending = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
   const known = Math.max(stats.urls_admitted ?? 0, pending);
-  return { done: known - pending, pending, known };
+  // Of a crawl without an end, what is visited again was visited.
+  const left = stats.endless ? Math.max(0, pending - (stats.revisits_pending ?? 0)) : pending;
+  return { done: known - left, pending: left, known };
 }
 
 export function shareDone({ stats, standing }) {
@@ -40,7 +42,7 @@ function steady(now, left, elapsed) {
 function showTimeLeft({ stats, point, standing }, left) {
   const holds = stats.state === "running" ? steady(point.t, left, stats.elapsed_seconds) : null;
   const over = { ended: "done", stopped: "stopped", failed: "failed", paused: "paused", waiting: "waiting", stopping: "stopping" }[standing || stats.state];
-  write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : left ? "estimating…" : "–"));
+  write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : left ? "estimating…" : stats.endless && stats.state === "running" ? "no end" : "–"));
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
   const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
   write(find("time-left-note"), end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran);

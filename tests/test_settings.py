@@ -249,3 +249,7 @@ def test_a_default_gives_way_to_a_bound_that_is_set() -> None:
     kept = settings_from(tables)
     assert (kept.retry.first_wait, kept.recrawl.first_interval) == (5.0, 86_400.0)
     assert settings_from(as_tables(kept)) == kept, "as the next run reads what this one had"
+
+
+def test_a_key_outside_of_its_table_is_told_where_it_belongs() -> None:
+    refused({"max_pages": 5}, "max_pages stands outside of a table: it belongs into [crawl]")

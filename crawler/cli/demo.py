@@ -73,7 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.announce = _one_link
     crawl.take_standard_output(arguments)
     settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part", PAGES))
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot use job directory {directory}: {error.strerror}") from error
     site = DemoWeb(directory / PAGES, SteadyClock(), place)
     code = crawl.crawl(arguments, settings, _seeds(site), _served(site, directory, place))
     if code == Exit.INTERRUPTED and not arguments.quiet:
@@ -97,6 +100,8 @@ def _remembered(directory: Path) -> Place | None:
         return Place(tuple(int(port) for port in state["ports"]), others, float(state.get("began", 0.0)))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise UsageError(f"cannot use job directory {directory}: {error.strerror}") from error
     except (EnvelopeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{error}: choose another directory with --job") from error
 

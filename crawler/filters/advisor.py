@@ -312,7 +312,9 @@ def _warning(
             f"{probability(statistics['fpp_target'])}"
         )
     elif soon:
+        if not left:  # as many keys as it was made for: nothing is wrong yet
+            room = "1 key" if last["capacity"] == 1 else f"{last['capacity']:,} keys"
+            return Cause.TARGET, f"the filter is full, with {room}: its fpp climbs with more (--capacity makes room)"
         target = f"target of {probability(statistics['fpp_target'])}"
-        reached = f"reaches its {target} {when}" if left else f"is at its {target}"
-        return Cause.TARGET, f"the fpp {reached}, and climbs then"
+        return Cause.TARGET, f"the fpp reaches its {target} {when}, and then climbs"
     return None, None

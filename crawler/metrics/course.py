@@ -98,7 +98,8 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
         reason = after.get("paused")
         yield Kind.RUN, f"paused: {reason}" if reason else "resumed"
     if after.get("state") != before.get("state") and after.get("state") in ("stopping", "ended", "stopped"):
-        yield Kind.RUN, f"the crawl is {after['state']}, {counted(after.get('pages_fetched'), 'page')} fetched"
+        how = {"ended": "has ended", "stopped": "has stopped"}.get(after["state"], "is stopping")
+        yield Kind.RUN, f"the crawl {how}, {counted(after.get('pages_fetched'), 'page')} fetched"
     warning = (after.get("advice") or {}).get("warning")
     if warning and (after["advice"]["cause"] != (before.get("advice") or {}).get("cause")):
         yield Kind.SLICE, str(warning)

@@ -48,7 +48,8 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
         for sentence in found.scope.reasons:
             yield f"scope {found.scope.mode}", sentence
     if found.refused is not None:
-        yield "refused", found.refused
+        fetched = found.record is not None and found.record.get("status") is not None
+        yield "refused", f"the next run would refuse it: {found.refused}" if fetched else found.refused
     for sentence in found.traps:
         yield "traps", sentence
     if found.older_sets_fault is not None:
@@ -242,7 +243,7 @@ def _schedule(schedule: RevisitSchedule, now: float) -> str:
     found = f"{counted(schedule.visits, 'visit')}, {schedule.changes} found a change"
     if schedule.interval:  # none before the second visit of a page that is only visited when somebody asks
         found += f", interval {schedule.interval:.0f} s"
-    if schedule.rate is not None:
+    if schedule.rate is not None and schedule.visits > 1:  # one visit tells nothing of changes
         found = f"{found}, changes {schedule.rate:.2g} times a day (estimate)"
     if schedule.due is None:
         found += ", queued for the next visit"

@@ -242,11 +242,20 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def has_key(table: str, key: str) -> bool:
+    """Whether ``key`` is a setting of a table."""
+    kind = TABLES[table].default_factory
+    return dataclasses.is_dataclass(kind) and key in {field.name.rstrip("_") for field in dataclasses.fields(kind)}
+
+
 def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
     """Raises SettingsError for an unknown table, or a value that is not a table."""
     source = _as_source(source)
     for table, values in tables.items():
         if table not in TABLES:
+            if not isinstance(values, Mapping | list) and (inside := [name for name in TABLES if has_key(name, table)]):
+                belongs = " or ".join(f"[{name}]" for name in inside)
+                raise SettingsError(f"{source.at(table)}: {table} stands outside of a table: it belongs into {belongs}")
             raise SettingsError(f"{source.at(table)}: unknown table [{table}]{nearest(table, TABLES)}")
         if table in LISTED and isinstance(values, list):
             for number, rule in enumerate(values):

@@ -6,7 +6,7 @@ is due once.
 
 Times of day are those of a time zone, or of this machine. A time that the clock skips, when it is set forward, is taken
 by the clock as it was before: 02:30 is then 03:30. One that it shows twice, when it is set back, is taken once, the
-first time. Every so many hours is counted from the begin of the job, whatever the clock on the wall shows.
+first time. Every so many hours is counted from the start of the job, whatever the clock on the wall shows.
 
 Pure: the time is an argument, in seconds since 1970.
 """

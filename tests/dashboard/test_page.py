@@ -129,7 +129,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "next": (
             "It grows (by 64.0 KiB) after 11,655 more URLs, in about 25 s at the last minute's 476 new URLs/s. "
             "Then it errs on at most 1 in 2,000. "
-            "The fpp reaches its target of 0.001 in 11,655 URLs, and climbs then."
+            "The fpp reaches its target of 0.001 in 11,655 URLs, and then climbs."
         ),
         "only": ["ledger"],
         "outcomes": {

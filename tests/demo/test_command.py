@@ -133,3 +133,11 @@ def test_its_page_can_stay_when_it_has_ended(job: Path) -> None:
         assert host.endswith(tuple("0123456789"))
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 3
+
+
+def test_a_place_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ran = crawler("demo", "--job", str(tmp_path / "file" / "job"))
+    assert ran.code == 2
+    (line,) = ran.err.splitlines()
+    assert line.endswith("Not a directory")

@@ -130,14 +130,16 @@ def test_a_filter_of_fixed_size_warns_before_its_target_is_passed() -> None:
     assert advise(early.statistics(), early.parameters()).warning is None
     assert advise(early.statistics(), early.parameters(), rate=0.1).warning is None
     hurried = advise(early.statistics(), early.parameters(), rate=10.0).warning
-    assert hurried == "the fpp reaches its target of 0.01 in 5,000 URLs, about 500 s, and climbs then"
+    assert hurried == "the fpp reaches its target of 0.01 in 5,000 URLs, about 500 s, and then climbs"
     late = filled(BloomFilter(10_000, 0.01, hash=HASH), 9100)
     advice = advise(late.statistics(), late.parameters())
-    assert advice.warning == "the fpp reaches its target of 0.01 in 900 URLs, and climbs then"
+    assert advice.warning == "the fpp reaches its target of 0.01 in 900 URLs, and then climbs"
     assert advice.next_size is None
     assert advice.fpp_then == pytest.approx(0.01)
     full = filled(BloomFilter(10_000, 0.01, hash=HASH), 10_000)
-    assert advise(full.statistics(), full.parameters()).warning == "the fpp is at its target of 0.01, and climbs then"
+    assert advise(full.statistics(), full.parameters()).warning == (
+        "the filter is full, with 10,000 keys: its fpp climbs with more (--capacity makes room)"
+    )
     passed = filled(BloomFilter(10_000, 0.01, hash=HASH), 15_000)
     advice = advise(passed.statistics(), passed.parameters())
     assert advice.warning is not None

@@ -29,9 +29,9 @@ def test_runs_follow_each_other(made: Stopped) -> None:
     course = read_course(made.job, 4e9)
     assert [event["text"] for event in course.events.after(0) if event["kind"] == "run"] == [
         "begun",
-        "the crawl is stopped, 10 pages fetched",
+        "the crawl has stopped, 10 pages fetched",
         "resumed",
-        "the crawl is stopped, 20 pages fetched",
+        "the crawl has stopped, 20 pages fetched",
     ]
     numbers = [event["number"] for event in course.events.after(0)]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -52,7 +52,7 @@ def test_what_was_seen_before_a_bug_is_kept(tmp_path: Path) -> None:
     assert [event["text"] for event in found.events.after(0) if event["kind"] in ("run", "error")] == [
         "begun",
         "the crawl stopped with an error: ZeroDivisionError",
-        "the crawl is stopped, 0 pages fetched",
+        "the crawl has stopped, 0 pages fetched",
     ]
     assert len(found.history.series()["recent"]["t"]) >= 2
 

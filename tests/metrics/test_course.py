@@ -57,7 +57,7 @@ def test_a_full_disk_an_advice_and_the_end_are_told() -> None:
         ("run", "paused: No space left"),
         ("run", "resumed"),
         ("slice", "the next slice has no room"),
-        ("run", "the crawl is ended, 10,000 pages fetched"),
+        ("run", "the crawl has ended, 10,000 pages fetched"),
     ]
 
 

@@ -23,7 +23,7 @@ from crawler.cli.options import FLAGS
 from crawler.disk import make_private_directory, private_opener
 from crawler.filters import FilterError
 from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
-from crawler.job.job_lock import LOCK, lock_holder
+from crawler.job.job_lock import LOCK
 from crawler.job.last_command import LastCommand, read_command
 from crawler.job.run_settings import read_run
 from crawler.service.launching import Launcher, LaunchError
@@ -68,8 +68,6 @@ class Launches:
     async def resume(self, name: str) -> str:
         """Let the crawl of a job go on, with the settings of its last run. Raises KeyError, LaunchError."""
         directory = self._jobs.job(name).directory
-        if lock_holder(directory) is not None:
-            raise LaunchError("the crawl is running")
         command = _command(directory)
         seeds = _that_are_there(command) or [_STDIN]  # the job knows what it has read of the others
         job = f"--job={directory}"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from crawler.disk import private_opener
 from crawler.job.directory import LAUNCH_LOG
+from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 
 WAIT = 20.0  # seconds until a crawl that neither runs nor has ended is left alone
@@ -44,11 +45,13 @@ class Launcher:
 
     async def launch(self, job: Path, words: Sequence[str], directory: Path) -> str:
         """Start ``crawler WORDS`` in a directory, for a job whose own directory exists. Returns what has become of it,
-        in one line. Raises LaunchError."""
+        in one line. Raises LaunchError, also if a crawl of the job runs: another one may just have been started."""
         async with self._one:
             self.reap()
             log = job / LAUNCH_LOG
             try:
+                if lock_holder(job) is not None:
+                    raise LaunchError("the crawl is running")
                 process, began = await asyncio.to_thread(_start, words, directory, log)
             except OSError as error:
                 raise LaunchError(f"the crawl cannot be started: {error.filename or ''} {error.strerror}") from error
@@ -89,7 +92,7 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path, began
         if code is not None:
             raise LaunchError(_last_line(log, began) or f"the crawl ended with code {code} and said nothing")
         with contextlib.suppress(OSError):
-            if read_live(job) is not None:
+            if lock_holder(job) == process.pid and read_live(job) is not None:
                 return "Started."
         await asyncio.sleep(_POLL)
     return f"It is still starting: {LAUNCH_LOG} in its directory says how far it is."

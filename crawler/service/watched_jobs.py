@@ -121,7 +121,7 @@ class BoardJob:
         left = words["left"]
         told = needs(stats)
         if job.live is None and (self.directory / LIVE).exists():
-            told = [Need("killed", "its process was killed: nothing is lost, resume it"), *told]
+            told = [Need("killed", "its last run did not end in order: nothing is lost, resume it"), *told]
         return {
             "name": self.name,
             "state": stats["state"],

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -188,6 +189,21 @@ def test_a_crawl_that_was_killed_needs_somebody(tmp_path: Path) -> None:
         assert [need["kind"] for need in row["needs"]] == ["killed"]
 
 
+def test_a_job_that_was_moved_while_it_ran_is_not_said_to_be_killed(tmp_path: Path) -> None:
+    """The status of the run has moved along, and looks as it does after a kill."""
+    job, seeds = tmp_path / "one" / "job", tmp_path / "seeds.txt"
+    with Site(tree(PAGES), latency=0.2) as site:
+        seeds.write_text(site.url("/") + "\n")
+        with running(seeds, "--job", job, *SLOW) as crawl:
+            wait_until(lambda: (job / "live.json").exists() and bool(site.pages_asked()), "a status, and a page")
+            job.parent.rename(tmp_path / "two")
+            crawl.wait(30)
+        with board(tmp_path / "two") as shown:
+            (need,) = shown.wait("job", "stopped")["needs"]
+            assert need["kind"] == "killed"
+            assert "was killed" not in need["text"]
+
+
 @contextmanager
 def board_after_kill(site: Site, seeds: Path, job: Path) -> Iterator[Board]:
     seeds.write_text(site.url("/") + "\n")
@@ -317,6 +333,21 @@ def test_a_job_that_runs_is_not_started_again(tmp_path: Path) -> None:
             with board(tmp_path) as shown:
                 shown.wait("job", "running")
                 assert shown.ask("api/jobs/job/resume", {}) == (409, {"error": "the crawl is running"})
+
+
+def test_of_several_who_resume_a_job_at_once_one_starts_it(tmp_path: Path) -> None:
+    job, seeds = tmp_path / "job", tmp_path / "seeds.txt"
+    with Site(tree(PAGES), latency=0.5) as site, ended(job):
+        seeds.write_text(site.url("/") + "\n")
+        assert crawler(seeds, "--job", job, *SLOW, "--concurrency", "1", "--max-time", "1").code == 3
+        command = read_command(job)
+        assert command is not None
+        words = tuple(word for word in command.words if not word.startswith("--max-time"))
+        write_command(RealDisk(), job, LastCommand(command.seeds, words, command.directory))
+        with board(tmp_path) as shown, ThreadPoolExecutor(3) as clients:
+            shown.wait("job", "stopped")
+            answers = list(clients.map(lambda _: shown.ask("api/jobs/job/resume", {}), range(3)))
+            assert sorted(status for status, _ in answers) == [200, 409, 409], answers
 
 
 def test_a_duplicate_has_the_seeds_and_settings_and_not_the_port(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from crawler.cli.options import FLAGS, STDOUT
@@ -42,5 +42,5 @@ def store_command(arguments: argparse.Namespace, run: Run) -> None:
     seeds = getattr(arguments, "seed_words", None)
     if seeds is None:
         return  # the demo: its site goes with the process
-    command = LastCommand(tuple(seeds), words_of(arguments), os.getcwd())
+    command = LastCommand.of(seeds, words_of(arguments), Path.cwd(), run.job.directory)
     write_command(run.job.disk, run.job.directory, command)

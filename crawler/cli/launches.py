@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS
 from crawler.disk import make_private_directory, private_opener
+from crawler.engine.seeds import SeedsError, read_lines
 from crawler.filters import FilterError
 from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
 from crawler.job.job_lock import LOCK
@@ -69,24 +71,28 @@ class Launches:
         """Let the crawl of a job go on, with the settings of its last run. Raises KeyError, LaunchError."""
         directory = self._jobs.job(name).directory
         command = _command(directory)
-        seeds = _that_are_there(command) or [_STDIN]  # the job knows what it has read of the others
+        urls, files, gone = _seeds_of(command, directory)
+        seeds = [*urls, *map(str, files)] or [_STDIN]  # the job knows what it has read of the others
         job = f"--job={directory}"
         text = await self._launcher.launch(directory, ("crawl", *command.words, job, "--", *seeds), _place(command))
         await self._jobs.look()
-        return text
+        return f"{text} A file of its seeds is gone: it goes on with those that it has read." if gone else text
 
     async def duplicate(self, name: str, new: str) -> str:
         """Make a job with the seeds and settings of another one, and start its crawl. Raises KeyError, LaunchError."""
         source, directory = self._jobs.job(name).directory, self._free(new)
         command = _command(source)
-        if _that_are_there(command) != [*command.seeds]:
+        urls, files, gone = _seeds_of(command, source)
+        if gone or not (urls or files) or _STDIN in command.seeds:
             raise LaunchError(
                 "its seeds are not there any more, or came from standard input: start a new job with them"
             )
         page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the port of the other one may be taken
-        return await self._begin(directory, None, (*command.words, *page, "--", *command.seeds), _place(command))
+        own = [str(directory / LAUNCH_SEEDS)] if files else []  # the new job depends on no file of the other one
+        lines = itertools.chain.from_iterable(map(read_lines, files)) if files else None
+        return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), _place(command))
 
-    async def _begin(self, directory: Path, seeds: Sequence[str] | None, words: Sequence[str], place: Path) -> str:
+    async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:
         """Make the directory of a new job and start its crawl there; a crawl that does not begin leaves no trace."""
         try:
             await asyncio.to_thread(_make, directory, seeds)
@@ -94,6 +100,8 @@ class Launches:
             raise LaunchError("there is a directory of that name: choose another one") from None
         except OSError as error:
             raise LaunchError(f"the directory cannot be made: {error.strerror}") from error
+        except SeedsError as error:
+            raise LaunchError(str(error)) from error
         try:
             text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
         except LaunchError:
@@ -116,12 +124,18 @@ class Launches:
         return directory
 
 
-def _make(directory: Path, seeds: Sequence[str] | None) -> None:
-    """Make the directory of a new job, with its seeds if there are any. Raises OSError."""
+def _make(directory: Path, seeds: Iterable[str] | None) -> None:
+    """Make the directory of a new job, with its seeds if there are any. Raises OSError, SeedsError if they cannot be
+    read; then there is no such directory."""
     make_private_directory(directory)
-    if seeds is not None:
+    if seeds is None:
+        return
+    try:
         with open(directory / LAUNCH_SEEDS, "x", encoding="utf-8", opener=private_opener) as stream:
             stream.writelines(f"{seed}\n" for seed in seeds)
+    except (OSError, SeedsError):
+        _remove_traces(directory)
+        raise
 
 
 def _command(directory: Path) -> LastCommand:
@@ -143,10 +157,14 @@ def _place(command: LastCommand) -> Path:
     return place
 
 
-def _that_are_there(command: LastCommand) -> list[str]:
-    """Return the seeds that can be read again: addresses, and files that are there."""
+def _seeds_of(command: LastCommand, job: Path) -> tuple[list[str], list[Path], bool]:
+    """Return the seeds that can be read again, addresses and files, and whether other files were named that are gone.
+    What came from standard input is none of them."""
     place = Path(command.directory)
-    return [seed for seed in command.seeds if "://" in seed or (place / seed).is_file()]
+    named = [seed for seed in command.seeds if seed != _STDIN]
+    files = [*(place / seed for seed in named if "://" not in seed), *(job / name for name in command.own_seeds)]
+    there = [path for path in files if path.is_file()]
+    return [seed for seed in named if "://" in seed], there, len(there) < len(files)
 
 
 def _has_dashboard(directory: Path) -> bool:

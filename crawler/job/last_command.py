@@ -7,8 +7,10 @@ next run by hand writes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import Disk, replace_file
@@ -20,17 +22,37 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LastCommand:
-    """``seeds``: as they were named. ``words``: the flags, without that for the job's directory. ``directory``: where
+    """``seeds``: as they were named, but for files in the job's directory. Those are ``own_seeds``, relative to it, so
+    that the job may be moved. ``words``: the flags, without that for the job's directory. ``directory``: where other
     relative paths begin."""
 
     seeds: tuple[str, ...]
     words: tuple[str, ...]
     directory: str
+    own_seeds: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, seeds: Sequence[str], words: Sequence[str], place: Path, job: Path) -> LastCommand:
+        """The command of a run of ``job`` that was started in ``place``."""
+        home, named, own = job.resolve(), list[str](), list[str]()
+        for seed in seeds:
+            path = (place / seed).resolve()
+            if "://" not in seed and path.is_relative_to(home) and path.is_file():
+                own.append(str(path.relative_to(home)))
+            else:
+                named.append(seed)
+        return cls(tuple(named), tuple(words), str(place), tuple(own))
 
 
 def write_command(disk: Disk, directory: Path, command: LastCommand) -> None:
     """Raises OSError."""
-    content = {"seeds": list(command.seeds), "words": list(command.words), "directory": command.directory}
+    content: dict[str, Any] = {
+        "seeds": list(command.seeds),
+        "words": list(command.words),
+        "directory": command.directory,
+    }
+    if command.own_seeds:
+        content["own_seeds"] = list(command.own_seeds)
     replace_file(disk, directory / COMMAND, encode_envelope(MAGIC, VERSION, content))
 
 
@@ -42,8 +64,8 @@ def read_command(directory: Path) -> LastCommand | None:
     except FileNotFoundError:
         return None
     match content:
-        case {"seeds": [*seeds], "words": [*words], "directory": str(place)} if all(
-            isinstance(word, str) for word in (*seeds, *words)
-        ):
-            return LastCommand(tuple(seeds), tuple(words), place)
+        case {"seeds": [*seeds], "words": [*words], "directory": str(place)}:
+            own = content.get("own_seeds", [])  # absent from earlier versions
+            if isinstance(own, list) and all(isinstance(word, str) for word in (*seeds, *words, *own)):
+                return LastCommand(tuple(seeds), tuple(words), place, tuple(own))
     raise EnvelopeError(f"{COMMAND}: not the command of a crawl")

@@ -11,8 +11,8 @@ import stat
 import subprocess
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -319,7 +319,8 @@ def test_a_job_whose_seeds_are_gone_is_resumed_without_them(tmp_path: Path) -> N
             shown.wait("job", "stopped")
             status, answer = shown.ask("api/jobs/job/duplicate", {"name": "again"})
             assert (status, "its seeds are not there" in answer["error"]) == (409, True)
-            assert shown.ask("api/jobs/job/resume", {})[0] == 200
+            status, answer = shown.ask("api/jobs/job/resume", {})
+            assert (status, "gone" in answer["text"]) == (200, True)
             shown.wait("job", "ended")
         assert len(rows(job)) == PAGES
 
@@ -388,6 +389,34 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
 ]
 
 
+def test_a_job_that_the_page_made_is_renamed_resumed_and_duplicated_with_seeds_of_its_own(tmp_path: Path) -> None:
+    new = tmp_path / "jobs"
+    new.mkdir()
+    with Site(tree(PAGES) | {"/later": "later"}) as site, ended(new / "b", new / "twin"):
+        words = ("--new-jobs", new, "--config", configuration(tmp_path / "base.toml"))
+        with board(*words) as shown:
+            assert shown.ask("api/jobs", {"name": "a", "seeds": [site.url("/")]})[0] == 201
+            shown.wait("a", "ended")
+            (new / "a").rename(new / "b")
+            with open(new / "b" / "seeds.txt", "a") as seeds:
+                seeds.write(site.url("/later") + "\n")
+            shown.wait("b", "ended")
+            status, answer = shown.ask("api/jobs/b/resume", {})
+            assert (status, "gone" in answer["text"]) == (200, False)
+            wait_until(lambda: len(rows(new / "b")) == PAGES + 1, "the seed that was added")
+            status, answer = shown.ask("api/jobs/b/duplicate", {"name": "twin"})
+            assert status == 201, answer
+            shown.wait("twin", "ended")
+            shown.wait("b", "ended")
+        assert (new / "twin" / "seeds.txt").read_text() == (new / "b" / "seeds.txt").read_text()
+        assert stat.S_IMODE((new / "twin" / "seeds.txt").stat().st_mode) == 0o600
+        assert len(rows(new / "twin")) == PAGES + 1
+        for name in ("b", "twin"):
+            command = read_command(new / name)
+            assert command is not None
+            assert (command.seeds, command.own_seeds) == ((), ("seeds.txt",))
+
+
 def test_what_is_refused_leaves_nothing(tmp_path: Path, made: Stopped) -> None:
     new = tmp_path / "jobs"
     made.copy(new / "taken")
@@ -449,6 +478,12 @@ def test_the_command_of_the_last_run_is_stored_without_what_it_refers_to(tmp_pat
 def test_a_stored_command_is_read_back(tmp_path: Path) -> None:
     command = LastCommand(("a.txt", "https://h.test/"), ("--delay=0.5",), "/somewhere")
     assert read_command(tmp_path) is None
+    write_command(RealDisk(), tmp_path, command)
+    assert read_command(tmp_path) == command
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "seeds.txt").touch()
+    command = LastCommand.of(("job/seeds.txt", "other.txt", "-"), ("--quiet",), tmp_path, tmp_path / "job")
+    assert (command.seeds, command.own_seeds) == (("other.txt", "-"), ("seeds.txt",))
     write_command(RealDisk(), tmp_path, command)
     assert read_command(tmp_path) == command
 

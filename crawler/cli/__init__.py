@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from crawler import __version__
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
+from crawler.progress.printable import one_line
 from crawler.progress.say import say
 from crawler.settings import nearest
 
@@ -117,7 +118,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
             loaded()
         return int(arguments.run(arguments))
     except UsageError as error:
-        say(sys.stderr, f"crawler: error: {error}")
+        say(sys.stderr, f"crawler: error: {one_line(str(error))}")
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

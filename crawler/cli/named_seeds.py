@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +22,13 @@ from crawler.engine.seeds import (
     read_urls,
     streams_batches,
 )
+from crawler.progress.printable import one_line
 from crawler.progress.say import say
 from crawler.urls import Canonical, Canonicaliser, Rejected, completed, has_known_suffix
 
 # Top levels that are endings of files too: a word such as `urls.zip` is more likely a file with another name.
 _ENDINGS = frozenset({"md", "pl", "py", "rs", "sh", "zip"})
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+-]+:")  # not one letter: a drive; not a name with a dot: a file's
 _SHOWN = 5  # names in a message
 _OF_LISTS = frozenset({"bz2", "csv", "gz", "json", "jsonl", "list", "log", "lst", "tsv", "txt", "urls", "xz", "zst"})
 
@@ -56,11 +59,16 @@ class NamedSeeds:
             elif (url := _as_url(word, canonicaliser)) is not None:
                 seeds.urls.append(url)
                 taken.append(f"{word} as {url}")
+            elif _SCHEME.match(word):
+                raise UsageError(f"{word!r} is no http or https URL, and no file of that name exists")
             else:
                 seeds.files.append(path)
         seeds._check(canonicaliser)
         if taken and not quiet:
-            say(sys.stderr, f"crawler: no such file{'' if len(taken) == 1 else 's'}: taking {', '.join(taken)}")
+            say(
+                sys.stderr,
+                f"crawler: no such file{'' if len(taken) == 1 else 's'}: taking {one_line(', '.join(taken))}",
+            )
         return seeds
 
     @property

@@ -21,6 +21,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
+def one_line(text: str) -> str:
+    """Return the text as one line of printable characters: a name in it may hold a line feed."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 class PrintableStream:
     """A text stream that writes ``printable`` text to another one, and is that one in everything else."""
 

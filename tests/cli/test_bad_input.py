@@ -240,3 +240,26 @@ def test_looking_where_there_is_no_job(tmp_path: Path, command: str) -> None:
 
 def snapshot(directory: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("word", ["a\nb", "a\tb.txt", "a\r\nb", "a\x1b[2Jb", "a\u2028b"])
+def test_a_word_with_control_characters_is_named_in_one_line_of_text(tmp_path: Path, word: str) -> None:
+    ran = crawler(word, "--job", tmp_path / "job")
+    assert ran.code == 2
+    assert ran.err.endswith("\n")
+    assert ran.err[:-1].isprintable(), ran.err
+    assert ascii(word)[1:-1] in ran.err
+
+
+@pytest.mark.parametrize("word", ["javascript:alert(1)", "ftp://a.test/", "tel:123", "data:text/html,x", "news:a"])
+def test_a_url_of_another_scheme_is_not_taken_for_a_file(tmp_path: Path, word: str) -> None:
+    ran = crawler(word, "--job", tmp_path / "job")
+    assert ran.code == 2
+    assert f"{word!r} is no http or https URL" in ran.err
+
+
+def test_a_file_whose_name_begins_as_a_scheme_is_read(tmp_path: Path) -> None:
+    with Site({"/": "x"}) as site:
+        (tmp_path / "news:a").write_text(site.url("/"))
+        words = ("--job", tmp_path / "job", "--allow-private", "--delay", "0", "--quiet")
+        assert crawler("news:a", *words, directory=tmp_path).code == 0

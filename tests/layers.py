@@ -77,7 +77,7 @@ MODULES: dict[str, str] = {
         counts domains copies origins shape soft404 walls traps
     """,
     "survey": """
-        record_kinds top_rows path_map survey
+        record_kinds top_rows path_map wrong_now survey
     """,
     "disk": """
         failpoints full private regular expendable files faulty_disk

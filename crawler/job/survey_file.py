@@ -18,7 +18,7 @@ from crawler.survey import Survey, SurveyError
 
 SURVEY = "survey.json"
 MAGIC = "crawler-survey"
-VERSION = 1
+VERSION = 2  # 1 counted visits where 2 counts URLs
 
 
 class Counted(NamedTuple):

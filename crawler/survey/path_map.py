@@ -1,4 +1,4 @@
-"""Sites and the directories of their paths, two levels deep, by how many records and bytes they have.
+"""Sites and the directories of their paths, two levels deep, by how many URLs and bytes they have.
 
 The largest of any number have places (``top_rows``): ``SITES`` hosts and ``PARTS`` directories. What is not in a
 directory with a place counts for its site, and what is of no site with a place counts as missed: so the sums of an
@@ -25,19 +25,28 @@ REST = ""  # the name of what has no place in its site or directory
 
 
 class PathMap:
-    """Counts of records by site and directory."""
+    """Counts of URLs by site and directory; ``records`` are those of first visits."""
 
     def __init__(self) -> None:
         self._totals = [0] * len(_COLUMNS)
         self._sites = TopRows(SITES, len(_COLUMNS))
         self._parts = TopRows(PARTS, len(_COLUMNS))
 
-    def add(self, host: str, href: str, size: int, broken: bool) -> None:
-        values = (1, size, int(broken))
+    def add(self, host: str, href: str, size: int) -> None:
+        """Count a URL."""
+        values = (1, size, 0)
         for column, value in enumerate(values):
             self._totals[column] += value
         self._sites.add(host, values)
-        self._parts.add(f"{host} {' '.join(directories(href))}", values)
+        self._parts.add(_part(host, href), values)
+
+    def change(self, host: str, href: str, step: int) -> None:
+        """Count a URL as broken (1), or not any more (-1)."""
+        if step:
+            column = _COLUMNS.index("broken")
+            self._totals[column] = max(0, self._totals[column] + step)
+            self._sites.change(host, column, step)
+            self._parts.change(_part(host, href), column, step)
 
     def answer(self) -> tuple[list[dict[str, Any]], int]:
         """The largest sites, the largest first, each with its largest directories, which add up to it; and how many
@@ -66,6 +75,10 @@ class PathMap:
         self._parts.restore(stored["parts"])
         if len(self._totals) != len(_COLUMNS) or any(key.count(" ") != 2 for key, _ in self._parts.items()):
             raise ValueError("a map of other parts")
+
+
+def _part(host: str, href: str) -> str:
+    return f"{host} {' '.join(directories(href))}"
 
 
 def directories(href: str) -> tuple[str, str]:

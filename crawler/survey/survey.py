@@ -1,7 +1,8 @@
 """What the records of a crawl tell, counted one by one as they come, in bounded memory.
 
-It counts records, not URLs: each visit of a page has one. Those of URLs that the crawl made up (``probe``) are counted
-as such and nowhere else.
+Each visit of a page has a record. Statuses, outcomes, types, depths and sizes are those of the first visit, so that a
+URL counts once. What is wrong is that of the last one (``wrong_now``): a URL that fails again counts once, and one that
+answers again does not count any more. URLs that the crawl made up (``probe``) are counted as such and nowhere else.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 
 from crawler.records import Outcome
 from crawler.survey.path_map import PathMap
-from crawler.survey.record_kinds import clipped, is_broken, time_of
+from crawler.survey.record_kinds import clipped, time_of
 from crawler.survey.top_rows import TopRows
+from crawler.survey.wrong_now import Wrong, WrongNow
 from crawler.urls import host_key
 
 RECENT = 60  # records that are kept whole
@@ -41,7 +43,7 @@ HOST_COLUMNS = (
     "excluded",
     "bytes",
 )
-_ERRORS = ("client_errors", "server_errors", "soft404", "failed")
+_ERRORS = tuple(Wrong)
 _PLACES = {name: place for place, name in enumerate(HOST_COLUMNS)}
 _UNITS = [tuple(int(other == place) for other in range(len(HOST_COLUMNS) - 1)) for place in _PLACES.values()]
 
@@ -53,17 +55,16 @@ class SurveyError(ValueError):
 
 
 class Survey:
-    """``records``: how many were added. ``probes``: those of made-up URLs among them. ``seeds``: the first seeds that
-    were visited, and how many there were."""
+    """``records``: how many were added. ``probes``: those of made-up URLs among them. ``urls``: those of first visits.
+    ``seeds``: the first seeds that were visited, and how many there were."""
 
     def __init__(self) -> None:
-        self.records = self.probes = 0
+        self.records = self.probes = self.urls = 0
         self.seeds: tuple[list[str], int] = [], 0
         self.recent: deque[Row] = deque(maxlen=RECENT)
-        self._failures: deque[Row] = deque(maxlen=FAILURES)
+        self._wrong = WrongNow(FAILURES)
         self._outcomes: Counter[str] = Counter()
         self._statuses: Counter[str] = Counter()
-        self._broken = 0
         self._depths = [0] * (DEEPEST + 1)
         self._hosts = TopRows(HOSTS, len(HOST_COLUMNS))
         self._types = TopRows(TYPES, 2)
@@ -76,27 +77,40 @@ class Survey:
             self.probes += 1
             return
         href, outcome, status = str(record["url"]), str(record["outcome"]), _status(record.get("status"))
-        broken, size = is_broken(record), _count(record.get("bytes"))
-        self._outcomes[outcome] += 1
-        if status is not None and (len(self._statuses) < STATUSES or str(status) in self._statuses):
-            self._statuses[str(status)] += 1
-        depth, kind = record.get("depth"), record.get("content_type")
-        if isinstance(depth, int):
-            self._depths[min(max(0, depth), DEEPEST)] += 1
-            if depth == 0:
-                self._seed(href, record)
-        if isinstance(kind, str) and kind:
-            self._types.add(clipped(kind.lower(), _WORDS), (1, size))
-        self._broken += broken
-        host = host_key(href)
+        host, column, again = host_key(href), _column(outcome, status), _is_further(record)
         row = self._row(record, href, status, outcome)
         self.recent.append(row)
-        if broken or outcome == Outcome.FAILED:
-            self._failures.append({"host": host} | {key: row[key] for key in _FAILURE})
-        self._map.add(host, href, size, broken)
-        column = _column(outcome, status)
-        weight = ERROR if column in _ERRORS else 1
-        self._hosts.add(host, (*_UNITS[_PLACES[column]], size), weight)
+        if not again:
+            self._first(record, href, host, column)
+        wrong = Wrong(column) if column in _ERRORS else None
+        if wrong is None and not again:
+            return
+        failure = {"host": host} | {key: row[key] for key in _FAILURE}
+        before = self._wrong.visited(href, wrong, failure, again)
+        if before is not None:
+            self._hosts.change(host, _PLACES[before], -1)
+        if wrong is not None:
+            self._hosts.add(host, _UNITS[_PLACES[wrong]], ERROR if again else ERROR - 1)
+        self._map.change(host, href, int(wrong in _BROKEN) - int(before in _BROKEN))
+
+    def _first(self, record: Mapping[str, Any], href: str, host: str, column: str) -> None:
+        """Count the first visit of a URL."""
+        self.urls += 1
+        status, depth, kind = _status(record.get("status")), record.get("depth"), record.get("content_type")
+        size = _count(record.get("bytes"))
+        self._outcomes[str(record["outcome"])] += 1
+        if status is not None and (len(self._statuses) < STATUSES or str(status) in self._statuses):
+            self._statuses[str(status)] += 1
+        if isinstance(depth, int):
+            self._depths[min(max(0, depth), DEEPEST)] += 1
+            if depth == 0 and record.get("via") is None:
+                self._seed(href)
+        if isinstance(kind, str) and kind:
+            self._types.add(clipped(kind.lower(), _WORDS), (1, size))
+        self._map.add(host, href, size)
+        # The first column has all, and what the others leave of it is good.
+        values = _UNITS[_PLACES["ok"]] if column in _ERRORS else (1, *_UNITS[_PLACES[column]][1:])
+        self._hosts.add(host, (*values, size))
 
     def answer(self) -> dict[str, Any]:
         """All that is known, for the dashboard."""
@@ -105,9 +119,8 @@ class Survey:
             "records": self.records,
             "probes": self.probes,
             "recent": list(reversed(self.recent)),
-            "failures": list(reversed(self._failures)),
-            "failed_total": self._outcomes[Outcome.FAILED],
-            "broken_total": self._broken,
+            "urls": self.urls,
+            **self._wrong.answer(),
             "statuses": dict(sorted(self._statuses.items())),
             "outcomes": dict(sorted(self._outcomes.items())),
             "hosts": self._worst(),
@@ -125,10 +138,10 @@ class Survey:
             "probes": self.probes,
             "seeds": list(self.seeds),
             "recent": list(self.recent),
-            "failures": list(self._failures),
+            "urls": self.urls,
+            "wrong": self._wrong.dump(),
             "outcomes": dict(self._outcomes),
             "statuses": dict(self._statuses),
-            "broken": self._broken,
             "depths": " ".join(map(str, self._depths)),
             "hosts": self._hosts.dump(),
             "types": self._types.dump(),
@@ -146,11 +159,11 @@ class Survey:
         return found
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
-        self.records, self.probes, self._broken = (_stored(stored[key]) for key in ("records", "probes", "broken"))
+        self.records, self.probes, self.urls = (_stored(stored[key]) for key in ("records", "probes", "urls"))
         urls, count = stored["seeds"]
         self.seeds = [str(url) for url in urls][:SEEDS], _stored(count)
         self.recent.extend(_rows(stored["recent"], "depth"))
-        self._failures.extend(_rows(stored["failures"], "host"))
+        self._wrong.restore(stored["wrong"])
         self._outcomes.update({str(key): _stored(count) for key, count in stored["outcomes"].items()})
         self._statuses.update({str(int(key)): _stored(count) for key, count in stored["statuses"].items()})
         self._depths = [int(text) for text in stored["depths"].split(" ")]
@@ -160,9 +173,7 @@ class Survey:
         self._types.restore(stored["types"])
         self._map.restore(stored["map"])
 
-    def _seed(self, href: str, record: Mapping[str, Any]) -> None:
-        if record.get("via") is not None or "visit" in record:
-            return
+    def _seed(self, href: str) -> None:
         first, count = self.seeds
         if len(first) < SEEDS and href not in first:
             first.append(clipped(href, LONGEST))
@@ -170,7 +181,10 @@ class Survey:
 
     def _worst(self) -> list[dict[str, Any]]:
         """The hosts with most errors, then those with most records."""
-        named = [{"host": host, **dict(zip(HOST_COLUMNS, row, strict=True))} for host, row in self._hosts.items()]
+        named = [
+            {"host": host, **dict(zip(HOST_COLUMNS, (max(0, row[0] - sum(row[1:-1])), *row[1:]), strict=True))}
+            for host, row in self._hosts.items()
+        ]
         return sorted(named, key=_trouble, reverse=True)[:SHOWN_HOSTS]
 
     def _row(self, record: Mapping[str, Any], href: str, status: int | None, outcome: str) -> Row:
@@ -190,6 +204,7 @@ class Survey:
         }
 
 
+_BROKEN = (Wrong.CLIENT_ERROR, Wrong.SERVER_ERROR, Wrong.SOFT404)
 _FAILURE = ("number", "url", "status", "outcome", "words", "via", "at")
 
 
@@ -199,6 +214,12 @@ def _words(record: Mapping[str, Any], outcome: str) -> str:
         return clipped(str(record.get("location") or ""), LONGEST)
     words = record.get("error") or ("soft 404" if outcome == Outcome.SOFT404 else "")
     return clipped(str(words), _WORDS)
+
+
+def _is_further(record: Mapping[str, Any]) -> bool:
+    """Whether the URL was visited before."""
+    visit = record.get("visit")
+    return isinstance(visit, int) and visit > 1
 
 
 def _column(outcome: str, status: int | None) -> str:

@@ -40,6 +40,12 @@ class TopRows:
             row[column] += value
         self._ranks[key] += weight
 
+    def change(self, key: str, column: int, step: int) -> None:
+        """Add to one column of the key if it has a place; no sum goes below 0."""
+        row = self._rows.get(key)
+        if row is not None:
+            row[column] = max(0, row[column] + step)
+
     def _place(self, key: str) -> list[int]:
         ranks, rows = self._ranks, self._rows
         if len(rows) >= self._places:

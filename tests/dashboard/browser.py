@@ -211,6 +211,11 @@ def survey(**changes: Any) -> dict[str, Any]:
         "failures": failures,
         "failed_total": 1,
         "broken_total": 3,
+        "wrong": {"client_errors": 1, "server_errors": 1, "soft404": 1, "failed": 1},
+        "failed_visits": 1,
+        "broken_visits": 3,
+        "urls": 130,
+        "exact": True,
         "statuses": {"200": 125, "404": 1, "503": 1},
         "outcomes": {"fetched": 128, "failed": 1, "soft404": 1},
         "hosts": [

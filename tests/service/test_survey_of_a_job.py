@@ -246,7 +246,7 @@ def test_a_crawl_that_was_killed_goes_on_and_its_numbers_are_those_of_its_record
     agree(survey_of(job), rows(job))
 
 
-def test_further_visits_count_again(tmp_path: Path) -> None:
+def test_further_visits_count_as_visits_of_the_same_urls(tmp_path: Path) -> None:
     pages = {"/": linked(["/a", "/b"]), "/a": linked(["/"])}
     with Site(pages) as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
@@ -256,7 +256,8 @@ def test_further_visits_count_again(tmp_path: Path) -> None:
         assert crawler(*words, "--dashboard", "0").code == 0
     records, answer = rows(tmp_path / "job"), survey_of(tmp_path / "job")
     agree(answer, records)
-    assert (answer["records"], answer["broken_total"]) == (5, 2)
+    assert (answer["records"], answer["urls"]) == (5, 3)
+    assert (answer["broken_total"], answer["broken_visits"]) == (1, 2)
 
 
 def test_listeners_hear_of_every_record_once(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from crawler.survey import Survey, SurveyError
 from crawler.survey.path_map import PARTS, SHOWN_PARTS, SITES
 from crawler.survey.survey import FAILURES, HOSTS, LONGEST, RECENT, SEEDS, TYPES
+from crawler.survey.wrong_now import PLACES, Wrong, WrongNow
 from tests.survey.counting import adds_up, agree
 
 OUTCOMES = ("fetched", "redirect", "failed", "excluded", "soft404", "blocked")
@@ -54,7 +56,17 @@ RECORDS = st.lists(
 )
 
 
-@given(RECORDS)
+def visited_again(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records as those of a crawl that visits pages again: further ones of a URL say so."""
+    visits: Counter[str] = Counter()
+    found = []
+    for each in records:
+        visits[each["url"]] += 1
+        found.append(each if visits[each["url"]] == 1 else each | {"visit": visits[each["url"]], "changed": None})
+    return found
+
+
+@given(RECORDS.map(visited_again))
 def test_every_number_is_that_of_the_records(records: list[dict[str, Any]]) -> None:
     survey = Survey()
     for each in records:
@@ -62,17 +74,53 @@ def test_every_number_is_that_of_the_records(records: list[dict[str, Any]]) -> N
     agree(COMPLETE | survey.answer(), records)
 
 
-@given(RECORDS, RECORDS)
-def test_a_stored_one_goes_on_as_if_it_had_not_been_stored(
-    before: list[dict[str, Any]], after: list[dict[str, Any]]
-) -> None:
+@given(RECORDS.map(visited_again), st.integers(0, 40))
+def test_a_stored_one_goes_on_as_if_it_had_not_been_stored(records: list[dict[str, Any]], at: int) -> None:
+    before, after = records[:at], records[at:]
     survey = Survey()
     for each in before:
         survey.add(each)
     survey = Survey.restored(json.loads(json.dumps(survey.dump())))
     for each in after:
         survey.add(each)
-    agree(COMPLETE | survey.answer(), [*before, *after])
+    agree(COMPLETE | survey.answer(), records)
+
+
+def test_a_url_that_fails_again_counts_once_and_one_that_answers_again_leaves_the_list() -> None:
+    survey, records = Survey(), list[dict[str, Any]]()
+    for visit in range(1, 6):
+        again = {"visit": visit, "changed": None} if visit > 1 else {}
+        records += [record(f"http://h.test/{n}", status=404, **again) for n in range(3)]
+        records.append(record("http://h.test/dead", status=None, outcome="failed", error="timeout: no answer", **again))
+        records.append(record("http://h.test/good", **again))
+    records.append(record("http://h.test/0", visit=6, changed=True))
+    records.append(record("http://h.test/good", status=503, visit=6, changed=True))
+    for each in records:
+        survey.add(each)
+    answer = survey.answer()
+    agree(COMPLETE | answer, records)
+    assert (answer["records"], answer["urls"]) == (27, 5)
+    assert (answer["failed_total"], answer["failed_visits"]) == (1, 5)
+    assert (answer["broken_total"], answer["broken_visits"]) == (3, 16)
+    assert [row["url"][14:] for row in answer["failures"]] == ["good", "dead", "2", "1"]
+    (host,), (site,) = answer["hosts"], answer["map"]
+    assert (host["ok"], host["client_errors"], host["server_errors"], host["failed"]) == (1, 2, 1, 1)
+    assert (site["records"], site["broken"]) == (5, 3)
+
+
+def test_more_urls_that_went_wrong_than_are_remembered_are_said_to_count_by_visits() -> None:
+    survey = Survey()
+    for number in range(PLACES + 10):
+        survey.add(record(f"http://h.test/{number}", status=404))
+    survey.add(record("http://h.test/1", status=404, visit=2, changed=False))
+    answer = survey.answer()
+    assert (answer["exact"], answer["broken_total"]) == (True, PLACES + 10)
+    survey.add(record(f"http://h.test/{PLACES + 5}", status=404, visit=2, changed=False))
+    answer = survey.answer()
+    assert (answer["exact"], answer["broken_total"]) == (False, PLACES + 11)
+    dump = json.dumps(survey.dump())
+    assert len(dump) < 1_000_000
+    assert Survey.restored(json.loads(dump)).answer() == answer
 
 
 def test_probes_are_counted_apart_and_seeds_are_known() -> None:
@@ -157,7 +205,12 @@ def test_the_map_shows_the_largest_and_the_rest_adds_up() -> None:
         {"depths": "1 2 3"},
         {"hosts": {"h.test:80": "1"}},
         {"recent": [1]},
-        {"failures": {}},
+        {"urls": -1},
+        {"wrong": {}},
+        {"wrong": WrongNow(1).dump() | {"known": dict.fromkeys(Wrong, "zz")}},
+        {"wrong": WrongNow(1).dump() | {"known": dict.fromkeys(Wrong, "00")}},
+        {"wrong": WrongNow(1).dump() | {"failures": [1]}},
+        {"wrong": WrongNow(1).dump() | {"homeless": -1}},
         {"map": {"totals": [1], "sites": {"": "0"}, "parts": {"": "0"}}},
         {"map": {"totals": [1, 1, 1], "sites": {"": "0"}, "parts": {"": "0", "h.test:80": "1 1 1 1"}}},
         {"statuses": {"x": 1}},

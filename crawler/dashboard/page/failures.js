@@ -16,7 +16,7 @@ const KINDS = {
 };
 
 let records = [];
-let totals = { failed: 0, broken: 0 };
+let totals = { failed: 0, broken: 0, visits: 0, exact: true };
 let kind = "all";
 
 // A link to a page of the web, of which the crawler is not told to be the referrer.
@@ -81,7 +81,11 @@ function draw() {
     set(button, "ariaPressed", String(button.dataset.failures === kind));
   }
   const all = totals.failed + totals.broken;
-  write(find("failures-count"), all > records.length ? `the newest ${format.count(records.length)} of ${format.count(all)}` : "");
+  const words = [all > records.length ? `the newest ${format.count(records.length)} of ${format.count(all)}` : ""];
+  // Each URL is listed once, as it was at its last visit.
+  if (!totals.exact) words.push("too many to tell URLs from visits");
+  else if (totals.visits > all) words.push(`${format.counted(totals.visits, "visit")} to ${format.counted(all, "URL")}`);
+  write(find("failures-count"), words.filter(Boolean).join("; "));
   find("failures-none").hidden = fitting.length > 0;
   write(find("failures-none"), records.length ? "None of this kind among the newest." : "Nothing failed so far.");
 }
@@ -90,7 +94,7 @@ let newest = null;
 let held = null; // a survey that came while somebody was reading
 
 export function showFailures(survey) {
-  const key = `${survey.failures?.[0]?.number} ${survey.failures?.length} ${survey.failed_total} ${survey.broken_total}`;
+  const key = `${survey.failures?.[0]?.number} ${survey.failures?.length} ${survey.failed_total} ${survey.broken_total} ${survey.exact}`;
   if (key === newest) return;
   if (records.length && inUse(find("failures"))) {
     held = survey;
@@ -100,7 +104,7 @@ export function showFailures(survey) {
   held = null;
   newest = key;
   records = survey.failures ?? [];
-  totals = { failed: survey.failed_total ?? 0, broken: survey.broken_total ?? 0 };
+  totals = { failed: survey.failed_total ?? 0, broken: survey.broken_total ?? 0, visits: (survey.failed_visits ?? 0) + (survey.broken_visits ?? 0), exact: survey.exact !== false };
   draw();
 }
 

@@ -145,8 +145,13 @@ function showCounts(stats) {
   for (const [id, rows] of [["outcomes", outcomes], ["links", links]]) {
     showBars(id, rows.filter(([, value]) => value).map(([name, value, kind]) => ({ name, value, kind })));
   }
-  const broken = sum(stats.status ?? {}, "4xx", "5xx") + sum(stats, "pages_soft404");
-  write(find("broken-note"), broken ? `and ${format.figure(broken)} broken` : "none broken");
+  const wrong = missed.wrongOf(stats);
+  const broken = sum(wrong, "client", "server", "soft");
+  const what = wrong.what === "visits" ? "visits " : "";
+  write(find("failed-now"), format.figure(wrong.failed));
+  write(find("broken-note"), broken ? `${what}and ${format.figure(broken)} broken` : "none broken");
+  write(find("outcomes-title"), stats.revisits ? "Outcomes of all visits" : "Outcomes");
+  write(find("statuses-title"), stats.revisits ? "Statuses at the first visit" : "Statuses");
 }
 
 // What changes with every tick.

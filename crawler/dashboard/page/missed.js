@@ -27,13 +27,29 @@ const RULES = {
 
 const total = (...numbers) => numbers.reduce((sum, number) => sum + (number ?? 0), 0);
 
+let counted = null; // the survey
+
+// What is wrong. The crawl counts visits; if it visits URLs again, the survey knows how many URLs that are.
+export function wrongOf(stats) {
+  const { "4xx": client, "5xx": server } = stats.status ?? {};
+  const all = { failed: stats.pages_failed, client, server, soft: stats.pages_soft404, what: stats.revisits ? "visits" : "URLs" };
+  if (!stats.revisits || !counted?.wrong || counted.complete === false || counted.exact === false) return all;
+  const { failed, client_errors, server_errors, soft404 } = counted.wrong;
+  return { failed, client: client_errors, server: server_errors, soft: soft404, what: "URLs" };
+}
+
+export const showWrong = (survey) => {
+  counted = survey;
+};
+
 function lost(stats) {
-  const status = stats.status ?? {};
+  const wrong = wrongOf(stats);
+  const answers = wrong.what === "URLs" && stats.revisits ? "URLs that answer" : "answers";
   return [
-    ["failed", stats.pages_failed, "URLs without an answer", "listed below Failures; crawler retry --failed", "failed"],
-    ["4xx", status["4xx"], "answers 4xx, such as 404 not found", "the links to them are broken", "4xx"],
-    ["5xx", status["5xx"], "answers 5xx, server errors", "have them visited again later", "5xx"],
-    ["soft404", stats.pages_soft404, "pages that only say “not found”", "the links to them are broken", "soft404"],
+    ["failed", wrong.failed, `${wrong.what} without an answer`, "listed below Failures; crawler retry --failed", "failed"],
+    ["4xx", wrong.client, `${answers} 4xx, such as 404 not found`, "the links to them are broken", "4xx"],
+    ["5xx", wrong.server, `${answers} 5xx, server errors`, "have them visited again later", "5xx"],
+    ["soft404", wrong.soft, "pages that only say “not found”", "the links to them are broken", "soft404"],
     ["blocked", stats.pages_blocked, "pages behind a challenge or a login", "see Walls in the documentation"],
     ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably taken for seen", "expected from the seen-set; --ledger finds them"],
     ["seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
@@ -63,12 +79,13 @@ function verdict({ stats, standing, fresh }) {
   if (standing === "failed") return ["bad", "Nothing was fetched: no seed could be."];
   if (fresh) return [stats.state === "stopped" ? "wait" : "good", `${fresh[0].toUpperCase()}${fresh.slice(1)}.`];
   const left = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
-  const bad = total(stats.pages_failed, stats.status?.["4xx"], stats.status?.["5xx"], stats.pages_soft404, stats.pages_blocked);
+  const wrong = wrongOf(stats);
+  const bad = total(wrong.failed, wrong.client, wrong.server, wrong.soft, stats.pages_blocked);
   if (left) return [stats.state === "stopped" ? "wait" : "run", `Not done: ${format.counted(left, "URL")} still to visit${stats.state === "stopped" ? "; run the same command to resume" : ""}.`];
   if (!stats.urls_admitted) return ["run", "No URLs yet."];
   if (stats.state === "running") return ["run", "Nothing is left to visit at present."];
   const excluded = stats.urls_excluded ?? 0;
-  const not = [bad ? `${format.counted(bad, "URL")} brought no good page` : "", excluded ? `${format.counted(excluded, "URL")} ${excluded === 1 ? "was" : "were"} left out by rules` : ""].filter(Boolean);
+  const not = [bad ? `${format.counted(bad, wrong.what.slice(0, -1))} brought no good page` : "", excluded ? `${format.counted(excluded, "URL")} ${excluded === 1 ? "was" : "were"} left out by rules` : ""].filter(Boolean);
   if (not.length) return ["wait", `Done, but not everything: ${not.join(", ")}.`];
   return ["good", "Done: every URL found was visited, and every one answered."];
 }

@@ -7,11 +7,13 @@ import { find, write } from "./dom.js";
 import { showAnswers, showFailures } from "./failures.js";
 import * as format from "./format.js";
 import { showMap } from "./map.js";
+import { showWrong } from "./missed.js";
 import { forget, showRecords } from "./ticker.js";
 
 // Milliseconds. The ticks say how many records are new: without any, the answer would be the same.
 const EVERY = { first: 4_500, later: 9_500, silent: 60_000 };
 const FIRST = 3; // answers while a page fills
+const OLD = 3_000; // milliseconds from which the page says of when it is
 const SHARED = 3_000; // milliseconds that an answer may be old, because others asked for it too
 
 let due = 0;
@@ -19,12 +21,15 @@ let answers = 0;
 let asked = 0;
 let heard = 0; // when something new was heard of
 let counting = true; // records of earlier runs, of which the ticks do not tell
+let said = ""; // how far the records were counted
+let answered = 0;
 let tag = null;
 let records = 0;
 
 function show(survey) {
   if (survey.records < records) forget(); // another job
   records = survey.records;
+  showWrong(survey);
   showFailures(survey);
   showAnswers(survey.hosts);
   attend(survey.hosts ?? []);
@@ -35,8 +40,15 @@ function show(survey) {
   showRecords(survey.recent ?? []);
   const behind = survey.complete === false;
   counting = behind || Boolean(survey.fault);
-  for (const node of document.querySelectorAll("[data-behind]")) write(node, behind ? `counting: ${format.share(survey.read ?? 0)} of the records read` : "");
+  said = behind ? `counting: ${format.share(survey.read ?? 0)} of the records read` : "";
   find("survey-fault").hidden = true;
+}
+
+// The ticks are of this second. What they tell of is newer than the records that were counted.
+function date() {
+  const old = heard > asked && Date.now() - answered > OLD;
+  const text = said || (old ? `as of ${format.clock(answered / 1000)}` : "");
+  for (const node of document.querySelectorAll("[data-behind]")) write(node, text);
 }
 
 async function refresh() {
@@ -44,6 +56,7 @@ async function refresh() {
   due = asked + EVERY.silent;
   try {
     const answer = await getIfNew("api/survey", tag);
+    answered = Date.now();
     if (answer) {
       tag = answer.tag;
       show(answer.content);
@@ -64,6 +77,7 @@ export function note(records) {
 
 export function tick() {
   const now = Date.now();
+  if (answered) date();
   if (document.hidden || now < due) return;
   if (heard + SHARED >= asked || counting || now > due + EVERY.silent) refresh();
 }

@@ -81,6 +81,29 @@ async def test_the_survey_is_asked_for_again_only_when_records_came(browser: Chr
         await until(browser, lambda: crawl.requests["/api/survey"] > asked[-1])
 
 
+async def test_urls_that_fail_at_each_visit_count_once_and_what_is_old_says_of_when_it_is(browser: Chrome) -> None:
+    wrong = {"client_errors": 81, "server_errors": 2, "soft404": 0, "failed": 12}
+    counted = survey(failed_total=12, broken_total=83, failed_visits=54, broken_visits=243, wrong=wrong)
+    crawl = Crawl(revisits=500, pages_failed=54, pages_soft404=0, status={"2xx": 900, "4xx": 240, "5xx": 3})
+    crawl.survey = counted | {"complete": False, "read": 0.5}
+    crawl.news = {"records": [], "records_new": 3}
+    rows = "[...document.querySelectorAll('#lost li')]"
+    lost = f"return {rows}.map(node => node.children[0].textContent + ' ' + node.children[1].textContent)"
+    async with shown(crawl, interval=0.1) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "counting: 50%" in text(browser, ".failures [data-behind]"))
+        assert "54 visits without an answer" in await asyncio.to_thread(script(browser, lost))
+        assert await asyncio.to_thread(text, browser, "#broken-note") == "visits and 243 broken"
+        crawl.survey = counted
+        later = "const now = Date.now.bind(Date); Date.now = () => now() + 20_000"
+        await asyncio.to_thread(browser.execute_script, later)
+        await until(browser, lambda: text(browser, "#failed-now") == "12")
+        assert await asyncio.to_thread(text, browser, "#broken-note") == "and 83 broken"
+        assert "12 URLs without an answer" in await asyncio.to_thread(script(browser, lost))
+        assert "297 visits to 95 URLs" in await asyncio.to_thread(text, browser, "#failures-count")
+        await until(browser, lambda: text(browser, ".answers [data-behind]").startswith("as of "))
+
+
 async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) -> None:
     crawl = Crawl()
     async with shown(crawl) as (_, url):

@@ -109,7 +109,7 @@ function mean(key, over = MEAN_OVER) {
 }
 
 const WORDS = { waiting: "waiting", failed: "failed", paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", lost: "no answer" };
-const SHOWN = [...document.querySelectorAll("[data-show]")];
+const SHOWN = [...document.querySelectorAll("[data-show]:not(#failed-now)")]; // which counts URLs, see showCounts
 const RATES = [...document.querySelectorAll("[data-rate]")];
 
 let share = null;

@@ -209,7 +209,7 @@ async def test_broken_links_of_a_host_that_is_done_are_said(browser: Chrome) -> 
     crawl.survey = survey(hosts=[answers | {"ok": 64, "client_errors": 36, "server_errors": 0, "failed": 0}])
     async with shown(crawl) as (_, url):
         await open_page(browser, url)
-        await until(browser, lambda: "36 of 102 answers are 4xx" in text(browser, "#attention"))
+        await until(browser, lambda: "36 of 102 URLs answer 4xx" in text(browser, "#attention"))
         assert titles(browser, "#attention") == ["h.test"]
 
 

@@ -170,6 +170,7 @@ _MOST: dict[tuple[str, str], float] = {
     ("crawl", "concurrency"): 2**16,  # as many as a machine has ports
     ("crawl", "max_depth"): 2**32 - 2,  # stored in four bytes, and links one level deeper are examined
     ("crawl", "hops_outside"): HOPS_MOST,
+    ("schedule", "every_hours"): 24 * 3_660,  # ten years: no calendar ends before
     ("politeness", "per_host"): 2**16,
     ("politeness", "adaptive"): 1_000,
     ("politeness", "jitter"): 1,

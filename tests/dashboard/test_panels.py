@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -199,6 +200,27 @@ async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: C
         button = browser.find_element(By.XPATH, "//ul[@id='attention']//button[contains(., 'h000.test')]")
         await asyncio.to_thread(button.click)
         await until(browser, lambda: "Check that the server is up" in text(browser, "#hosts .detail"))
+
+
+@pytest.mark.parametrize("width", [390, 1_366, 2_400])
+async def test_a_row_that_opens_leaves_the_columns_where_they_are(browser: Chrome, width: int) -> None:
+    places = """return [...document.querySelectorAll('#hosts-table thead th')]
+        .map(cell => cell.getBoundingClientRect()).filter(box => box.width)
+        .map(box => [box.left, box.right].map(Math.round))"""
+    crawl = Crawl()
+    crawl.hosts = [host(0), host(1)]
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+        try:
+            await until(browser, lambda: "h000.test" in text(browser, "#hosts"))
+            before = await asyncio.to_thread(script(browser, places))
+            await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#hosts button.row").click)
+            await until(browser, lambda: "Last requests" in text(browser, "#hosts .detail"))
+            assert await asyncio.to_thread(script(browser, places)) == before
+        finally:
+            await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
 
 
 async def test_broken_links_of_a_host_that_is_done_are_said(browser: Chrome) -> None:

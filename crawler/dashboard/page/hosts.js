@@ -78,6 +78,14 @@ function update(node, row) {
 
 const PARTS = ["why", "act", "facts", "recent", "queue", "robots"];
 
+// The columns that are wide enough to be shown. A cell that spans more would make new ones, at the cost of these.
+const columns = () => [...find("hosts-table").tHead.rows[0].cells].filter((cell) => cell.getClientRects().length).length;
+
+function fit() {
+  const number = columns();
+  for (const node of opened.values()) if (node.firstChild.colSpan !== number) node.firstChild.colSpan = number;
+}
+
 function detail(name) {
   const node = make("tr", { className: "detail" });
   const buttons = ["pause-host", "resume-host", "block-host", "retry"].map((what) => {
@@ -94,7 +102,7 @@ function detail(name) {
   const lists = make("div", { className: "lists" });
   for (const [title, list] of [["Last requests", recent], ["Next in its queue", queue], ["robots.txt and settings", robots]]) lists.append(make("div", {}, make("h3", {}, title), list));
   const box = make("div", { className: "detail-box" }, why, act, facts, make("div", { className: "controls", role: "group", "aria-label": `Controls of ${name}` }, ...buttons), notice, lists);
-  node.append(make("td", { colSpan: COLUMNS.length + 1 }, box));
+  node.append(make("td", { colSpan: columns() }, box));
   node.parts = Object.fromEntries(PARTS.map((part, index) => [part, [why, act, facts, recent, queue, robots][index]]));
   node.notice = notice;
   return node;
@@ -311,6 +319,7 @@ async function control(name, what, node) {
 }
 
 export function begin() {
+  new ResizeObserver(fit).observe(find("hosts-table"));
   for (const button of document.querySelectorAll("#hosts-table [data-sort]")) button.addEventListener("click", () => sortBy(button.dataset.sort));
   find("hosts-first").addEventListener("click", () => {
     Object.assign(view, FIRST, { offset: 0 });

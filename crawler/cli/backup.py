@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from crawler.backup.back_up import BackedUp, back_up
 from crawler.backup.layout import BackupError
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.interruptible import run_interruptible
 from crawler.clock import SteadyClock
 from crawler.metrics import counted
 from crawler.progress.say import say
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     refusals: list[Refused] = []
 
     def take() -> None:
-        refused = asyncio.run(request_snapshot(directory))
+        refused = run_interruptible(lambda: request_snapshot(directory))
         if refused is not None:
             refusals.append(refused)
             raise BackupError(refused.text)

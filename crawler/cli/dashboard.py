@@ -12,6 +12,7 @@ from pathlib import Path
 from crawler.cli.browser import open_in_browser
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches
 from crawler.clock import SteadyClock
 from crawler.dashboard import (
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     jobs = WatchedJobs([*given, *([] if new_jobs is None else [new_jobs])], SteadyClock())
     jobs.about = {"new_jobs": new_jobs is not None, "token_file": f"{home.resolve().name}/{TOKEN}"}
     starts = JobApi(Launches(jobs, new_jobs, arguments.config))
-    asyncio.run(_serve_several(jobs, starts, settings, _access(settings, home), arguments.open))
+    run_interruptible(lambda: _serve_several(jobs, starts, settings, _access(settings, home), arguments.open))
     return Exit.OK
 
 
@@ -86,7 +87,8 @@ def _run_one(arguments: argparse.Namespace) -> int:
         if arguments.open:
             open_in_browser(view.live.dashboard).join()
         return Exit.OK
-    asyncio.run(_serve(view, arguments.settings, _access(arguments.settings, arguments.job), arguments.open))
+    access = _access(arguments.settings, arguments.job)
+    run_interruptible(lambda: _serve(view, arguments.settings, access, arguments.open))
     return Exit.OK
 
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.interruptible import run_interruptible
 from crawler.clock import SteadyClock
 from crawler.disk import FULL, RealDisk, no_room
 from crawler.engine.discover import Discovery
@@ -51,7 +52,7 @@ def deliver(arguments: argparse.Namespace, work: Callable[[Path, Settings], Awai
         return await work(directory, read_run(directory).settings)
 
     try:
-        return asyncio.run(do())
+        return run_interruptible(do)
     except (JobError, SettingsError, SeedsError) as error:
         raise UsageError(str(error)) from error
     except NotStoredError as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.interruptible import run_interruptible
 from crawler.disk import RealDisk
 from crawler.job.directory import JobError, holds_job
 from crawler.job.inbox import Inbox
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not pid:
         say(sys.stderr, f"crawler: error: {NOT_RUNNING.text}: the next run reads its configuration anyway")
         return Exit.FAILED
-    result = asyncio.run(give_command(Inbox(directory, RealDisk()), pid, Command("reload")))
+    result = run_interruptible(lambda: give_command(Inbox(directory, RealDisk()), pid, Command("reload")))
     if isinstance(result, Refused):
         old = result.text.startswith("do must be one of")
         text = "the running crawl is of an older program, which cannot reload: restart it" if old else result.text

@@ -281,9 +281,10 @@ async def test_an_async_function_that_does_not_end_when_it_is_cancelled() -> Non
 
 async def test_an_async_function_that_catches_everything_is_never_freed() -> None:
     """To be freed, it would have to end: Python throws an exception into it, and waits until it does."""
-    reached, caught = threading.Semaphore(0), list[type[BaseException]]()
+    reached, caught, free = threading.Semaphore(0), list[type[BaseException]](), threading.Event()
 
     async def catches(page: Page) -> None:
+        free.wait(PATIENCE)  # until then nothing else of the loop runs
         while len(caught) < 10:
             reached.release()
             try:
@@ -293,8 +294,10 @@ async def test_an_async_function_that_catches_everything_is_never_freed() -> Non
 
     code = load_code(catches, ["page"])
     calls = PageLoop(code)
+    begun = [calls.begin(facts("none"), follows)]
     calls.begin(facts("none"), follows).abandon()  # before it has begun
-    begun = [calls.begin(facts("none"), follows) for _ in range(2)]
+    begun.append(calls.begin(facts("none"), follows))
+    free.set()
     for _ in begun:
         assert await asyncio.to_thread(reached.acquire, timeout=PATIENCE)
     (thread,) = (each for each in threading.enumerate() if each.name == code.name)

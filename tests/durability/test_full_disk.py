@@ -19,7 +19,7 @@ from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 from tests.small_disk import SmallDisk, small_disk
 
-PAGES = 200
+PAGES = 600  # more than what is left of the store's own room takes before it finds the disk full
 MEGABYTES = 16
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "4")
 FULL = "No space left on device"

@@ -55,9 +55,11 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A failure whose meaning is not known yet. ``ours`` will be. ``counts``: it may show that our line is down."""
+    """A failure whose meaning is not known yet. ``ours`` will be. ``counts``: it may show that our line is down.
+    ``of_url``: it is that of a URL, not of a robots.txt or an address."""
 
     host: str
+    of_url: bool
     at: float
     counts: bool
     ours: asyncio.Future[bool]
@@ -140,7 +142,7 @@ class OwnLine:
             return False
         told.reason = failure.error
         counts = witness or failure.local or judge.is_witness(host.name)
-        waiting = _Waiting(host.name, now, counts, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(host.name, lease.entry is not None, now, counts, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._context.slots.doubt(True)
         self._changed.set()
@@ -169,6 +171,11 @@ class OwnLine:
             self._settle(None)
         else:
             self._take_back()
+
+    @property
+    def urls_in_doubt(self) -> int:
+        """How many visits of URLs wait to learn whose fault their failure was: none of them becomes a page."""
+        return sum(each.of_url for each in self._waiting)
 
     # -- what people are told ----------------------------------------------------------------------------------
 

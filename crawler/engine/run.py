@@ -85,7 +85,7 @@ class Run:
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
         self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, lambda: self.serving, proxies)
-        self._visits: set[asyncio.Task[None]] = set()
+        self._visits: dict[asyncio.Task[None], Lease] = {}
         self._beside = _Beside()
 
     # -- what the worker does with it, in this order -----------------------------------------------------------
@@ -166,8 +166,8 @@ class Run:
     def visit(self, lease: Lease, group: asyncio.TaskGroup) -> asyncio.Task[None]:
         """Start a visit, which ends the lease."""
         visit = group.create_task(self._visitor.visit(lease))
-        self._visits.add(visit)
-        visit.add_done_callback(self._visits.discard)
+        self._visits[visit] = lease
+        visit.add_done_callback(self._visits.pop)
         return visit
 
     def next_times(self, *, may_take: bool) -> list[float]:
@@ -203,6 +203,8 @@ class Run:
             self._context.wake()
             self._line.close()
             asyncio.get_running_loop().call_later(GRACE, self._release_all)
+            if reason is Stop.MAX_PAGES:
+                self._release_side_requests()
 
     def change(self, settings: Settings) -> None:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
@@ -376,7 +378,15 @@ class Run:
         now = self._context.clock()
         if self.job.revisiting.timetable.opens(now) > now:
             return False
-        return life.max_pages is None or self.job.counters.fetched + len(self._visits) < life.max_pages
+        if life.max_pages is None:
+            return True
+        left = life.max_pages - self.job.counters.fetched
+        return left > len(self._visits) or left > self._pages_to_come()
+
+    def _pages_to_come(self) -> int:
+        """How many visits may yet become pages: not those of robots.txt and addresses, nor of requests that failed.
+        A host that does not answer must not keep the last places of ``max_pages`` from others."""
+        return sum(lease.entry is not None for lease in self._visits.values()) - self._line.urls_in_doubt
 
     def _waits_for_a_round(self, now: float) -> bool:
         """Whether nothing is left to do until pages are due again."""
@@ -413,6 +423,12 @@ class Run:
     def _release_all(self) -> None:
         for visit in self._visits:
             visit.cancel()
+
+    def _release_side_requests(self) -> None:
+        """They lead to no page any more, and a host that does not answer lets them wait for long."""
+        for visit, lease in self._visits.items():
+            if lease.entry is None:
+                visit.cancel()
 
     def _end(self, reason: Stop) -> None:
         self.life.end(reason)

@@ -8,16 +8,14 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-INTERRUPTED = 130
-_SHOW_CURSOR = b"\x1b[?25h"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from crawler.service.ending_signals import ENDING, INTERRUPTED, quit_at_once
 
 
 def run() -> NoReturn:
     """Run the command named by the process's arguments, and exit with its code."""
     # First of all: importing takes a moment, in which SIGTERM would kill the process and Ctrl-C print a traceback.
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ours = [each for each in _SIGNALS if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler)]
+    ours = [each for each in ENDING if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler)]
     for number in ours:
         signal.signal(number, _quit)
     _open_standard_streams()
@@ -44,12 +42,8 @@ def run() -> NoReturn:
 
 
 def _quit(number: int, frame: FrameType | None) -> NoReturn:
-    """Exit at once, as after SIGKILL: whatever the process writes survives that."""
-    try:
-        if os.isatty(2):
-            os.write(2, _SHOW_CURSOR)
-    finally:
-        os._exit(INTERRUPTED)
+    """Exit at once."""
+    quit_at_once("" if "--quiet" in sys.argv else "interrupted; run the same command again")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

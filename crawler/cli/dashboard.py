@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from crawler.metrics import Events
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob
 from crawler.service.commands import performing
+from crawler.service.ending_signals import ending_signals
 from crawler.service.job_api import JobApi
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
@@ -108,7 +108,7 @@ def _access(settings: DashboardSettings, directory: Path) -> Access:
 
 
 async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, opens: bool) -> None:
-    """Serve the page of one job until SIGINT or SIGTERM."""
+    """Serve the page of one job until a signal ends it."""
     clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
     survey = view.survey()
@@ -130,7 +130,7 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, 
 async def _serve_several(
     jobs: WatchedJobs, starts: JobApi, settings: DashboardSettings, access: Access, opens: bool
 ) -> None:
-    """Serve the list of jobs, and the page of each, until SIGINT or SIGTERM."""
+    """Serve the list of jobs, and the page of each, until a signal ends it."""
     clock = SteadyClock()
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
     nothing, feed = SurveyKeeper(Path(), lambda: None), Feed(dict, clock)
@@ -145,7 +145,7 @@ async def _serve_several(
 async def _until_signalled(
     server: LiveServer, settings: DashboardSettings, access: Access, keeping: asyncio.Task[None], opens: bool
 ) -> None:
-    """Serve until SIGINT or SIGTERM, or until ``keeping`` fails; if it ``opens``, also in a browser. Raises UsageError,
+    """Serve until a signal ends it, or until ``keeping`` fails; if it ``opens``, also in a browser. Raises UsageError,
     and what ``keeping`` raises."""
     try:
         address = await server.start()
@@ -158,10 +158,10 @@ async def _until_signalled(
         print(line, flush=True)
     if opens:
         open_in_browser(access.link(address))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, keeping.cancel)
-    try:
-        with contextlib.suppress(asyncio.CancelledError):
-            await keeping
-    finally:
-        await server.stop()
+    loop = asyncio.get_running_loop()
+    with ending_signals(lambda _: loop.call_soon_threadsafe(keeping.cancel)):
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeping
+        finally:
+            await server.stop()

@@ -117,7 +117,11 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "contact",
         {"metavar": "URL-OR-MAIL", "help": "where to reach the operator; added to the User-Agent"},
     ),
-    "--seen": ("seen", "kind", {"choices": SEEN_KINDS, "help": "kind of seen-set: " + ", ".join(SEEN_KINDS)}),
+    "--seen": (
+        "seen",
+        "kind",
+        {"choices": SEEN_KINDS, "help": "kind of seen-set; `crawler plan` compares them (scalable)"},
+    ),
     "--fpp": (
         "seen",
         "fpp",

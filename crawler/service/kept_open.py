@@ -9,20 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 from crawler.clock import SteadyClock
 from crawler.dashboard import Dashboard
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Reading, WatchedJob, mark_of
+from crawler.service.ending_signals import ending_signals
 from crawler.service.survey_api import SurveyApi
 from crawler.service.survey_keeper import SurveyKeeper
-
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Served(NamedTuple):
@@ -64,7 +60,8 @@ class KeptOpen:
         feed.stats = lambda: job.stats(clock())
         for api in served.apis:
             api.show(self._view)
-        self._stack.enter_context(_calling_at_a_signal(self._asked_to_end.set))
+        end, loop = self._asked_to_end.set, asyncio.get_running_loop()
+        self._stack.enter_context(ending_signals(lambda _: loop.call_soon_threadsafe(end)))
         self._served = served
 
     @property
@@ -87,21 +84,3 @@ class KeptOpen:
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-
-
-@contextlib.contextmanager
-def _calling_at_a_signal(call: Callable[[], object]) -> Iterator[None]:
-    """Have the event loop call something at a signal that ends programs. The earlier handlers are restored at once."""
-    loop = asyncio.get_running_loop()
-
-    def handle(number: int, _: FrameType | None) -> None:
-        loop.call_soon_threadsafe(call)
-
-    # A process under nohup ignores SIGHUP, and must continue to do so.
-    handled = [each for each in _ENDING if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
-    before = {number: signal.signal(number, handle) for number in handled}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -6,12 +6,10 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from crawler.clock import SteadyClock
@@ -35,6 +33,7 @@ from crawler.metrics import Course, Kind
 from crawler.service.api import Api
 from crawler.service.command_files import obey
 from crawler.service.commands import performing
+from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.file_limit import allow_files, connections_left
 from crawler.service.kept_open import KeptOpen, Served
 from crawler.service.notices import Notices
@@ -50,8 +49,6 @@ from crawler.settings import DashboardSettings, Settings, Sites
 from crawler.urls import Canonicaliser
 
 log = logging.getLogger("crawler")
-
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,12 +316,9 @@ def spare_the_collector() -> None:
     gc.freeze()
 
 
-@contextlib.contextmanager
-def _signals(run: Run, front: Front) -> Iterator[None]:
-    """Stop in order on the first SIGINT, SIGTERM or SIGHUP. Quit at once on a second SIGINT: the journal has the rest.
-
-    ``loop.add_signal_handler`` is not used: for a moment after its removal, a signal would kill the process. Here the
-    earlier handlers are restored at once."""
+def _signals(run: Run, front: Front) -> contextlib.AbstractContextManager[None]:
+    """Stop in order on the first SIGINT, SIGTERM or SIGHUP. Quit at once on a second SIGINT: the journal has the
+    rest."""
     loop = asyncio.get_running_loop()
     interrupts = 0
 
@@ -332,20 +326,12 @@ def _signals(run: Run, front: Front) -> Iterator[None]:
         nonlocal interrupts
         interrupts += 1
         if interrupts > 1:
-            os.write(2, b"crawler: quit; run the same command to resume\n")
-            os._exit(130)
+            quit_at_once("quit; run the same command to resume")
         log.warning("interrupted: finishing requests in flight; press Ctrl-C again to quit now")
         run.stop(Stop.INTERRUPTED)
 
-    def handle(number: int, _: FrameType | None) -> None:
+    def handle(number: int) -> None:
         front.signalled = True
         loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else run.stop)
 
-    # A process under nohup ignores SIGHUP, and must continue to do so.
-    handled = [each for each in _STOPPING if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
-    before = {number: signal.signal(number, handle) for number in handled}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return ending_signals(handle)

@@ -138,14 +138,17 @@ def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
         assert (ran.returncode, b"standard input holds no URL" in ran.stderr) == (2, True)
 
 
-def test_an_interrupt_while_the_program_loads_leaves_no_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quiet", [False, True])
+def test_an_interrupt_while_the_program_loads_is_one_line(tmp_path: Path, quiet: bool) -> None:
     # In place of a module that the program needs: one that is never done loading.
     (tmp_path / "selectolax.py").write_text(f"import time\nopen({str(tmp_path / 'loading')!r}, 'w')\ntime.sleep(60)\n")
-    with running("crawl", "-", env={**os.environ, "PYTHONPATH": str(tmp_path)}) as process:
+    words = ("crawl", "-", *(["--quiet"] if quiet else []))
+    with running(*words, env={**os.environ, "PYTHONPATH": str(tmp_path)}) as process:
         wait_until((tmp_path / "loading").exists, "the program loads")
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-        assert process.stderr.read() == b""
+        said = process.stderr.read()
+        assert said == b"" if quiet else re.fullmatch(rb"crawler: interrupted.*\n", said)
 
 
 def test_an_interrupt_before_the_first_seed_begins_nothing(tmp_path: Path) -> None:

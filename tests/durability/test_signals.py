@@ -100,7 +100,8 @@ def test_a_signal_as_soon_as_the_program_runs(tmp_path: Path, site: Site, number
             assert process.poll() is None
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
-        assert (process.returncode, out, err) == (130, b"", b"")
+        assert (process.returncode, out, len(err.splitlines())) == (130, b"", 1), "it says so, as at any other moment"
+        assert b"interrupted" in err
     assert not (tmp_path / "job").exists()
 
 

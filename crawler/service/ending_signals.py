@@ -1,0 +1,51 @@
+"""The signals that end programs: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
+
+This module is imported before anything else is, so that a signal finds a handler from the first moment on: it imports
+only what is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED = 130
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+@contextmanager
+def ending_signals(handle: Callable[[int], object]) -> Iterator[None]:
+    """A context in which ``handle`` is called with the number of each such signal, between any two steps of the main
+    thread.
+
+    ``loop.add_signal_handler`` is not used: for a moment after its removal, a signal would kill the process. Here the
+    earlier handlers are restored at once."""
+
+    def call(number: int, _: FrameType | None) -> None:
+        handle(number)
+
+    # A process under nohup ignores SIGHUP, and must continue to do so.
+    handled = [each for each in ENDING if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
+    before = {number: signal.signal(number, call) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def quit_at_once(line: str = "") -> NoReturn:
+    """End the process now, as SIGKILL would: whatever it writes survives that. Say the line, if there is one."""
+    try:
+        if sys.stderr is not None:  # closed: its number may be that of another file
+            shown = _SHOW_CURSOR if os.isatty(2) else ""
+            if said := shown + (line and f"crawler: {line}\n"):
+                os.write(2, said.encode())
+    finally:
+        os._exit(INTERRUPTED)

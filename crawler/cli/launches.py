@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import itertools
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,10 +25,12 @@ from crawler.cli.options import FLAGS
 from crawler.disk import make_private_directory, private_opener
 from crawler.engine.seeds import SeedsError, read_lines
 from crawler.filters import FilterError
-from crawler.job.directory import LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
-from crawler.job.job_lock import LOCK
+from crawler.inspect.job_reader import job_stats
+from crawler.job.directory import LAUNCH_SEEDS, JobError, holds_job
+from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import LastCommand, read_command
 from crawler.job.run_settings import read_run
+from crawler.job.stored_errors import DAMAGE
 from crawler.service.launching import Launcher, LaunchError
 from crawler.service.watched_jobs import WatchedJobs
 from crawler.settings import SettingsError, settings_from
@@ -93,7 +96,8 @@ class Launches:
         return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), _place(command))
 
     async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:
-        """Make the directory of a new job and start its crawl there; a crawl that does not begin leaves no trace."""
+        """Make the directory of a new job and start its crawl there. A crawl that ends with an error before it has
+        fetched a page leaves no trace: its name is free again."""
         try:
             await asyncio.to_thread(_make, directory, seeds)
         except FileExistsError:
@@ -104,9 +108,10 @@ class Launches:
             raise LaunchError(str(error)) from error
         try:
             text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
-        except LaunchError:
-            _remove_traces(directory)
-            raise
+        except LaunchError as error:
+            if await asyncio.to_thread(_remove_traces, directory):
+                raise
+            text = f"It has ended already: {error}"
         await self._jobs.show(directory.name)
         return text
 
@@ -221,11 +226,18 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-def _remove_traces(directory: Path) -> None:
-    """Remove what was made for a crawl that has not begun, so that its name is free again."""
-    with contextlib.suppress(OSError):
-        if holds_job(directory):
-            return
-        for name in (LAUNCH_SEEDS, LAUNCH_LOG, LOCK):
-            (directory / name).unlink(missing_ok=True)
-        directory.rmdir()
+def _remove_traces(directory: Path) -> bool:
+    """Remove what was made for a crawl that has fetched nothing, so that its name is free again. False if there is more
+    to keep than what it was given."""
+    if lock_holder(directory) is not None or (holds_job(directory) and _has_fetched(directory)):
+        return False
+    shutil.rmtree(directory, ignore_errors=True)
+    return True
+
+
+def _has_fetched(job: Path) -> bool:
+    """Whether there may be a page in a job."""
+    try:
+        return bool(job_stats(job)["pages_fetched"])
+    except (JobError, OSError, *DAMAGE):
+        return True

@@ -18,6 +18,7 @@ import struct
 import traceback
 from collections.abc import Callable
 
+from crawler.parent_death import end_with_parent
 from crawler.parsing.wire import Told
 
 ENDED = struct.Struct("<i")  # how a child ended: its exit code, or the negative number of a signal
@@ -31,7 +32,6 @@ _IGNORED = (
     signal.SIGQUIT,
     signal.SIGTTOU,  # for what code of the user prints, where a terminal stops what is in the background
 )  # sent to the whole group; the crawler decides
-_PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT_BYTES = 16 * 2**20
@@ -39,7 +39,7 @@ _KEPT_BYTES = 16 * 2**20
 
 def parent(control_fd: int, memory: int, serve: Serve) -> None:
     """Fork a child that does ``serve`` for each socket that comes, one after the other, until the crawler is gone."""
-    _end_with_parent()
+    end_with_parent()
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -64,7 +64,7 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, serve: Serve) -> N
     """Never returns."""
     code = 1
     try:
-        _end_with_parent()
+        end_with_parent()
         with contextlib.suppress(AttributeError):
             libc = ctypes.CDLL(None)
             # What a tree has freed is kept for the next: to get it from the kernel anew costs as much as the tree.
@@ -75,12 +75,6 @@ def _run_child(descriptor: int, memory: int, parent_pid: int, serve: Serve) -> N
         code = 0
     finally:
         os._exit(code)
-
-
-def _end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, whatever it does then."""
-    with contextlib.suppress(AttributeError):  # Linux and its C library have it
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def limit_memory(memory: int) -> None:

@@ -1,7 +1,7 @@
 """Makes a report in a process of its own: it reads all records, and a crawl beside it needs its own process for itself.
 
-The process is ``sys.executable -I -c`` with ``START`` and its arguments: the module search path as JSON, the job, the
-file.
+The process is ``sys.executable -I -c`` with ``START`` and its arguments: the module search path as JSON, the process
+that wants the report, the job, the file. It ends when that process does.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ from crawler.export.beside import ExportError
 from crawler.export.job_report import write_report
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
+from crawler.parent_death import end_with_parent
 
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from crawler.service.report_child import main; sys.exit(main(sys.argv[2], sys.argv[3]))"
+    "from crawler.service.report_child import main; sys.exit(main(int(sys.argv[2]), *sys.argv[3:]))"
 )
-_NICE = 10  # what is left over by the crawl is enough
+NICE = 10  # what is left over by the crawl is enough
 
 
-def main(job: str, out: str) -> int:
+def main(parent: int, job: str, out: str) -> int:
     """Write the report of the job to the file; the exit code. What was wrong goes to standard error, in one line."""
-    os.nice(_NICE)
+    end_with_parent()
+    if os.getppid() != parent:
+        return 1  # it ended before: nobody waits for the report
+    os.nice(NICE)
     try:
         write_report(Path(job), Path(out))
     except (ExportError, JobError, OSError, *DAMAGE) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -57,7 +58,7 @@ class ReportMaker:
         return made
 
     async def _run(self, out: Path) -> None:
-        words = ["-I", "-c", START, json.dumps(sys.path), str(self._directory.absolute()), str(out)]
+        words = ["-I", "-c", START, json.dumps(sys.path), str(os.getpid()), str(self._directory.absolute()), str(out)]
         pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(sys.executable, *words, stdin=null, stdout=null, stderr=pipe)
         try:

@@ -446,6 +446,23 @@ def test_a_crawl_that_fails_at_once_is_told_in_its_own_words_and_its_name_stays_
         assert [each.name for each in new.iterdir()] == ["dashboard-token"]
 
 
+def test_a_crawl_that_fetches_nothing_and_fails_leaves_its_name_free(tmp_path: Path) -> None:
+    new = tmp_path / "jobs"
+    new.mkdir()
+    settings = {"fetch": {"contact": "x@example.org"}}
+    with board("--new-jobs", new) as shown:
+        for number in range(20):  # one that was seen to run before it failed has been started
+            name = f"x{number}"
+            status, answer = shown.ask(
+                "api/jobs", {"name": name, "seeds": ["http://127.0.0.1:9/"], "settings": settings}
+            )
+            assert (new / name).exists() == (status == 201), answer
+            if status != 201:
+                assert (status, "no seed could be fetched" in answer["error"]) == (409, True)
+                return
+    raise AssertionError("no crawl has failed as it was started")
+
+
 def test_a_command_that_is_unknown_or_damaged_is_said(tmp_path: Path, made: Stopped) -> None:
     old, bad = made.copy(tmp_path / "old"), made.copy(tmp_path / "bad")
     (old / COMMAND).unlink(missing_ok=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import http.client
 import io
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,14 @@ from crawler.dashboard import Dashboard, Feed
 from crawler.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.downloads import MOST
+from crawler.service.report_child import NICE
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
 from crawler.service.survey_keeper import SHARE, SurveyKeeper
 from crawler.settings import DashboardSettings, Settings
+from tests.jobs import stopped_job
 from tests.metrics.samples import statistics
+from tests.program import running, wait_until
 
 
 def line(number: int, **more: Any) -> bytes:
@@ -104,6 +110,40 @@ async def test_what_cannot_be_made_is_an_error_in_one_line(tmp_path: Path) -> No
             assert str(tmp_path) not in error
         async with client.get("/api/download/hosts.csv") as response:
             assert response.status == 503
+
+
+def test_a_report_under_way_ends_with_the_dashboard_that_is_killed(tmp_path: Path) -> None:
+    with stopped_job(tmp_path, 20) as stopped, running("dashboard", stopped.job) as dashboard:
+        url = dashboard.stdout.readline().split()[1].decode()
+        connection = http.client.HTTPConnection(url.split("/")[2])
+        connection.request("GET", "/api/download/report.html")
+        working: list[int] = []
+        wait_until(lambda: bool(working.extend(_working(dashboard.pid)) or working), "a report under way")
+        (child,) = working
+        os.kill(child, signal.SIGSTOP)  # the report takes long
+        os.kill(dashboard.pid, signal.SIGKILL)
+        dashboard.wait()
+        try:
+            wait_until(lambda: not _lives(child), "its end", seconds=10)
+        finally:
+            connection.close()
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+
+def _working(parent: int) -> list[int]:
+    """The child processes that are nice: those that make a report have begun with it."""
+    children: list[int] = []
+    for task in Path(f"/proc/{parent}/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has ended
+            children += map(int, (task / "children").read_text().split())
+    return [pid for pid in children if os.getpriority(os.PRIO_PROCESS, pid) >= NICE]
+
+
+def _lives(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def test_what_begins_like_a_formula_is_text_for_a_spreadsheet() -> None:

@@ -119,8 +119,8 @@ MODULES: dict[str, str] = {
         snapshot verdict parsing_notes suspects reclass job durable_frontier
     """,
     "inspect": """
-        beginning statistics hosts_now host_table host_outlook host_settings host_states job_reader known_urls
-        explanation record_stream record_choice survey_reader job_view
+        beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader
+        known_urls explanation record_stream record_choice survey_reader job_view
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover

@@ -20,6 +20,7 @@ from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings
 from crawler.inspect.host_table import SORTS, HostTableSettings, Row, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
+from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
 from crawler.metrics import counted
@@ -46,9 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     live = read_live(arguments.job)
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     with open_job(arguments.job) as job:
-        selection = Selection(sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
         settings, now = HostTableSettings.of(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store, job.settings, now)
+        told = SortValues(arguments.sort, settings, now, beside.serving).of_record
+        selection = Selection(sort=arguments.sort, descending=order == "desc", limit=arguments.limit, told=told)
         rows = all_host_rows(job.store, settings, now, beside, selection.wants)
         selection.add(row for row in rows if row is not None)
     total, found = selection.total, selection.rows()

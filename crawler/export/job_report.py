@@ -19,6 +19,7 @@ from crawler.export.report_page import MARK, LinkedFrom, Report, report_page
 from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import check_readable
 from crawler.job.live_status import read_live
@@ -91,7 +92,8 @@ def _hosts(directory: Path) -> list[dict[str, Any]]:
         settings, now = HostTableSettings.of(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store, job.settings, now)
         for sort, limit in (("fetched", HOSTS), ("failed", FAILING)):
-            selection = Selection(sort=sort, limit=limit)
+            told = SortValues(sort, settings, now, beside.serving).of_record
+            selection = Selection(sort=sort, limit=limit, told=told)
             rows = all_host_rows(job.store, settings, now, beside, selection.wants)
             selection.add(row for row in rows if row is not None)
             found |= {row["host"]: row for row in selection.rows() if sort == "fetched" or row["failed"]}

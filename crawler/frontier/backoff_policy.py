@@ -133,6 +133,26 @@ def _unanswered(
     return hold
 
 
+def slowed(host: Host, settings: PolitenessSettings) -> float | None:
+    """Seconds that the holds of a host whose last requests were refused add to each of its URLs, if it goes on as it
+    has so far. None while it does not answer: nobody knows when it will."""
+    failures, tally, politeness = host.failures, host.tally, host.politeness
+    if failures.in_a_row or failures.snoozes:
+        return None
+    if failures.backoff:
+        hold = politeness.next_time - politeness.last_request
+        if politeness.hold_reason is not HoldReason.RETRY_AFTER or hold <= 0:
+            hold, _ = hold_after_throttle(None, failures.backoff - 1, settings, host.name)
+        refusals = sum((tally.errors or {}).get(each, 0) for each in _REFUSALS)
+        return hold * max(1, refusals) / max(1, tally.fetched)
+    own, _ = gap(politeness.crawl_delay, politeness.latency, settings)
+    held = hold_after_errors(failures.server_errors, own, settings)
+    return 0.0 if held is None else held[0]
+
+
+_REFUSALS = (FailureClass.THROTTLED, FailureClass.BLOCKED)
+
+
 def give_another_chance(host: Host) -> None:
     """Forget the failures of the host: requests to it resume, as if it had never failed."""
     host.failures = _forgiven(host.failures)

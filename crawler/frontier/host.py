@@ -303,6 +303,58 @@ def stored_counts(value: bytes) -> tuple[int, int, int, bool]:
     return fields[8], fields[14], fields[15], fields[-1] > 0
 
 
+class StoredHost(NamedTuple):
+    """The fields of a stored record before its address and its errors. What is not known is negative."""
+
+    version: int
+    reason: int
+    backoff: int
+    robots_tries: int
+    flags: int
+    in_a_row: int
+    snoozes: int
+    last: int
+    size: int
+    retry_size: int
+    next_time: float
+    last_request: float
+    crawl_delay: float
+    robots_until: float
+    fetched: int
+    failed: int
+    size_read: int
+    seconds: float
+    latency: float
+    cursor: bytes
+    opic_score: float
+    address_size: int
+    error_count: int
+
+    @property
+    def paused(self) -> bool:
+        return bool(self.flags & _PAUSED)
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self.flags & _BLOCKED)
+
+    @property
+    def retired(self) -> bool:
+        return bool(self.flags & _RETIRED)
+
+    @property
+    def troubled(self) -> bool:
+        """Whether its last requests failed."""
+        return bool(self.in_a_row or self.snoozes or self.backoff)
+
+
+def stored_host(value: bytes) -> StoredHost:
+    """The fields of a stored record, at a fifth of the cost of decoding it. Raises HostRecordError."""
+    if len(value) < _RECORD.size or value[0] != _VERSION:
+        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
+    return StoredHost._make(_RECORD.unpack_from(value))
+
+
 def decode_host(name: str, value: bytes) -> Host:
     """The host as it was stored, with nothing in flight; raises HostRecordError."""
     if not value or value[0] != _VERSION:

@@ -54,6 +54,15 @@ def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
     return None if host.domain is None else _closure_of_domain(host.domain, budget)
 
 
+def is_used_up(fetched: int, size_read: int, seconds: float, budget: BudgetSettings) -> bool:
+    """Whether what was taken from a host is all that its own budget allows."""
+    return (
+        (budget.host_pages is not None and fetched >= budget.host_pages)
+        or (budget.host_bytes is not None and size_read >= budget.host_bytes)
+        or (budget.host_seconds is not None and seconds >= budget.host_seconds)
+    )
+
+
 def _closure_of_domain(domain: DomainTally, budget: BudgetSettings) -> HostClosed | None:
     if budget.domain_pages is not None and domain.fetched >= budget.domain_pages:
         rule, taken, most = "domain_pages", f"{domain.fetched}", f"{budget.domain_pages} responses"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from crawler.frontier.host import Host, decode_host, glance
-from crawler.frontier.host_closed import closure, retired_words
+from crawler.frontier.backoff_policy import slowed
+from crawler.frontier.host import Host, StoredHost, stored_host
+from crawler.frontier.host_closed import closure, is_used_up, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
-from crawler.frontier.slot_share import ALL, NEW, kind_of
+from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
 from crawler.settings import BudgetSettings, PolitenessSettings, hours_of
 
 _NO_BUDGET = BudgetSettings()
@@ -38,7 +39,7 @@ _WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostSta
 class HostRow:
     """One row of the table of hosts. ``next_time`` is in seconds since 1970; None if nothing is queued or requests to
     the host have stopped. ``rule`` is one word and ``reason`` a sentence that explain the state. ``errors`` counts
-    the failures of all tries by class."""
+    the failures of all tries by class. ``slowed_seconds``: see ``slowed``."""
 
     host: str
     state: HostState
@@ -53,6 +54,7 @@ class HostRow:
     gap_seconds: float
     latency_seconds: float | None
     errors: dict[str, int]
+    slowed_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ def describe(
     """The row of a host at ``now``. A host read from the store has nothing in flight."""
     state = state_of(host, now, budget, serving)
     rule, reason = _why(host, state, now, budget, serving)
-    next_time = _next_time(host) if state not in _WITHOUT_TIME and host.queue.size else None
+    next_time = next_time_of(host) if state not in _WITHOUT_TIME and host.queue.size else None
     opens = hours_of(settings.hours, settings.time_zone).opens(now) if settings.hours else now
     if opens > now and state in (HostState.READY, HostState.QUEUED, HostState.WAITING) and opens >= (next_time or 0.0):
         # It has not tried to be asked since its hours ended, or was read from the store, which calls their hold a gap.
@@ -120,10 +122,12 @@ def describe(
         gap_seconds=gap(known.crawl_delay, known.latency, settings)[0],
         latency_seconds=known.latency,
         errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
+        slowed_seconds=slowed(host, settings),
     )
 
 
-def _next_time(host: Host) -> float:
+def next_time_of(host: Host) -> float:
+    """The time before which no URL of the host is asked for."""
     queue, next_time = host.queue, host.politeness.next_time
     waits_for_retry = not queue.immediate and queue.retries_waiting and queue.retry_at > next_time
     return queue.retry_at if waits_for_retry else next_time
@@ -143,7 +147,7 @@ def state_of(host: Host, now: float, budget: BudgetSettings, serving: Serving = 
         return HostState.QUEUED
     if not host.queue.size:
         return HostState.IDLE
-    if _next_time(host) <= now:
+    if next_time_of(host) <= now:
         return HostState.READY if _bar(host, serving) is None else HostState.QUEUED
     snoozed = politeness.hold_reason is HoldReason.SNOOZED and politeness.next_time > now
     return HostState.SNOOZED if snoozed else HostState.WAITING
@@ -156,18 +160,31 @@ def _bar(host: Host, serving: Serving) -> Bar | None:
     return serving.bar_of(kind_of(host, serving.slow_from), in_session=host.session_until > 0.0)
 
 
-def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
-    """``state_of`` for a stored record, decoded only if necessary. Raises HostRecordError."""
-    rule, flags, size, next_time, _ = glance(value)
-    if flags or budget != _NO_BUDGET:
-        return state_of(decode_host(name, value), now, budget, serving)
-    if not size:
+def stored_state(value: bytes, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
+    """``state_of`` for a stored record, which is not decoded. Raises HostRecordError."""
+    return state_of_stored(stored_host(value), now, budget, serving)
+
+
+def state_of_stored(host: StoredHost, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
+    """``state_of`` for the fields of a stored record."""
+    if host.flags and host.blocked:
+        return HostState.BLOCKED
+    if host.flags and host.retired:
+        return HostState.RETIRED
+    if budget != _NO_BUDGET and is_used_up(host.fetched, host.size_read, host.seconds, budget):
+        return HostState.BLOCKED
+    if host.flags and host.paused:
+        return HostState.PAUSED
+    if not host.size:
         return HostState.IDLE
-    if next_time <= now:
+    if host.next_time <= now:
         if serving.bar is not None:
             return HostState.QUEUED
-        return HostState.READY if serving.kinds is ALL else state_of(decode_host(name, value), now, budget, serving)
-    return HostState.SNOOZED if rule == HoldReason.SNOOZED else HostState.WAITING
+        if serving.kinds is ALL:
+            return HostState.READY
+        kind = kind_of_figures(host.in_a_row, None if host.latency < 0 else host.latency, serving.slow_from)
+        return HostState.READY if serving.bar_of(kind, in_session=False) is None else HostState.QUEUED
+    return HostState.SNOOZED if host.reason == HoldReason.SNOOZED else HostState.WAITING
 
 
 def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, serving: Serving) -> tuple[str, str]:

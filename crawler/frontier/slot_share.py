@@ -40,8 +40,12 @@ Kinds = tuple[bool, bool, bool, bool]
 
 def kind_of(host: Host, slow_from: float) -> int:
     """The kind of a host, if one is slow that takes longer than ``slow_from`` seconds."""
-    latency = host.politeness.latency
-    if host.failures.in_a_row > 0:
+    return kind_of_figures(host.failures.in_a_row, host.politeness.latency, slow_from)
+
+
+def kind_of_figures(failures_in_a_row: int, latency: float | None, slow_from: float) -> int:
+    """``kind_of`` for what it depends on."""
+    if failures_in_a_row > 0:
         return SLOW
     if latency is None:
         return NEW

@@ -29,15 +29,27 @@ def sortable(sort: str, rows: Iterable[Row], politeness: Callable[[str], Politen
     return (row | _outlook(row, politeness(row["host"]).per_host) for row in rows)
 
 
+def pace(each: float) -> float | None:
+    """Pages a minute of a host whose URLs take so many seconds each; None is not known."""
+    return 60.0 / each if each else None
+
+
+def seconds_left(state: HostState, left: int, each: float, slowed: float | None, wait: float) -> float | None:
+    """Seconds until ``left`` URLs of a host have been asked for, from its next time in ``wait`` seconds on. Each takes
+    ``each`` and what the refusals of the host add (``backoff_policy.slowed``)."""
+    if state in _CLOSED:
+        return None
+    if not left:
+        return 0.0
+    # Without a gap, and before the first response, a URL seems to take no time at all.
+    return wait + left * (each + slowed) if each and slowed is not None else None
+
+
 def _outlook(row: Row, per_host: int) -> Row:
     each = seconds_per_url(row["gap_seconds"], row["latency_seconds"], per_host)
     done, left = row["fetched"] + row["failed"], row["pending"] + row["in_flight"]
-    seconds_left = None
-    if row["state"] not in _CLOSED:
-        # Without a gap, and before the first response, a URL seems to take no time at all.
-        seconds_left = 0.0 if not left else row["wait_seconds"] + left * each if each else None
     return {
-        "pace": 60.0 / each if each else None,
-        "seconds_left": seconds_left,
+        "pace": pace(each),
+        "seconds_left": seconds_left(row["state"], left, each, row["slowed_seconds"], row["wait_seconds"]),
         "share": done / (done + left) if done + left else None,
     }

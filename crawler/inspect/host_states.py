@@ -125,10 +125,7 @@ class HostStates:
             name = host_name(key)
             host, of_host = self._frontier.seen(name, now), self.settings.sites.of_host(name)
             budget, politeness = of_host.budget, of_host.politeness
-            if host is None:
-                state = stored_state(name, value, now, budget, serving)
-            else:
-                state = state_of(host, now, budget, serving)
+            state = stored_state(value, now, budget, serving) if host is None else state_of(host, now, budget, serving)
             found.counts[state.value] += 1
             if state not in UNTIMED:
                 work = Work.stored(name, value, self.settings.host_key) if host is None else Work.of(host)

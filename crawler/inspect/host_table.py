@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
-from crawler.frontier.host import host_name, stored_counts
+from crawler.frontier.host import host_name
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe
 from crawler.inspect.hosts_now import HostsNow
@@ -18,6 +18,7 @@ from crawler.settings import BudgetSettings, PolitenessSettings, Settings, Sites
 Row = dict[str, Any]
 # "work": hosts at work first, then those with most to do.
 SORTS = ("work", *(name for name in HostRow.__dataclass_fields__ if name != "reason"))
+UNTOLD: Any = object()  # what a host is sorted by, if only its row tells
 _COLUMNS = tuple(HostRow.__dataclass_fields__)
 
 
@@ -70,7 +71,8 @@ def chosen_hosts(
     holds = beside.holds(rows, settings.politeness) if settings.host_key == "host" else {}
     for key, value in rows:
         name = host_name(key)
-        if beside.is_busy(name) or wants(name, value):
+        # What others of its key mean for it is in no record.
+        if beside.is_busy(name) or name in holds or wants(name, value):
             yield Chosen(name, value, holds.get(name, NO_HOLD))
 
 
@@ -103,37 +105,46 @@ def all_host_rows(
 
 class Selection:
     """The rows of hosts that contain ``q``: ``limit`` of them after the first ``offset`` in the order wanted. Holds
-    ``offset + limit`` rows at a time."""
+    ``offset + limit`` rows at a time. ``told``: what the host of a name and a stored record is sorted by, or UNTOLD."""
 
     def __init__(
-        self, *, sort: str = "pending", descending: bool = True, offset: int = 0, limit: int, q: str = ""
+        self,
+        *,
+        sort: str = "pending",
+        descending: bool = True,
+        offset: int = 0,
+        limit: int,
+        q: str = "",
+        told: Callable[[str, bytes], Any] = lambda name, value: UNTOLD,
     ) -> None:
         self.total = 0  # rows that contain q
         self._best: list[tuple[Any, int, Row]] = []
         self._told: list[tuple[Any, int, Any]] = []  # as many values as there will be rows, by records: the best so far
         self._offset, self._most, self._wanted = offset, offset + limit, q.lower()
         self._order, self._value = _order(descending), _value(sort)
-        self._stored, self._descending = _STORED.get(sort), descending
+        self._told_of, self._descending = told, descending
 
     def wants(self, name: str, stored: bytes) -> bool:
         """Whether the row of the host with that stored record may be among the rows; if not, it is counted. To be asked
         once for each host that is not busy, before or while rows are added. Raises HostRecordError."""
         if self._wanted not in name:
             return False
-        if self._stored is None or not self._most:
-            return True
-        value, told = self._stored(name, stored), self._told
-        if value is None:
+        value, told = (self._told_of(name, stored), self._told) if self._most else (UNTOLD, [])
+        if value is UNTOLD:
             return True
         if len(told) < self._most:
             heapq.heappush(told, (self._order(value), len(told), value))
             return True
-        last = told[0][2]
-        if value > last if self._descending else value < last:
+        if self._is_before(value, told[0][2]):
             heapq.heapreplace(told, (self._order(value), told[0][1], value))
             return True
         self.total += 1  # of equal rows the first counts
         return False
+
+    def _is_before(self, value: Any, last: Any) -> bool:
+        if value is None or last is None:
+            return value is not None and last is None
+        return bool(value > last if self._descending else value < last)
 
     def add(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -149,30 +160,6 @@ class Selection:
     def rows(self) -> list[Row]:
         ordered = sorted(self._best, key=lambda entry: entry[:2], reverse=True)
         return [row for _, _, row in ordered][self._offset :]
-
-
-def _stored_failed(name: str, value: bytes) -> tuple[int, int] | None:
-    _, _, failed, errors = stored_counts(value)
-    return None if errors else (failed, 0)
-
-
-def _stored_share(name: str, value: bytes) -> float | None:
-    queued, fetched, failed, _ = stored_counts(value)
-    done = fetched + failed
-    return done / (done + queued) if done + queued else None
-
-
-# What to compare for a sort, if the name and the stored record of a host with nothing in flight tell it; None if they
-# do not.
-_STORED: dict[str, Callable[[str, bytes], Any]] = {
-    "work": lambda name, value: (False, stored_counts(value)[0]),
-    "host": lambda name, value: name,
-    "share": _stored_share,
-    "pending": lambda name, value: stored_counts(value)[0],
-    "fetched": lambda name, value: stored_counts(value)[1],
-    "failed": _stored_failed,
-    "errors": lambda name, value: None if stored_counts(value)[3] else 0,
-}
 
 
 _AT_WORK = (HostState.LEASED, HostState.ROBOTS)

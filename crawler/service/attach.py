@@ -23,6 +23,7 @@ from crawler.inspect.host_table import HostTableSettings, Row, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
+from crawler.inspect.sort_values import SortValues
 from crawler.job.directory import IDENTITY, PAGES, JobError
 from crawler.job.history_file import COURSE, load_course
 from crawler.job.identity import check_readable
@@ -128,9 +129,9 @@ class WatchedJob:
     def hosts(self, asked: TableAsked, now: float) -> Table:
         """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
-            selection = asked.selection()
             settings = HostTableSettings.of(job.settings)
             beside = hosts_now(self.live, job.store, job.settings, now)
+            selection = asked.selection(SortValues(asked.sort, settings, now, beside.serving).of_record)
             rows = all_host_rows(job.store, settings, now, beside, selection.wants)
             selection.add(sortable(asked.sort, (row for row in rows if row is not None), settings.politeness))
             return Table(selection.total, with_outlook(selection.rows(), settings.politeness))

@@ -16,11 +16,13 @@ from typing import Any, TypeVar
 
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
+from crawler.frontier.host import host_name
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
 from crawler.inspect.host_outlook import sortable, with_outlook
-from crawler.inspect.host_table import Row, chosen_hosts, host_rows
+from crawler.inspect.host_table import Chosen, Row, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
+from crawler.inspect.sort_values import SortValues
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.kv import Family
@@ -71,25 +73,41 @@ class RunView:
         return self._settings
 
     async def hosts(self, asked: TableAsked) -> Table:
-        selection = asked.selection()
-        async for rows in self._host_rows(selection.wants):
-            selection.add(sortable(asked.sort, rows, self._page.table.politeness))
-        return Table(selection.total, with_outlook(selection.rows(), self._page.table.politeness))
+        run, now = self._running(), self._clock()
+        frontier, table, stored = run.job.frontier, self._page.table, run.job.store.pages(Family.HOSTS)
+        values = SortValues(asked.sort, table, now, run.serving)
+        memory: dict[str, Any] = {}
+        selection = asked.selection(
+            lambda name, value: memory[name] if name in memory else values.of_record(name, value)
+        )
+        beside = HostsNow(frontier.busy_hosts, serving=run.serving)
+        while page := await self._in_thread(lambda: next(stored, [])):
+            memory.clear()
+            if values.need_memory:
+                # Only here, in the event loop, may the state of the crawl be read.
+                for name in (host_name(key) for key, _ in page):
+                    if (host := frontier.seen(name, now)) is not None:
+                        memory[name] = values.in_memory(host)
+            wanted = chosen_hosts(page, table, beside, selection.wants)
+            async for rows in self._described(run, wanted, now, beside):
+                selection.add(sortable(asked.sort, rows, table.politeness))
+        return Table(selection.total, with_outlook(selection.rows(), table.politeness))
 
     async def all_hosts(self) -> AsyncGenerator[list[Row]]:
-        async for rows in self._host_rows():
-            yield with_outlook(rows, self._page.table.politeness)
-
-    async def _host_rows(
-        self, wants: Callable[[str, bytes], bool] = lambda name, value: True
-    ) -> AsyncGenerator[Iterator[Row]]:
-        run, now = self._running(), self._clock()
-        frontier, table = run.job.frontier, self._page.table
-        beside = HostsNow(frontier.busy_hosts, serving=run.serving)
+        run, now, table = self._running(), self._clock(), self._page.table
+        beside = HostsNow(run.job.frontier.busy_hosts, serving=run.serving)
         stored = run.job.store.pages(Family.HOSTS)
-        hosts = (host for page in stored for host in chosen_hosts(page, table, beside, wants))
+        hosts = (host for page in stored for host in chosen_hosts(page, table, beside))
+        async for rows in self._described(run, hosts, now, beside):
+            yield with_outlook(rows, table.politeness)
+
+    async def _described(
+        self, run: Run, hosts: Iterator[Chosen], now: float, beside: HostsNow
+    ) -> AsyncGenerator[Iterator[Row]]:
+        """Yield the rows of hosts, some at a time."""
+        frontier, table = run.job.frontier, self._page.table
         while chosen := await self._in_thread(lambda: list(itertools.islice(hosts, _HOSTS_AT_ONCE))):
-            # Only here, in the event loop, may the state of the crawl be read. The thread gets rows that are done.
+            # The thread gets rows that are done.
             names = (host.name for host in chosen)
             working = {name: row for name in names if (row := frontier.describe_known(name, now, beside.serving))}
             yield host_rows(chosen, table, now, beside, working)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -32,9 +32,10 @@ class TableAsked:
     limit: int
     q: str
 
-    def selection(self) -> Selection:
-        """Return an empty selection of what is asked for."""
-        return Selection(sort=self.sort, descending=self.descending, offset=self.offset, limit=self.limit, q=self.q)
+    def selection(self, told: Callable[[str, bytes], Any]) -> Selection:
+        """Return an empty selection of what is asked for. ``told`` as in `Selection`."""
+        sort, descending, offset, limit = self.sort, self.descending, self.offset, self.limit
+        return Selection(sort=sort, descending=descending, offset=offset, limit=limit, q=self.q, told=told)
 
 
 class Table(NamedTuple):

@@ -95,14 +95,56 @@ async def test_urls_that_fail_at_each_visit_count_once_and_what_is_old_says_of_w
         await until(browser, lambda: "counting: 50%" in text(browser, ".failures [data-behind]"))
         assert "54 visits without an answer" in await asyncio.to_thread(script(browser, lost))
         assert await asyncio.to_thread(text, browser, "#broken-note") == "visits and 243 broken"
+        assert await asyncio.to_thread(text, browser, "#outcomes-title") == "Outcomes of all visits"
         crawl.survey = counted
         later = "const now = Date.now.bind(Date); Date.now = () => now() + 20_000"
         await asyncio.to_thread(browser.execute_script, later)
         await until(browser, lambda: text(browser, "#failed-now") == "12")
         assert await asyncio.to_thread(text, browser, "#broken-note") == "and 83 broken"
         assert "12 URLs without an answer" in await asyncio.to_thread(script(browser, lost))
+        bars = "return [...document.querySelectorAll('#outcomes li')].map(node => node.innerText.split('\\n'))"
+        outcomes = dict(await asyncio.to_thread(script(browser, bars)))
+        assert outcomes == {"fetched": "128", "failed": "1", "soft 404": "1"}
+        assert await asyncio.to_thread(text, browser, "#outcomes-title") == "Outcomes: URLs at their first visit"
         assert "297 visits to 95 URLs" in await asyncio.to_thread(text, browser, "#failures-count")
         await until(browser, lambda: text(browser, ".answers [data-behind]").startswith("as of "))
+
+
+async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(browser: Chrome) -> None:
+    wrong = {"client_errors": 1_234, "server_errors": 2, "soft404": 0, "failed": 7}
+    crawl = Crawl()
+    listed = [record(2_000 - number, status=404, url=f"http://h.test/{number}") for number in range(300)]
+    crawl.survey = survey(failures=listed, failed_total=7, broken_total=1_236, wrong=wrong)
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#failures-count") == "300 of 1,243 shown")
+        kinds = (
+            "return [...document.querySelectorAll('[data-failures]')].map(node => node.lastElementChild.textContent)"
+        )
+        assert await asyncio.to_thread(script(browser, kinds)) == ["1,243", "7", "1,234", "2", "0"]
+        for kind, count, rows in (
+            ("4xx", "300 of 1,234 shown", 300),
+            ("failed", "0 of 7 shown", 0),
+            ("soft404", "", 0),
+        ):
+            await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, f"[data-failures='{kind}']").click)
+            assert await asyncio.to_thread(text, browser, "#failures-count") == count
+            found = "return document.querySelectorAll('#failures li').length"
+            assert await asyncio.to_thread(script(browser, found)) == rows
+
+
+async def test_a_host_that_gave_what_its_budget_allows_is_not_called_failed(browser: Chrome) -> None:
+    crawl = Crawl()
+    closed = {"state": "blocked", "pending": 5, "in_flight": 0, "failed": 0, "errors": {}, "seconds_left": None}
+    used = closed | {"rule": "budget", "reason": "host_pages: 30 of 30 responses are taken"}
+    crawl.hosts = [host(0) | used, host(1) | closed | {"rule": "blocked", "reason": "its host was blocked by hand"}]
+    rows = "return [...document.querySelectorAll('#hosts tr')]"
+    shows = f"{rows}.map(node => [node.dataset.mark, node.querySelector('.of-state').innerText])"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "limit reached" in text(browser, "#hosts"))
+        found = await asyncio.to_thread(script(browser, shows))
+        assert sorted(map(tuple, found)) == [("bad", "closed"), ("done", "limit reached")]
 
 
 async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) -> None:

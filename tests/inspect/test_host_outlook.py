@@ -19,6 +19,7 @@ ROW = {
     "wait_seconds": 0.0,
     "gap_seconds": 2.0,
     "latency_seconds": None,
+    "slowed_seconds": 0.0,
 }
 
 
@@ -38,6 +39,9 @@ def outlook(per_host: int = 1, **changes: Any) -> tuple[Any, Any, Any]:
         ({"fetched": 20, "failed": 10}, (30.0, 20.0, 0.75)),
         ({"gap_seconds": 0.0}, (None, None, 0.0)),
         ({"gap_seconds": 0.0, "latency_seconds": 0.5}, (120.0, 5.0, 0.0)),
+        ({"slowed_seconds": 60.0, "wait_seconds": 55.0, "pending": 1}, (30.0, 117.0, 0.0)),
+        ({"slowed_seconds": None, "wait_seconds": 55.0}, (30.0, None, 0.0)),  # it does not answer
+        ({"slowed_seconds": None, "pending": 0, "state": "idle"}, (30.0, 0.0, None)),
         ({"pending": 0, "state": "idle"}, (30.0, 0.0, None)),
         ({"pending": 0, "state": "idle", "gap_seconds": 0.0, "fetched": 3}, (None, 0.0, 1.0)),
         ({"state": "retired"}, (30.0, None, 0.0)),

@@ -103,10 +103,10 @@ def test_a_record_tells_the_state_as_the_host_does(
     host.politeness.latency = latency
     value, budget = encode_host(host), BudgetSettings(host_pages=pages)
     read = decode_host(host.name, value)
-    assert stored_state(host.name, value, NOW, budget, serving) is state_of(read, NOW, budget, serving)
+    assert stored_state(value, NOW, budget, serving) is state_of(read, NOW, budget, serving)
     for odd in (b"", value[:-1], b"\x02" + value[1:]):
         with pytest.raises(HostRecordError):
-            stored_state(host.name, odd, NOW, budget)
+            stored_state(odd, NOW, budget)
 
 
 def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from crawler.frontier.host import encode_host
 from crawler.inspect.host_outlook import OUTLOOK_SORTS, sortable
 from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
+from crawler.inspect.sort_values import SortValues
 from crawler.kv import Family
 from crawler.settings import PolitenessSettings, Settings
 from crawler.store import MemoryStore
@@ -40,7 +41,7 @@ def store_of(hosts: int) -> MemoryStore:
 
 def selected(store: MemoryStore, *, sparing: bool, **how: Any) -> tuple[int, list[dict[str, Any]], int]:
     """The number of hosts that fit, the rows, and how many rows were made."""
-    selection = Selection(**how)
+    selection = Selection(**how, told=SortValues(how["sort"], SETTINGS, NOW, BESIDE.serving).of_record)
     wants = selection.wants if sparing else lambda name, value: True
     count = 0
 
@@ -64,7 +65,9 @@ def test_rows_that_are_not_made_are_not_missed(sort: str, descending: bool, offs
     assert selected(store, sparing=True, **how)[:2] == selected(store, sparing=False, **how)[:2]
 
 
-@pytest.mark.parametrize("sort", ["work", "pending", "fetched", "failed", "errors"])
+@pytest.mark.parametrize(
+    "sort", ["work", "pending", "fetched", "failed", "errors", "state", "pace", "seconds_left", "latency_seconds"]
+)
 def test_of_many_hosts_few_are_described(sort: str) -> None:
     total, rows, made = selected(store_of(1_000), sparing=True, sort=sort, limit=20)
     assert (total, len(rows)) == (1_000, 20)

@@ -8,9 +8,26 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import pytest
 
 from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.frontier import (
+    AT_ONCE,
+    Completion,
+    Done,
+    Entry,
+    FailureClass,
+    Frontier,
+    Retry,
+    RobotsKnown,
+    Serving,
+)
+from crawler.frontier.host import encode_host
+from crawler.inspect.host_outlook import OUTLOOK_SORTS
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.kv import Family, Row
@@ -20,8 +37,10 @@ from crawler.service.view import TableAsked
 from crawler.settings import PolitenessSettings, Settings
 from crawler.store import MemoryStore
 from tests.driving import Driven
+from tests.frontier.hosts import made_host
 from tests.laboratory import SETTINGS, SimulatedWeb, links
 
+NOW = 1_700_000_000.0
 HOSTS, PAGES = 12, 25
 SECONDS = 0.002  # of the fastest response; they differ, so that some end while others are in flight
 AHEAD = 20  # requests that the crawl makes while a reader has read the rows and not yet looked at them
@@ -105,6 +124,63 @@ def test_a_crawl_whose_hosts_are_looked_at_all_the_time_asks_each_of_them_to_the
     reason, fetched = asyncio.run(_crawl(tmp_path / "job", SOON, look))
     assert (reason, fetched) == (Stop.FINISHED, HOSTS * PAGES)
     assert max(seen) == HOSTS, "it was looked at"
+
+
+class Standing(NamedTuple):
+    """What a view asks of a run, of hosts at a moment."""
+
+    job: Any
+    serving: Serving = AT_ONCE
+
+
+def _standing(hosts: int) -> Standing:
+    """Hosts of which the later ones are in memory, where some wait for a retry: no record tells of that."""
+    store = MemoryStore()
+    stored = store.batch()
+    for number in range(hosts):
+        host = made_host(f"h{number:03}.test:80", size=1 + number % 5)
+        host.politeness.latency = [None, 0.1, 2.0][number % 3]
+        if number % 7 == 1:
+            host.failures = host.failures._replace(backoff=3)
+            host.tally.errors = {FailureClass.THROTTLED: number}
+        stored.put(Family.HOSTS, host.name.encode(), encode_host(host))
+    store.write(stored)
+    frontier, batch = Frontier(store, PolitenessSettings(delay=1.0)), store.batch()
+    frontier.admit((Entry(f"http://m{n:03}.test/{m}", 0) for n in range(hosts) for m in range(1 + n % 3)), batch)
+    store.write(batch)
+    frontier.written()
+    for moment in (NOW, NOW + 2.0):
+        while lease := frontier.take(moment):
+            end: Completion = Done()
+            if lease.entry is None:
+                end = RobotsKnown(NOW + 1e6, None)
+            elif lease.host.name < "m010":
+                end = Retry(lease.entry, 600.0)
+            batch = store.batch()
+            frontier.finish(lease, end, moment, batch)
+            store.write(batch)
+            frontier.written()
+    return Standing(SimpleNamespace(frontier=frontier, store=store))
+
+
+@pytest.mark.parametrize("sort", OUTLOOK_SORTS)
+async def test_a_part_of_the_table_is_that_of_all_its_rows(sort: str) -> None:
+    run = cast("Run", _standing(60))
+    view = RunView(lambda: run, _none, Settings(politeness=PolitenessSettings(delay=1.0)), lambda: NOW + 10.0)
+    try:
+        total, rows = await view.hosts(TableAsked("host", False, 0, 1_000, ""))
+        assert (total, len(rows)) == (120, 120)
+        assert {"ready", "waiting", "idle"} <= {row["state"] for row in rows}
+        for descending in (False, True):
+            known = [row for row in rows if row[sort] is not None] if sort != "work" else []
+            best = sorted(known, key=lambda row: str(row[sort]) if sort == "errors" else row[sort], reverse=descending)
+            _, found = await view.hosts(TableAsked(sort, descending, 0, 9, ""))
+            assert len(found) == 9
+            if sort not in ("work", "failed", "errors"):
+                assert [row[sort] for row in found] == [row[sort] for row in best[:9]]
+            assert all(row in rows for row in found)
+    finally:
+        await view.close()
 
 
 def test_nor_do_the_page_of_a_host_and_explanations_change_it(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { cut, find, keep, make, mark, set, write } from "./dom.js";
 import * as format from "./format.js";
-import { cause, className, isHeld, mainClass, remedy, stateMark } from "./words.js";
+import { cause, className, isHeld, isUsedUp, mainClass, remedy, stateMark } from "./words.js";
 
 const LOOK = 12; // hosts that failed most
 const STAYS = 20_000; // milliseconds for which something is shown after it was seen last: hosts are held again and again
@@ -46,7 +46,7 @@ function ofHost(row) {
   const kind = mainClass(row);
   const lost = row.failed ? `${format.counted(row.failed, "URL")} failed` : "";
   if (row.state === "retired") return item("bad", "was given up", [kind ? cause(kind) : row.reason, lost].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} Then use Visit again.`, row.host);
-  if (row.state === "blocked" && row.rule !== "blocked") return item("note", "has used up its budget", row.reason, "Raise the budget to go on.", row.host);
+  if (isUsedUp(row)) return item("note", "has used up its budget", row.reason, "Raise the budget to go on.", row.host);
   const next = row.next_time && row.wait_seconds > 30 ? `; asked again at ${format.stamp(row.next_time, false)}` : "";
   if (row.state === "snoozed") return item("bad", "does not answer", `${kind ? cause(kind) : row.reason}${next}`, kind ? remedy(kind) : "", row.host);
   if (isHeld(row)) {

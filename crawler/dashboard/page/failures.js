@@ -5,7 +5,7 @@ import { cut, cutUrl, find, inUse, keep, make, mark, recut, set, write } from ".
 import * as format from "./format.js";
 import { badge, badgeKind, recordRemedy, recordWords } from "./words.js";
 
-const MOST = 200; // rows at a time
+const MOST = 300; // rows: as many as the crawl tells of
 
 const KINDS = {
   all: () => true,
@@ -16,7 +16,7 @@ const KINDS = {
 };
 
 let records = [];
-let totals = { failed: 0, broken: 0, visits: 0, exact: true };
+let totals = { all: 0, visits: 0, exact: true }; // of all, also of those that are not listed: by kind
 let kind = "all";
 
 // A link to a page of the web, of which the crawler is not told to be the referrer.
@@ -75,36 +75,42 @@ function draw() {
   const fitting = records.filter(KINDS[kind]);
   keep(find("failures"), fitting.slice(0, MOST), (record) => record.number, create);
   for (const button of document.querySelectorAll("[data-failures]")) {
-    const number = button.dataset.failures === "all" ? totals.failed + totals.broken : records.filter(KINDS[button.dataset.failures]).length;
-    const less = button.dataset.failures !== "all" && totals.failed + totals.broken > records.length;
-    write(button.lastElementChild, less ? `${format.figure(number)}+` : format.figure(number));
+    write(button.lastElementChild, format.figure(totals[button.dataset.failures] ?? 0));
     set(button, "ariaPressed", String(button.dataset.failures === kind));
   }
-  const all = totals.failed + totals.broken;
-  const words = [all > records.length ? `the newest ${format.count(records.length)} of ${format.count(all)}` : ""];
+  const listed = Math.min(MOST, fitting.length);
+  const words = [(totals[kind] ?? 0) > listed ? `${format.count(listed)} of ${format.count(totals[kind])} shown` : ""];
   // Each URL is listed once, as it was at its last visit.
   if (!totals.exact) words.push("too many to tell URLs from visits");
-  else if (totals.visits > all) words.push(`${format.counted(totals.visits, "visit")} to ${format.counted(all, "URL")}`);
+  else if (totals.visits > totals.all) words.push(`${format.counted(totals.visits, "visit")} to ${format.counted(totals.all, "URL")}`);
   write(find("failures-count"), words.filter(Boolean).join("; "));
   find("failures-none").hidden = fitting.length > 0;
-  write(find("failures-none"), records.length ? "None of this kind among the newest." : "Nothing failed so far.");
+  write(find("failures-none"), records.length ? (totals[kind] ? "None of this kind among the newest: Downloads has them all." : "None of this kind.") : "Nothing failed so far.");
+}
+
+// Of how many URLs each kind is.
+function totalsOf(survey) {
+  const { failed = 0, client_errors: client = 0, server_errors: server = 0, soft404 = 0 } = survey.wrong ?? {};
+  const visits = (survey.failed_visits ?? 0) + (survey.broken_visits ?? 0);
+  return { all: (survey.failed_total ?? 0) + (survey.broken_total ?? 0), failed, "4xx": client, "5xx": server, soft404, visits, exact: survey.exact !== false };
 }
 
 let newest = null;
 let held = null; // a survey that came while somebody was reading
 
 export function showFailures(survey) {
-  const key = `${survey.failures?.[0]?.number} ${survey.failures?.length} ${survey.failed_total} ${survey.broken_total} ${survey.exact}`;
+  const told = totalsOf(survey);
+  const key = `${survey.failures?.[0]?.number} ${survey.failures?.length} ${Object.values(told).join(" ")}`;
   if (key === newest) return;
   if (records.length && inUse(find("failures"))) {
     held = survey;
-    const more = (survey.failed_total ?? 0) + (survey.broken_total ?? 0) - totals.failed - totals.broken;
+    const more = told.all - totals.all;
     return write(find("failures-count"), more > 0 ? `standing still, ${format.count(more)} more` : "");
   }
   held = null;
   newest = key;
   records = survey.failures ?? [];
-  totals = { failed: survey.failed_total ?? 0, broken: survey.broken_total ?? 0, visits: (survey.failed_visits ?? 0) + (survey.broken_visits ?? 0), exact: survey.exact !== false };
+  totals = told;
   draw();
 }
 

@@ -123,13 +123,14 @@ function showState(state) {
 const sum = (stats, ...keys) => keys.reduce((all, key) => all + (stats[key] ?? 0), 0);
 
 function showCounts(stats) {
+  const first = missed.firstVisits(stats);
   const outcomes = [
-    ["fetched", stats.pages_fetched, "good"],
-    ["redirected", stats.pages_redirected, "quiet"],
-    ["failed", stats.pages_failed, "bad"],
-    ["excluded", stats.urls_excluded, "quiet"],
-    ["soft 404", stats.pages_soft404, "warn"],
-    ["barred", stats.pages_blocked, "warn"],
+    ["fetched", first ? first.fetched : stats.pages_fetched, "good"],
+    ["redirected", first ? first.redirect : stats.pages_redirected, "quiet"],
+    ["failed", first ? first.failed : stats.pages_failed, "bad"],
+    ["excluded", first ? first.excluded : stats.urls_excluded, "quiet"],
+    ["soft 404", first ? first.soft404 : stats.pages_soft404, "warn"],
+    ["barred", first ? first.blocked : stats.pages_blocked, "warn"],
   ];
   const links = [
     ["found", stats.links_found, "plain"],
@@ -150,8 +151,8 @@ function showCounts(stats) {
   const what = wrong.what === "visits" ? "visits " : "";
   write(find("failed-now"), format.figure(wrong.failed));
   write(find("broken-note"), broken ? `${what}and ${format.figure(broken)} broken` : "none broken");
-  write(find("outcomes-title"), stats.revisits ? "Outcomes of all visits" : "Outcomes");
-  write(find("statuses-title"), stats.revisits ? "Statuses at the first visit" : "Statuses");
+  write(find("outcomes-title"), first ? "Outcomes: URLs at their first visit" : stats.revisits ? "Outcomes of all visits" : "Outcomes: URLs");
+  write(find("statuses-title"), stats.revisits ? "Statuses: URLs at their first visit" : "Statuses: URLs");
 }
 
 // What changes with every tick.

@@ -38,6 +38,9 @@ export function wrongOf(stats) {
   return { failed, client: client_errors, server: server_errors, soft: soft404, what: "URLs" };
 }
 
+// How the first visits of all URLs came out, if some are visited again: the crawl itself counts every visit.
+export const firstVisits = (stats) => (stats.revisits && counted?.outcomes && counted.complete !== false ? counted.outcomes : null);
+
 export const showWrong = (survey) => {
   counted = survey;
 };

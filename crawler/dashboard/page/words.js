@@ -60,8 +60,12 @@ export const setRunning = (runs) => {
   running = runs;
 };
 
+// Whether the host has given all that its budget allows: as somebody wished, so nothing is wrong.
+export const isUsedUp = (row) => row.state === "blocked" && row.rule === "budget";
+
 export function stateWords(row) {
   if (!running && RESTING.includes(row.state)) return "to be resumed";
+  if (isUsedUp(row)) return "limit reached";
   if (row.state === "idle" && !row.fetched && row.failed) return "failed";
   return (row.state === "waiting" && HELD[row.rule]) || (STATES[row.state] ?? row.state);
 }
@@ -73,6 +77,7 @@ export const isHeld = (row) => row.state === "waiting" && TROUBLED.includes(row.
 
 // How a row is marked: good, wait, bad, or nothing to say.
 export function stateMark(row) {
+  if (isUsedUp(row)) return "done";
   if (["retired", "blocked"].includes(row.state)) return "bad";
   if (row.state === "snoozed" || row.state === "paused" || isHeld(row)) return "wait";
   if (!running && RESTING.includes(row.state)) return "wait";

@@ -33,8 +33,8 @@ _NOT_KNOWN = -1.0
 _BYTE_MAX = 255
 _CLASS_AT, _NUMBER_AT = 1, 10  # in a slot of the fresh lane
 _COUNT_MAX = 2**32 - 1
-_PAUSED, _BLOCKED, _RETIRED, _REVISITS = 1, 2, 4, 8
-_CLOSED = _PAUSED | _BLOCKED | _RETIRED
+PAUSED, BLOCKED, RETIRED, _REVISITS = 1, 2, 4, 8  # flags of a record
+_CLOSED = PAUSED | BLOCKED | RETIRED
 _FLAGS = _CLOSED | _REVISITS
 _NO_FAILURE = 255
 # Holds that are decided anew after a restart are stored as the gap: earlier versions know no more than these.
@@ -230,9 +230,9 @@ def encode_host(host: Host) -> bytes:
         _STORED_REASONS[politeness.hold_reason],
         backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() cost as much as everything else here
         politeness.robots_tries if politeness.robots_tries < _BYTE_MAX else _BYTE_MAX,
-        _PAUSED * politeness.paused
-        | _BLOCKED * politeness.blocked
-        | _RETIRED * retired
+        PAUSED * politeness.paused
+        | BLOCKED * politeness.blocked
+        | RETIRED * retired
         | (0 if queue.revisits is None else _REVISITS),
         in_a_row if in_a_row < _BYTE_MAX else _BYTE_MAX,
         snoozes if snoozes < _BYTE_MAX else _BYTE_MAX,
@@ -304,7 +304,8 @@ def stored_counts(value: bytes) -> tuple[int, int, int, bool]:
 
 
 class StoredHost(NamedTuple):
-    """The fields of a stored record before its address and its errors. What is not known is negative."""
+    """The fields of a stored record before its address and its errors. What is not known is negative. ``flags``:
+    PAUSED, BLOCKED, RETIRED."""
 
     version: int
     reason: int
@@ -329,18 +330,6 @@ class StoredHost(NamedTuple):
     opic_score: float
     address_size: int
     error_count: int
-
-    @property
-    def paused(self) -> bool:
-        return bool(self.flags & _PAUSED)
-
-    @property
-    def blocked(self) -> bool:
-        return bool(self.flags & _BLOCKED)
-
-    @property
-    def retired(self) -> bool:
-        return bool(self.flags & _RETIRED)
 
     @property
     def troubled(self) -> bool:
@@ -368,8 +357,8 @@ def decode_host(name: str, value: bytes) -> Host:
             raise ValueError(f"flags {flags:#x}")
         held = _REASONS[reason] if reason < len(_REASONS) else HoldReason(reason)
         failures = NO_FAILURES
-        if in_a_row or snoozes or backoff or last != _NO_FAILURE or flags & _RETIRED:
-            failures = _failures(in_a_row, snoozes, backoff, last, retired=bool(flags & _RETIRED))
+        if in_a_row or snoozes or backoff or last != _NO_FAILURE or flags & RETIRED:
+            failures = _failures(in_a_row, snoozes, backoff, last, retired=bool(flags & RETIRED))
         address, errors = _tail(value, address_size, error_count)
         # A NaN would break the order of the heap. The sum is finite only if each number is.
         times = (next_time, last_request, crawl_delay, robots_until, seconds, latency, opic_score)
@@ -398,8 +387,8 @@ def decode_host(name: str, value: bytes) -> Host:
             robots_until or 0.0,
             robots_tries,
             address or None,
-            bool(flags & _PAUSED),
-            bool(flags & _BLOCKED),
+            bool(flags & PAUSED),
+            bool(flags & BLOCKED),
         ),
         failures,
         Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),

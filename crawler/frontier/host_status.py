@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from crawler.frontier.backoff_policy import slowed
-from crawler.frontier.host import Host, StoredHost, stored_host
+from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost, stored_host
 from crawler.frontier.host_closed import closure, is_used_up, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
@@ -167,13 +167,13 @@ def stored_state(value: bytes, now: float, budget: BudgetSettings, serving: Serv
 
 def state_of_stored(host: StoredHost, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
     """``state_of`` for the fields of a stored record."""
-    if host.flags and host.blocked:
+    if host.flags & BLOCKED:
         return HostState.BLOCKED
-    if host.flags and host.retired:
+    if host.flags & RETIRED:
         return HostState.RETIRED
     if budget != _NO_BUDGET and is_used_up(host.fetched, host.size_read, host.seconds, budget):
         return HostState.BLOCKED
-    if host.flags and host.paused:
+    if host.flags & PAUSED:
         return HostState.PAUSED
     if not host.size:
         return HostState.IDLE

@@ -7,11 +7,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from crawler.cli.exit_codes import UsageError
+from crawler.cli.named_urls import named_urls
 from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
-from crawler.engine.seeds import STDIN, Schemes, stream_batches
+from crawler.engine.seeds import STDIN, stream_batches
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.settings import CLASSES, Settings
-from crawler.urls import Canonicaliser, Rejected
+from crawler.urls import Canonicaliser
 
 _PATIENCE = 1.0  # seconds to gather lines of standard input
 _UNANSWERED = 8  # files in the inbox at which reading standard input pauses
@@ -45,15 +46,8 @@ async def _add(arguments: argparse.Namespace, settings: Settings) -> int:
         if len(arguments.urls) > 1:
             raise UsageError("give URLs, or - for standard input, not both")
         return await _Adding(arguments, settings).stream()
-    canonicaliser = Canonicaliser(settings.canonical.rules)
-    schemes = Schemes("arguments")
-    urls = [schemes.complete(text.strip()) for text in arguments.urls]
-    for text in urls:
-        url = canonicaliser.canonicalise(text)
-        if isinstance(url, Rejected):
-            raise UsageError(f"{text!r}: {url.reason}")
-    schemes.end()
-    return await _Adding(arguments, settings).all(urls)
+    urls = named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))
+    return await _Adding(arguments, settings).all([url.text for url in urls])
 
 
 class _Adding:

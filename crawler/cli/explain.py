@@ -8,6 +8,7 @@ from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
+from crawler.cli.named_urls import completed_urls
 from crawler.inspect.explanation import explain_url
 from crawler.service.explanation_text import explanation_lines
 
@@ -20,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = explain_url(arguments.job, arguments.url)
+    found = explain_url(arguments.job, completed_urls([arguments.url])[0])
     if arguments.json:
         print(json.dumps(found.as_json(), indent=2))
     else:

@@ -11,6 +11,7 @@ from pathlib import Path
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.named_urls import named_urls
 from crawler.clock import SteadyClock
 from crawler.filters import NoMemoryError
 from crawler.frontier import queue_of
@@ -21,7 +22,7 @@ from crawler.job.job import Job
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError, settings_from
-from crawler.urls import Canonical, Canonicaliser, Rejected
+from crawler.urls import Canonical, Canonicaliser
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = settings_from(read_identity(arguments.job).shaping, str(arguments.job))
     except (JobError, SettingsError) as error:
         raise UsageError(str(error)) from error
-    canonicaliser = Canonicaliser(settings.canonical.rules)
-    urls = []
-    for text in arguments.urls:
-        url = canonicaliser.canonicalise(text)
-        if isinstance(url, Rejected):
-            raise UsageError(f"{text!r}: {url.reason}")
-        urls.append(url)
+    urls = [each.url for each in named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))]
     try:
         left = _forget(arguments.job, settings, urls)
     except (JobError, EnvelopeError) as error:

@@ -34,7 +34,7 @@ from crawler.job.stored_errors import DAMAGE
 from crawler.service.launching import Launcher, LaunchError
 from crawler.service.watched_jobs import WatchedJobs
 from crawler.settings import SettingsError, settings_from
-from crawler.urls import Canonical, Canonicaliser
+from crawler.urls import Canonical, Canonicaliser, completed, has_url_scheme
 
 MOST_NAME = 64  # characters
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
@@ -167,9 +167,9 @@ def _seeds_of(command: LastCommand, job: Path) -> tuple[list[str], list[Path], b
     What came from standard input is none of them."""
     place = Path(command.directory)
     named = [seed for seed in command.seeds if seed != _STDIN]
-    files = [*(place / seed for seed in named if "://" not in seed), *(job / name for name in command.own_seeds)]
+    files = [*(place / seed for seed in named if not has_url_scheme(seed)), *(job / name for name in command.own_seeds)]
     there = [path for path in files if path.is_file()]
-    return [seed for seed in named if "://" in seed], there, len(there) < len(files)
+    return [seed for seed in named if has_url_scheme(seed)], there, len(there) < len(files)
 
 
 def _has_dashboard(directory: Path) -> bool:
@@ -204,7 +204,7 @@ def _checked_seeds(seeds: Sequence[str]) -> list[str]:
     """Return the seeds without blanks around them. Raises LaunchError."""
     canonicaliser = Canonicaliser(())
     for seed in seeds:
-        url = canonicaliser.canonicalise(seed.strip())
+        url = canonicaliser.canonicalise(completed(seed) or seed.strip())
         if not isinstance(url, Canonical) or not seed.isprintable():  # a line feed would make two of it
             reason = "it has control characters" if isinstance(url, Canonical) else url.reason
             raise LaunchError(f"{seed[:200]!r} is no seed: {reason}", 400)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from crawler.cli.exit_codes import UsageError
+from crawler.cli.named_urls import say_taken
 from crawler.engine.seeds import (
     BATCH,
     STDIN,
@@ -22,9 +22,8 @@ from crawler.engine.seeds import (
     read_urls,
     streams_batches,
 )
-from crawler.progress.printable import one_line
-from crawler.progress.say import say
-from crawler.urls import Canonical, Canonicaliser, Rejected, completed, has_known_suffix
+from crawler.metrics import noun
+from crawler.urls import Canonical, Canonicaliser, Rejected, completed, has_known_suffix, has_url_scheme
 
 # Top levels that are endings of files too: a word such as `urls.zip` is more likely a file with another name.
 _ENDINGS = frozenset({"md", "pl", "py", "rs", "sh", "zip"})
@@ -45,30 +44,27 @@ class NamedSeeds:
     def of(cls, words: Sequence[str], canonicaliser: Canonicaliser, *, quiet: bool) -> NamedSeeds:
         """Sort the words, check all that can be checked before anything is changed, and say which words were taken for
         URLs that lack a scheme. Raises UsageError."""
-        seeds, taken = cls(), []
+        seeds, taken = cls(), list[tuple[str, str]]()
         for word in words:
             path = Path(word)
             if not word.strip():
                 raise UsageError("an empty word names no seeds: give a URL, a file, or - for standard input")
             if word == "-":
                 seeds.streams.append(STDIN)
-            elif _is_url(word):
+            elif has_url_scheme(word):
                 seeds.urls.append(word.strip())
             elif os.path.exists(word):  # False for what is too long for the name of a file
                 (seeds.streams if is_stream(path) else seeds.files).append(path)
             elif (url := _as_url(word, canonicaliser)) is not None:
                 seeds.urls.append(url)
-                taken.append(f"{word} as {url}")
+                taken.append((word, url))
             elif _SCHEME.match(word):
                 raise UsageError(f"{word!r} is no http or https URL, and no file of that name exists")
             else:
                 seeds.files.append(path)
         seeds._check(canonicaliser)
-        if taken and not quiet:
-            say(
-                sys.stderr,
-                f"crawler: no such file{'' if len(taken) == 1 else 's'}: taking {one_line(', '.join(taken))}",
-            )
+        if not quiet:
+            say_taken(taken, f"no such {noun(len(taken), 'file')}: ")
         return seeds
 
     @property
@@ -83,7 +79,7 @@ class NamedSeeds:
 
     def words(self) -> list[str]:
         """Return words that name the same seeds again; for streams, that there were some."""
-        return [*self.urls, *map(str, self.files), *(["-"] if self.streams else [])]
+        return [*self.urls, *map(_word, self.files), *(["-"] if self.streams else [])]
 
     def known(self) -> Iterator[str]:
         """Yield the URLs that can be read now. Raises SeedsError."""
@@ -117,9 +113,10 @@ class NamedSeeds:
             _check_file(path, canonicaliser)
 
 
-def _is_url(word: str) -> bool:
-    """Whether the word is a URL, whatever files there are."""
-    return "://" in word or word.strip().lower().startswith(("http:", "https:", "mailto:"))
+def _word(file: Path) -> str:
+    """A word for the file that is taken for nothing else."""
+    text = str(file)
+    return f"./{text}" if text == "-" or has_url_scheme(text) else text
 
 
 def _as_url(word: str, canonicaliser: Canonicaliser) -> str | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.named_urls import named_urls
 from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
@@ -18,7 +19,7 @@ from crawler.metrics import counted
 from crawler.output.finished import Choice, Past, knows_host, rules_of, select
 from crawler.progress.say import say
 from crawler.settings import CLASSES, Settings
-from crawler.urls import Canonicaliser, Rejected
+from crawler.urls import Canonicaliser
 
 _BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
 _POLL = 0.25
@@ -56,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _retry(arguments: argparse.Namespace, directory: Path, settings: Settings) -> int:
-    choice = Choice(arguments.failed, arguments.excluded, arguments.host, _hrefs(arguments.urls, settings))
+    hrefs = frozenset(each.url.href for each in named_urls(arguments.urls, Canonicaliser(settings.canonical.rules)))
+    choice = Choice(arguments.failed, arguments.excluded, arguments.host, hrefs)
     if choice.is_empty:
         raise UsageError("name what to visit again: --failed, --excluded RULE, --host HOST, or URLs")
     parcels, missing, pasts = Parcels(arguments, settings), set(choice.hrefs), _selected(directory, choice)
@@ -85,16 +87,6 @@ async def _put_back(parcels: Parcels, part: list[Past], priority: int | None) ->
 
 def _words(answer: Answer) -> str:
     return f"{counted(answer.admitted, 'URL')} queued again, {answer.known} pending already"
-
-
-def _hrefs(texts: Iterable[str], settings: Settings) -> frozenset[str]:
-    canonicaliser, hrefs = Canonicaliser(settings.canonical.rules), set()
-    for text in texts:
-        url = canonicaliser.canonicalise(text)
-        if isinstance(url, Rejected):
-            raise UsageError(f"{text!r}: {url.reason}")
-        hrefs.add(url.href)
-    return frozenset(hrefs)
 
 
 def _selected(directory: Path, choice: Choice) -> Iterator[Past]:

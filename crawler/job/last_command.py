@@ -14,6 +14,7 @@ from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import Disk, replace_file
+from crawler.urls import has_url_scheme
 
 COMMAND = "command.json"
 MAGIC = "crawler-last-command"
@@ -37,7 +38,7 @@ class LastCommand:
         home, named, own = job.resolve(), list[str](), list[str]()
         for seed in seeds:
             path = (place / seed).resolve()
-            if "://" not in seed and path.is_relative_to(home) and path.is_file():
+            if not has_url_scheme(seed) and path.is_relative_to(home) and path.is_file():
                 own.append(str(path.relative_to(home)))
             else:
                 named.append(seed)

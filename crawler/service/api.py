@@ -33,6 +33,7 @@ from crawler.service.explanation_text import explanation_lines
 from crawler.service.view import TableAsked, View
 from crawler.service.view_answers import Encoded, answer, answer_if_new, encoded, from_view
 from crawler.settings import CLASSES
+from crawler.urls import completed
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as reading it took
@@ -116,7 +117,7 @@ class Api:
         text = request.query.get("url")
         if not text:
             raise web.HTTPBadRequest(text="Name the URL: /api/explain?url=URL, percent-encoded.")
-        found = await from_view(self._view.explain(text))
+        found = await from_view(self._view.explain(completed(text) or text))
         lines = [{"what": what, "text": text} for what, text in explanation_lines(found)]
         return answer({"url": found.url, "href": found.href, "key": found.key, "host": found.host, "lines": lines})
 
@@ -147,7 +148,10 @@ class Api:
         priority = asked.get("priority")
         if priority is not None and not is_class(priority):
             raise web.HTTPBadRequest(text=_NO_CLASS)
-        return answer((await from_view(self._view.add(urls, seed=seed, priority=priority))).as_json())
+        texts = [completed(url) or url for url in urls]
+        taken = [{"url": url, "taken_as": text} for url, text in zip(urls, texts, strict=True) if text != url]
+        added = await from_view(self._view.add(texts, seed=seed, priority=priority))
+        return answer(added.as_json() | {"completed": taken})
 
     async def _retry(self, request: web.Request) -> web.Response:
         asked = await json_body(request)
@@ -185,7 +189,8 @@ def _choice(asked: Any) -> Choice | None:
     urls = asked.get("urls", [])
     words = all(each is None or (isinstance(each, str) and each) for each in (excluded, host))
     listed = isinstance(urls, list) and len(urls) <= MOST_URLS and all(isinstance(url, str) for url in urls)
-    return Choice(failed, excluded, host, frozenset(urls)) if words and listed and isinstance(failed, bool) else None
+    hrefs = frozenset(completed(url) or url for url in urls) if listed else frozenset()
+    return Choice(failed, excluded, host, hrefs) if words and listed and isinstance(failed, bool) else None
 
 
 def _table_asked(request: web.Request) -> TableAsked:

@@ -18,7 +18,7 @@ from crawler.urls.domain import domain_of_key, has_known_suffix, registrable_dom
 from crawler.urls.host_key import host_key, host_name, surt
 from crawler.urls.rules import RULES, Rule
 from crawler.urls.steps import identity
-from crawler.urls.typed import completed
+from crawler.urls.typed import completed, has_url_scheme
 from crawler.urls.whatwg import Rejected, foreign_scheme
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "domain_of_key",
     "foreign_scheme",
     "has_known_suffix",
+    "has_url_scheme",
     "host_key",
     "host_name",
     "identity",

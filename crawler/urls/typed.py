@@ -24,6 +24,12 @@ _AUTHORITY = re.compile(
 _NAME = re.compile(r"[A-Za-z0-9_.\-\u0080-\U0010ffff\u3002]+\Z")
 
 
+def has_url_scheme(word: str) -> bool:
+    """Return whether a word is meant for a URL, not for a file of that name: it says so itself. Whatever tells the two
+    apart asks here."""
+    return "://" in word or word.strip(TRIMMED).lower().startswith(("http:", "https:", "mailto:"))
+
+
 def completed(text: str) -> str | None:
     """Return the text with the scheme that it lacks, or None if it lacks none or names no host.
 

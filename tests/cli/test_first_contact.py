@@ -125,7 +125,7 @@ def test_lines_without_a_scheme_are_counted_and_the_first_is_shown(tmp_path: Pat
         streamed = crawler("-", "--job", tmp_path / "other", *QUICK, stdin=f"{host}/a\n{host}/b\n")
         assert streamed.err.count("has no scheme") == 1
         added = crawler("add", tmp_path / "job", f"{host}/c", "--no-wait")
-        assert (added.code, added.err.count("has no scheme: taken as")) == (0, 1)
+        assert (added.code, added.err.count(f"taking {host}/c as http://{host}/c")) == (0, 1)
 
 
 def test_a_damaged_list_begins_nothing(tmp_path: Path) -> None:

@@ -306,6 +306,29 @@ def test_a_stopped_job_is_resumed_with_its_settings_and_its_grown_seeds(tmp_path
         assert sorted(found) == sorted({*(site.url(path) for path in tree(PAGES)), site.url("/later")})
 
 
+def test_seeds_in_every_form_are_read_again(tmp_path: Path) -> None:
+    """A URL stays one, whatever it looks like, and a file stays a file."""
+    job = tmp_path / "job"
+    with Site(tree(PAGES) | {"/later/0": "0", "/later/1": "1"}, latency=0.02) as site, ended(job):
+        own = f"http:{site.hosts[0]}"
+        for name in ("http:list", "-"):
+            (tmp_path / name).write_text(f"{site.url('/')}\n")
+        words = (own, "./http:list", "./-", "--job", job, *SLOW, "--max-pages", "3", "--concurrency", "1")
+        assert crawler(*words, directory=tmp_path).code == 3
+        for number, name in enumerate(("http:list", "-")):
+            (tmp_path / name).write_text(f"{site.url(f'/later/{number}')}\n")
+        command = read_command(job)
+        assert command is not None
+        raised = tuple(word for word in command.words if not word.startswith("--max-pages"))
+        write_command(RealDisk(), job, LastCommand(command.seeds, raised, command.directory))
+        with board(tmp_path, "--new-jobs", tmp_path) as shown:
+            shown.wait("job", "stopped")
+            status, answer = shown.ask("api/jobs/job/resume", {})
+            assert (status, "gone" in answer["text"]) == (200, False)
+            shown.wait("job", "ended")
+        assert {site.url("/later/0"), site.url("/later/1")} <= {row["url"] for row in rows(job)}
+
+
 def test_a_job_whose_seeds_are_gone_is_resumed_without_them(tmp_path: Path) -> None:
     job, seeds = tmp_path / "job", tmp_path / "seeds.txt"
     with Site(tree(PAGES), latency=0.02) as site, ended(job):

@@ -259,7 +259,7 @@ def test_a_command_that_is_killed_and_given_again_queues_each_url_once(tmp_path:
     assert verify(job).code == 0
 
 
-def post(job: Path, address: str, asked: dict[str, Any], path: str = "retry") -> tuple[int, dict[str, int]]:
+def post(job: Path, address: str, asked: dict[str, Any], path: str = "retry") -> tuple[int, dict[str, Any]]:
     token = (job / "dashboard-token").read_text().strip()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     request = urllib.request.Request(f"{address}api/{path}", json.dumps(asked).encode(), headers)
@@ -293,6 +293,15 @@ def test_the_command_and_the_dashboard_beside_a_crawl(tmp_path: Path) -> None:
                 (200, {"queued": 1, "pending": 0}),
                 (200, {"queued": 0, "pending": 1}),  # the second visit is not finished
             )
+            bare = site.hosts[0]  # a URL without a scheme is one here too
+            status, answer = post(job, live.dashboard, {"urls": [bare, "nonsense"]}, "urls")
+            assert (status, answer["known"], answer["completed"]) == (
+                200,
+                1,
+                [{"url": bare, "taken_as": f"http://{bare}"}],
+            )
+            status, answer = post(job, live.dashboard, {"urls": [bare]})
+            assert (status, answer["queued"] + answer["pending"]) == (200, 1)
             assert post(job, live.dashboard, {"failed": True}) == (200, {"queued": 0, "pending": 0})
             for senseless in ({}, {"failed": 1}, {"urls": [7]}, {"host": ""}, {"other": True}):
                 assert post(job, live.dashboard, senseless)[0] == 400

@@ -1,0 +1,53 @@
+"""The URLs that a command line names: as people write them, with a scheme or without."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from crawler.cli.exit_codes import UsageError
+from crawler.metrics import count
+from crawler.progress.printable import one_line
+from crawler.progress.say import say
+from crawler.urls import Canonical, Canonicaliser, Rejected, completed
+
+_SHOWN = 5  # URLs that are named in a line
+
+
+class NamedUrl(NamedTuple):
+    """``text``: with its scheme, otherwise as it was given."""
+
+    text: str
+    url: Canonical
+
+
+def say_taken(taken: Sequence[tuple[str, str]], why: str = "") -> None:
+    """Say which words were taken for which URLs because they have no scheme, if there are any."""
+    if taken:
+        named = [f"{word} as {url}" for word, url in taken[:_SHOWN]]
+        more = [f"{count(len(taken) - _SHOWN)} more likewise"] if len(taken) > _SHOWN else []
+        say(sys.stderr, f"crawler: {why}taking {one_line(', '.join([*named, *more]))}")
+
+
+def completed_urls(words: Iterable[str]) -> list[str]:
+    """Return the words, those without a scheme with the one that ``completed`` gives them, which is said."""
+    texts, taken = list[str](), list[tuple[str, str]]()
+    for word in words:
+        url = completed(word)
+        texts.append(word if url is None else url)
+        if url is not None:
+            taken.append((word, url))
+    say_taken(taken)
+    return texts
+
+
+def named_urls(words: Iterable[str], canonicaliser: Canonicaliser) -> list[NamedUrl]:
+    """Return the URLs that the words name. Raises UsageError for a word that names none."""
+    found = list[NamedUrl]()
+    for text in completed_urls(words):
+        url = canonicaliser.canonicalise(text)
+        if isinstance(url, Rejected):
+            raise UsageError(f"{text!r}: {url.reason}")
+        found.append(NamedUrl(text, url))
+    return found

@@ -112,7 +112,7 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, 
     clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
     survey = view.survey()
-    feed = Feed(lambda: view.stats(clock()), clock, view.course, survey.news)
+    feed = Feed(lambda: view.stats(clock()), view.moment, view.course, survey.news)
     about = SurveyApi(attached, survey, feed, {"token_file": TOKEN if access.token else None})
     routes = [*Api(attached, clock).routes(), *about.routes()]
     board = Dashboard(settings, feed, routes, access)

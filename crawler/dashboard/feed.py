@@ -29,14 +29,14 @@ class Feed:
         self._beside = beside
         self.course = course or Course()
         self.listeners = Listeners()
-        self._clock = clock
+        self.clock = clock
         self._told = self.course.events.last
         self._greets: bytes | None = None
         self._ticks = 0
 
     def observe(self) -> None:
         """Observe once, without telling the listeners."""
-        self.course.observe(self._clock(), self.stats())
+        self.course.observe(self.clock(), self.stats())
 
     def tick(self) -> None:
         """Observe, and tell the listeners."""
@@ -60,7 +60,7 @@ class Feed:
 
     def _news(self, event: str) -> bytes:
         stats = self.stats()
-        self.course.observe(self._clock(), stats)
+        self.course.observe(self.clock(), stats)
         since, self._told = self._told, self.course.events.last
         self._greets = None
         beside = self._beside()

@@ -118,6 +118,11 @@ class WatchedJob:
             self.course.observe(reading.at, reading.stats)
         self._reading = reading
 
+    def moment(self) -> float:
+        """The time that the statistics are of: while a crawl runs, when they were read; otherwise now. A feed whose
+        clock this is does not observe them once more, as though nothing had been fetched since."""
+        return self._clock() if self._reading.live is None else self._reading.at
+
     def stats(self, now: float) -> dict[str, Any]:
         """Return the dictionary of ``stats --json`` at ``now``: the age of the checkpoint keeps growing."""
         stats = dict(self._reading.stats)

@@ -57,7 +57,7 @@ class KeptOpen:
         job = WatchedJob(self._directory, clock, feed.course, Reading(None, stats, clock(), mark_of(self._directory)))
         self._view = AttachedView(job, clock, self._damage)
         self._stack.push_async_callback(self._view.close)
-        feed.stats = lambda: job.stats(clock())
+        feed.stats, feed.clock = lambda: job.stats(clock()), job.moment
         for api in served.apis:
             api.show(self._view)
         end, loop = self._asked_to_end.set, asyncio.get_running_loop()

@@ -140,7 +140,7 @@ class BoardJob:
     async def _keep(self, job: WatchedJob) -> None:
         view = AttachedView(job, self._clock, DAMAGE)
         survey = job.survey()
-        feed = Feed(lambda: job.stats(self._clock()), self._clock, job.course, survey.news)
+        feed = Feed(lambda: job.stats(self._clock()), job.moment, job.course, survey.news)
         api, about = Api(view, self._clock), SurveyApi(view, survey, feed, self._about)
         self._open, self._fault = _Open(job, feed, routes_of(feed, api, about)), ""
         counting = asyncio.create_task(self._count(survey))

@@ -21,10 +21,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from crawler.dashboard import Feed
 from crawler.inspect.job_reader import job_stats
+from crawler.job.live_status import Live
 from crawler.metrics import Course, Kind
 from crawler.progress.top_view import screen, size
-from crawler.service.attach import WatchedJob
+from crawler.service.attach import Reading, WatchedJob
 from tests.jobs import OPTIONS, Stopped, stopped_job
 from tests.metrics.samples import statistics
 from tests.program import ROOT, as_anybody, crawler, running, wait_until
@@ -74,6 +76,21 @@ def test_ages_count_from_the_end_of_the_look(made: Stopped) -> None:
     seen = view.stats(1_700_000_100.0)["checkpoint"]["age_seconds"]
     assert 0 < seen <= job_stats(made.job)["checkpoint"]["age_seconds"]
     assert view.stats(1_700_000_105.0)["checkpoint"]["age_seconds"] == seen + 5
+
+
+def test_between_two_looks_the_pace_of_a_running_crawl_stays_what_it_is(made: Stopped) -> None:
+    """The page is told something every second, and the crawl is looked at every second, not in step with that."""
+    now = 1_700_000_000.0
+    view = WatchedJob(made.job, lambda: now)
+    feed = Feed(lambda: view.stats(now), view.moment, view.course)
+    paces = []
+    for second in range(1, 4):
+        stats = statistics(pages_fetched=100 * second)
+        view.take(Reading(Live(stats, {}, 0, None, [], {}), stats, now := 1_700_000_000.0 + second))
+        now += 0.5
+        feed.tick()
+        paces.append(feed.course.history.point()["pages_per_second"])
+    assert paces[1:] == [100.0, 100.0]
 
 
 def test_a_job_at_rest_is_looked_at(made: Stopped) -> None:

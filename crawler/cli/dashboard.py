@@ -118,13 +118,23 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, 
     board = Dashboard(settings, feed, routes, access)
     counting = asyncio.create_task(survey.keep())
     try:
-        await _until_signalled(board, settings, access, asyncio.create_task(attached.keep()), opens)
+        await _until_signalled(
+            board, settings, access, asyncio.create_task(_keep(attached, view.directory, feed)), opens
+        )
     finally:
         counting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await counting
         await about.close()
         await attached.close()
+
+
+async def _keep(view: AttachedView, directory: Path, feed: Feed) -> None:
+    """Keep the page up to date. If that fails because the job is gone, the page's last message says so."""
+    try:
+        await view.keep()
+    finally:
+        feed.gone = not holds_job(directory)
 
 
 async def _serve_several(

@@ -10,6 +10,8 @@ from crawler.metrics import Course
 
 # Ticks between two messages with the whole history, from which the page restores the points that it drops while open.
 _HISTORY_EVERY = 60
+_GONE_WORDS = "The job is gone: its directory was deleted or moved."
+_GONE = {"standing": "gone", "working": {"mark": "bad", "text": _GONE_WORDS}, "doing": _GONE_WORDS, "left": None}
 _NEWS_MOST = 50  # events in a message; /api/log has them all
 
 
@@ -30,6 +32,7 @@ class Feed:
         self.course = course or Course()
         self.listeners = Listeners()
         self.clock = clock
+        self.gone = False  # the job's directory was deleted or moved
         self._told = self.course.events.last
         self._greets: bytes | None = None
         self._ticks = 0
@@ -75,5 +78,6 @@ class Feed:
             news = news[-_NEWS_MOST:]
             since = news[0]["number"] - 1
         log = {"last": events.last, "after": since, "events": news}
-        content = {"stats": stats, "point": self.course.history.point(), **self.course.words(stats), "log": log}
+        words = self.course.words(stats) | (_GONE if self.gone else {})
+        content = {"stats": stats, "point": self.course.history.point(), **words, "log": log}
         return message(event, content | dict(beside or {}))

@@ -155,8 +155,10 @@ def _main_figures(report: Report) -> Markup:
         "copies": stats["pages_copies"],
         "hosts": stats["hosts"],
         "bodies": size(stats["bytes_fetched"]),
-        "pending": stats["urls_pending"] + stats["urls_in_flight"],
+        "pending": stats["urls_pending"],
     }
+    if stats["urls_in_flight"]:
+        shown["in flight"] = stats["urls_in_flight"]
     if stats.get("revisits"):
         shown["revisits"] = stats["revisits"]
     return _pairs(shown, "figures wide")

@@ -202,7 +202,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, servi
         case HostState.LEASED:
             return rule, "request in flight"
         case HostState.IDLE:
-            return rule, "no URLs left"
+            return rule, "no pending URLs"
         case HostState.READY:
             return rule, "ready"
         case HostState.QUEUED:

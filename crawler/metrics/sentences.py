@@ -132,7 +132,7 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
         case "running" if pages:
             text = f"Working: {per_second(pages)} pages/s over {_lately(over)}"
             if slope is not None and slope > 0:
-                text += f", URLs still to visit grow by {per_second(slope)}/s"
+                text += f", pending URLs grow by {per_second(slope)}/s"
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
@@ -154,7 +154,7 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
         case "stopped":
             return {
                 "mark": "over",
-                "text": f"Stopped with {counted(pending, 'URL')} left: run the same command to resume.",
+                "text": f"Stopped with {counted(pending, 'URL')} pending: run the same command to resume.",
             }
     return {"mark": "wait", "text": "Starting."}
 

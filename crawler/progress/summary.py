@@ -24,8 +24,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
     returned = f" ({count(get('urls_returned'))} of them queued again)" if get("urls_returned") else ""
     lines += [
         f"pages     {_pages(stats)}{returned}{runs}",
-        f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'duplicate link')},"
-        f" {count(stats['urls_pending'])} left, {counted(stats['hosts'], 'host')}",
+        f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'link')} seen before,"
+        f" {count(stats['urls_pending'])} pending, {counted(stats['hosts'], 'host')}",
     ]
     if get("urls_known"):
         lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")

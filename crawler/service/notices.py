@@ -87,7 +87,7 @@ class Notices:
         if reason is Stop.FINISHED:
             text = f"ended: {pages} fetched{more}"
         else:
-            text = f"stopped ({reason}) with {counted(left, 'URL')} left: {pages} fetched{more}"
+            text = f"stopped ({reason}) with {counted(left, 'URL')} pending: {pages} fetched{more}"
         self._tell(Notice("end", reason, text))
 
     def _tell(self, notice: Notice) -> None:

@@ -24,7 +24,7 @@ from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher, OwnDelays
 from crawler.inspect.known_urls import open_known
 from crawler.inspect.record_stream import Tail
-from crawler.job.directory import PAGES
+from crawler.job.directory import PAGES, holds_job
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
@@ -95,6 +95,10 @@ class Front:
         """Let go of the run: its job is closed, and whoever looks on reads the files."""
         self._end = Tail(self._directory).end
         self.run = self._reloading.parts = None
+
+    def is_gone(self) -> bool:
+        """Whether somebody deleted the job's directory, or moved it away."""
+        return not holds_job(self._directory)
 
     def _durable_end(self) -> int | None:
         run = self.run
@@ -218,7 +222,10 @@ async def _dashboard(
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(about.close)
         stack.push_async_callback(dashboard.stop)
-        yield address
+        try:
+            yield address
+        finally:
+            feed.gone = front.is_gone()
         result = front.result
         if kept_open is not None and result is not None and not front.signalled:
             front.leave()

@@ -37,7 +37,7 @@ STOPPED: dict[str, Any] = {
     "state": "stopped",
     "running": False,
     "seconds_left": None,
-    "working": {"mark": "over", "text": "Stopped with 2,064 URLs left: run the same command to resume."},
+    "working": {"mark": "over", "text": "Stopped with 2,064 URLs pending: run the same command to resume."},
 }
 
 

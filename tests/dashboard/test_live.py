@@ -4,6 +4,7 @@ crawl again after a restart."""
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import urllib.request
 from collections import Counter
@@ -169,9 +170,12 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             process.wait()
         see(lambda: text(browser, "#state") == "no answer", "that nobody answers")
         assert text(browser, "#working-words") == "No answer from the crawl."
+        stale = "return [document.querySelector('#stale-words').hidden, document.body.classList.contains('stale')]"
+        assert browser.execute_script(stale) == [False, True]
         (tmp_path / "job" / "live.json").unlink()
         with crawl(tmp_path, site, port) as process:
             see(lambda: text(browser, "#state") == "running", "the crawl found again")
+            assert browser.execute_script(stale) == [True, False]
             see(lambda: "resumed" in text(browser, "#events"), "its events")
             see(lambda: figure(numbers(browser)["pages_fetched"]) > stats["pages_fetched"], "its numbers")
             # The token is still good: the page was not reloaded.
@@ -182,3 +186,18 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
         # What the browser says of an address where nobody listens any more is not the page's.
         gone = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
         assert [line for line in complaints(browser) if not any(word in line for word in gone)] == []
+
+
+def test_the_page_of_a_job_that_is_deleted_says_so(tmp_path: Path, browser: Chrome) -> None:
+    """It keeps the last numbers, grey, and does not tell anybody to resume what is not there."""
+    with Site(site_pages(200)) as site, crawl(tmp_path, site, port := free_port()) as process:
+        browser.get(f"http://127.0.0.1:{port}/")
+        see(lambda: text(browser, "#state") == "running", "the page")
+        # What the crawl writes at that moment may come in between.
+        shutil.rmtree(tmp_path / "job", ignore_errors=True)
+        see(lambda: text(browser, "#state") == "gone", "that the job is gone")
+        assert process.wait() == 1
+        said = [text(browser, f"#{name}") for name in ("working-words", "verdict")]
+        assert "resume" not in " ".join(said)
+        assert "gone" in said[0]
+        assert browser.execute_script("return document.body.classList.contains('stale')")

@@ -83,7 +83,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "352.9 MiB",
         "300 B per page",
         "2,000",
-        "64 being fetched now",
+        "64 in flight",
         "5",
         "of 7 hosts",
         "81",
@@ -133,7 +133,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         ),
         "only": ["ledger"],
         "outcomes": {
-            "barred": "9",
+            "blocked": "9",
             "excluded": "50",
             "failed": "81",
             "fetched": "1,234,567",
@@ -209,7 +209,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
             "About 2 of 12,347 new URLs were probably skipped by mistake. "
             "The ledger corrected 2 such mistakes; 12 URLs are waiting for it."
         ),
-        "verdict": "Not done: 2,064 URLs still to visit.",
+        "verdict": "Not done: 2,000 URLs pending, 64 in flight; 298 failed, broken or blocked.",
     }
     assert all(line.startswith("M") for line in lines)
     assert len(lines) == 4
@@ -286,7 +286,7 @@ async def test_a_chart_says_the_time_that_is_read_off(browser: Chrome) -> None:
         await until(browser, lambda: text(browser, "#chart-pending .when") == "14 Nov 22:13:21")
         assert await asyncio.to_thread(browser.execute_script, hair) == "visible"
         name = await asyncio.to_thread(keys.get_attribute, "aria-label")
-        assert name.startswith("URLs to visit at 14 Nov 22:13:21: waiting ")
+        assert name.startswith("Pending URLs at 14 Nov 22:13:21: pending ")
         await asyncio.to_thread(keys.send_keys, Keys.TAB)
         await until(browser, lambda: browser.execute_script(hair) == "hidden")
 

@@ -352,7 +352,7 @@ async def test_a_crawl_that_fetched_nothing_says_so_everywhere(browser: Chrome) 
         said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "progress-share", "state")]
         assert said == ["Nothing was fetched: no seed could be.", "0%", "failed"]
         crawl.changes |= {"pages_fetched": 5, "urls_admitted": 6}
-        await until(browser, lambda: "1 URL was left out" in text(browser, "#verdict"))
+        await until(browser, lambda: "1 URL was excluded" in text(browser, "#verdict"))
 
 
 async def test_a_planned_wait_is_calm(browser: Chrome) -> None:

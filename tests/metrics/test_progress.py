@@ -73,7 +73,7 @@ def test_one_is_singular() -> None:
         progress.update(statistics(elapsed_seconds=0.0, pages_fetched=1, hosts=1))
     assert log.getvalue().startswith("0 s: 1 page, ")
     assert ", 1 host, " in log.getvalue()
-    assert " 1 duplicate link, " in summary(statistics(urls_duplicate=1))
+    assert " 1 link seen before, " in summary(statistics(urls_duplicate=1))
 
 
 def test_the_summary_says_how_it_went() -> None:
@@ -81,7 +81,7 @@ def test_the_summary_says_how_it_went() -> None:
         "ended after 12.5 s",
         "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded, 8 soft 404, 9 blocked"
         " (4 of them queued again)",
-        "URLs      12,345 admitted, 357,643 duplicate links, 2,000 left, 7 hosts",
+        "URLs      12,345 admitted, 357,643 links seen before, 2,000 pending, 7 hosts",
         "known     41 links to URLs that an older crawl knows, not admitted",
         "answers   9,800 2xx, 150 3xx, 190 4xx, 10 5xx",
         "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"

@@ -74,7 +74,7 @@ def test_small_rates_have_a_tenth() -> None:
             30.0,
             5.0,
             "good",
-            "Working: 30.0 pages/s over the last minute, URLs still to visit grow by 5.0/s, at least 30 s to go for "
+            "Working: 30.0 pages/s over the last minute, pending URLs grow by 5.0/s, at least 30 s to go for "
             "slow.test:80.",
         ),
         ({}, 30.0, None, "good", "Working: 30.0 pages/s over the last minute."),
@@ -98,7 +98,7 @@ def test_small_rates_have_a_tenth() -> None:
             "No seed could be fetched: 1 failed.",
         ),
         ({"state": "ended"}, None, None, "over", "Ended: 10,000 pages fetched, 81 failed."),
-        ({"state": "stopped"}, None, None, "over", "Stopped with 2,000 URLs left: run the same command to resume."),
+        ({"state": "stopped"}, None, None, "over", "Stopped with 2,000 URLs pending: run the same command to resume."),
     ],
 )
 def test_whether_it_works(
@@ -199,7 +199,7 @@ def test_the_words_of_a_course_are_of_the_last_seconds() -> None:
         course.observe(float(second), statistics(pages_fetched=pages, urls_admitted=10 * pages, urls_pending=9 * pages))
     words = course.words(statistics())
     assert words["working"]["text"] == (
-        "Working: 30.0 pages/s over the last 10 s, URLs still to visit grow by 270/s, at least 1 min 9 s to go."
+        "Working: 30.0 pages/s over the last 10 s, pending URLs grow by 270/s, at least 1 min 9 s to go."
     )
     assert words["forecast"].startswith("Each finished URL brings 0.42 new ones: ")
     # The same as numbers: the 2,064 URLs of the sample at thirty a second.

@@ -290,4 +290,4 @@ def test_an_interruption_is_told_with_what_is_left(tmp_path: Path) -> None:
         (content,) = there.all()
     assert content["kind"] == "interrupted"
     assert content["urls_pending"] > 0
-    assert f"with {content['urls_pending']} URLs left" in content["text"]
+    assert f"with {content['urls_pending']} URLs pending" in content["text"]

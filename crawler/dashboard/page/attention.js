@@ -53,7 +53,7 @@ function ofHost(row) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
     return item("wait", held === "throttled" ? "slows the crawl down" : "is held back", `${held ? cause(held) : row.reason}${next}`, held ? remedy(held) : "", row.host);
   }
-  if (row.failed) return item(row.fetched ? "wait" : "bad", row.fetched ? "lost some pages" : "gave no page", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), kind ? remedy(kind) : "", row.host);
+  if (row.failed) return item(row.fetched ? "wait" : "bad", row.fetched ? "failed on some pages" : "gave no page", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), kind ? remedy(kind) : "", row.host);
   return null;
 }
 

@@ -79,13 +79,13 @@ function draw() {
     set(button, "ariaPressed", String(button.dataset.failures === kind));
   }
   const listed = Math.min(MOST, fitting.length);
-  const words = [(totals[kind] ?? 0) > listed ? `${format.count(listed)} of ${format.count(totals[kind])} shown` : ""];
+  const words = [(totals[kind] ?? 0) > listed ? `newest ${format.count(listed)}` : ""];
   // Each URL is listed once, as it was at its last visit.
   if (!totals.exact) words.push("too many to tell URLs from visits");
   else if (totals.visits > totals.all) words.push(`${format.counted(totals.visits, "visit")} to ${format.counted(totals.all, "URL")}`);
   write(find("failures-count"), words.filter(Boolean).join("; "));
   find("failures-none").hidden = fitting.length > 0;
-  write(find("failures-none"), records.length ? (totals[kind] ? "None of this kind among the newest: Downloads has them all." : "None of this kind.") : "Nothing failed so far.");
+  write(find("failures-none"), records.length ? (totals[kind] ? "None of this kind among the newest: Downloads has them all." : "None of this kind.") : "Nothing failed or broken so far.");
 }
 
 // Of how many URLs each kind is.
@@ -162,5 +162,4 @@ export function begin() {
   // What stood still is brought up to date when the survey is read again, even if it has not changed since.
   for (const event of ["pointerleave", "focusout"]) find("failures").addEventListener(event, () => setTimeout(() => held && showFailures(held)));
   for (const button of document.querySelectorAll("[data-failures]")) button.addEventListener("click", () => choose(button.dataset.failures));
-  draw();
 }

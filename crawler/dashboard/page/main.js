@@ -16,7 +16,7 @@ import * as log from "./log.js";
 import * as map from "./map.js";
 import * as missed from "./missed.js";
 import { showOutputs } from "./outputs.js";
-import { shareDone, showProgress } from "./progress.js";
+import { sayWork, shareDone, showProgress } from "./progress.js";
 import * as survey from "./survey.js";
 import * as ticker from "./ticker.js";
 import { setRunning } from "./words.js";
@@ -54,7 +54,7 @@ const charts = [
     counted: true,
     format: format.count,
     lines: [
-      { key: "pending", label: "waiting", colour: "blue" },
+      { key: "pending", label: "pending", colour: "blue" },
       { key: "in_flight", label: "in flight", colour: "red" },
     ],
   }),
@@ -108,7 +108,7 @@ function mean(key, over = MEAN_OVER) {
   return time ? sum / time : null;
 }
 
-const WORDS = { waiting: "waiting", failed: "failed", paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", lost: "no answer" };
+const WORDS = { waiting: "waiting", failed: "failed", paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", gone: "gone", lost: "no answer" };
 const SHOWN = [...document.querySelectorAll("[data-show]:not(#failed-now)")]; // which counts URLs, see showCounts
 const RATES = [...document.querySelectorAll("[data-rate]")];
 
@@ -130,7 +130,7 @@ function showCounts(stats) {
     ["failed", first ? first.failed : stats.pages_failed, "bad"],
     ["excluded", first ? first.excluded : stats.urls_excluded, "quiet"],
     ["soft 404", first ? first.soft404 : stats.pages_soft404, "warn"],
-    ["barred", first ? first.blocked : stats.pages_blocked, "warn"],
+    ["blocked", first ? first.blocked : stats.pages_blocked, "warn"],
   ];
   const links = [
     ["found", stats.links_found, "plain"],
@@ -155,11 +155,19 @@ function showCounts(stats) {
   write(find("statuses-title"), stats.revisits ? "Statuses: URLs at their first visit" : "Statuses: URLs");
 }
 
+// Numbers that nobody brings up to date are grey, and the page says of when they are.
+function showStale(stale) {
+  document.body.classList.toggle("stale", stale);
+  find("stale-words").hidden = !stale;
+  if (stale) write(find("stale-words"), last ? `Everything below is as it was at ${format.stamp(last.point.t)}.` : "Not connected.");
+}
+
 // What changes with every tick.
 let last = null;
 
 function show(message) {
   last = message;
+  showStale(message.standing === "gone");
   append(message.point);
   survey.note(message.records_new);
   if (document.hidden && !document.querySelector("main").classList.contains("waiting")) {
@@ -229,13 +237,14 @@ function listen(failures = 0) {
   source.addEventListener("error", () => {
     source.close();
     const last = find("state").dataset.state;
-    if (!ended && last !== "ended" && last !== "failed" && last !== "stopped") {
+    if (!ended && !["ended", "failed", "stopped", "gone"].includes(last)) {
       showState("lost");
-      write(find("working-words"), "No answer from the crawl.");
+      sayWork("No answer from the crawl.");
       find("working").dataset.mark = "bad";
     }
-    const lost = find("state").dataset.state === "lost";
-    notify(lost ? "Showing its last numbers; trying again." : "The crawl is over. Showing its final numbers.", true);
+    const shown = find("state").dataset.state;
+    notify(shown === "lost" ? "Trying again." : shown === "gone" ? "" : "The crawl is over. Showing its final numbers.", true);
+    showStale(["lost", "gone"].includes(shown));
     controls.showControls({ state: "lost", paused: null });
     setTimeout(() => listen(failures + 1), RETRY[Math.min(failures, RETRY.length - 1)]);
   });

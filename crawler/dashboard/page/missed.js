@@ -79,16 +79,22 @@ function leftOut(stats) {
 }
 
 function verdict({ stats, standing, fresh }) {
+  if (standing === "gone") return ["bad", "The job is gone: these are its last numbers."];
   if (standing === "failed") return ["bad", "Nothing was fetched: no seed could be."];
   if (fresh) return [stats.state === "stopped" ? "wait" : "good", `${fresh[0].toUpperCase()}${fresh.slice(1)}.`];
   const left = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
   const wrong = wrongOf(stats);
   const bad = total(wrong.failed, wrong.client, wrong.server, wrong.soft, stats.pages_blocked);
-  if (left) return [stats.state === "stopped" ? "wait" : "run", `Not done: ${format.counted(left, "URL")} still to visit${stats.state === "stopped" ? "; run the same command to resume" : ""}.`];
+  if (left) {
+    const stopped = stats.state === "stopped";
+    const flying = stats.urls_in_flight ? `, ${format.count(stats.urls_in_flight)} in flight` : "";
+    const missed = bad ? `; ${format.count(bad)} failed, broken or blocked` : "";
+    return [stopped ? "wait" : "run", `Not done: ${format.counted(stats.urls_pending ?? 0, "URL")} pending${flying}${missed}${stopped ? "; run the same command to resume" : ""}.`];
+  }
   if (!stats.urls_admitted) return ["run", "No URLs yet."];
-  if (stats.state === "running") return ["run", "Nothing is left to visit at present."];
+  if (stats.state === "running") return ["run", "No URLs are pending at present."];
   const excluded = stats.urls_excluded ?? 0;
-  const not = [bad ? `${format.counted(bad, wrong.what.slice(0, -1))} brought no good page` : "", excluded ? `${format.counted(excluded, "URL")} ${excluded === 1 ? "was" : "were"} left out by rules` : ""].filter(Boolean);
+  const not = [bad ? `${format.counted(bad, wrong.what.slice(0, -1))} failed, broken or blocked` : "", excluded ? `${format.counted(excluded, "URL")} ${excluded === 1 ? "was" : "were"} excluded` : ""].filter(Boolean);
   if (not.length) return ["wait", `Done, but not everything: ${not.join(", ")}.`];
   return ["good", "Done: every URL found was visited, and every one answered."];
 }

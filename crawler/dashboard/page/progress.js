@@ -41,7 +41,7 @@ function steady(now, left, elapsed) {
 // Returns the time left that is shown, null if none is.
 function showTimeLeft({ stats, point, standing }, left) {
   const holds = stats.state === "running" ? steady(point.t, left, stats.elapsed_seconds) : null;
-  const over = { ended: "done", stopped: "stopped", failed: "failed", paused: "paused", waiting: "waiting", stopping: "stopping" }[standing || stats.state];
+  const over = { ended: "done", stopped: "stopped", failed: "failed", paused: "paused", gone: "–", waiting: "waiting", stopping: "stopping" }[standing || stats.state];
   write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : left ? "estimating…" : stats.endless && stats.state === "running" ? "no end" : "–"));
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
   const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
@@ -49,10 +49,15 @@ function showTimeLeft({ stats, point, standing }, left) {
   return holds;
 }
 
+// Where there is little room, the time to go is not shown here: the figure below says it.
+export function sayWork(...parts) {
+  [...find("working-words").children].forEach((node, index) => write(node, parts[index] ?? ""));
+}
+
 // Whether the crawl works, with the time left that the figure shows: two of them would differ.
 function showWork({ mark, text }, doing, left) {
-  const toGo = left && mark === "good" ? `, ${left.at_least ? "at least" : "about"} ${format.left(left.seconds)} to go${left.host ? ` for ${left.host}` : ""}.` : ".";
-  write(find("working-words"), doing === undefined ? text : doing.replace(/\.$/, toGo));
+  const toGo = doing !== undefined && left && mark === "good" ? `, ${left.at_least ? "at least" : "about"} ${format.left(left.seconds)} to go${left.host ? ` for ${left.host}` : ""}` : "";
+  sayWork(toGo ? doing.replace(/\.$/, "") : (doing ?? text), toGo, toGo ? "." : "");
   find("working").dataset.mark = mark;
 }
 

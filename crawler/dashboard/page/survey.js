@@ -3,7 +3,7 @@
 import { getIfNew } from "./api.js";
 import { showAnswers as attend } from "./attention.js";
 import { showDepths, showStatuses, showTypes } from "./bars.js";
-import { find, write } from "./dom.js";
+import { find, mark, write } from "./dom.js";
 import { showAnswers, showFailures } from "./failures.js";
 import * as format from "./format.js";
 import { showMap } from "./map.js";
@@ -27,6 +27,7 @@ let tag = null;
 let records = 0;
 
 function show(survey) {
+  mark(document.querySelector("main"), "unread", survey.complete === false && !survey.records);
   if (survey.records < records) forget(); // another job
   records = survey.records;
   showWrong(survey);

@@ -93,7 +93,7 @@ const STATUSES = {
 export const statusWords = (status) => STATUSES[status] ?? "";
 
 // A record in one short word: its status, or why it has none.
-export const badge = (record) => (record.outcome === "soft404" ? "soft 404" : record.status ?? ({ failed: "failed", excluded: "left out", blocked: "barred" }[record.outcome] ?? record.outcome));
+export const badge = (record) => (record.outcome === "soft404" ? "soft 404" : record.status ?? ({ failed: "failed", excluded: "excluded", blocked: "blocked" }[record.outcome] ?? record.outcome));
 
 export function badgeKind(record) {
   if (record.outcome === "failed" || record.status >= 500) return "bad";

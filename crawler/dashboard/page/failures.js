@@ -79,7 +79,7 @@ function draw() {
     set(button, "ariaPressed", String(button.dataset.failures === kind));
   }
   const listed = Math.min(MOST, fitting.length);
-  const words = [(totals[kind] ?? 0) > listed ? `newest ${format.count(listed)}` : ""];
+  const words = [(totals[kind] ?? 0) > listed ? `${format.count(listed)} of ${format.count(totals[kind])} shown` : ""];
   // Each URL is listed once, as it was at its last visit.
   if (!totals.exact) words.push("too many to tell URLs from visits");
   else if (totals.visits > totals.all) words.push(`${format.counted(totals.visits, "visit")} to ${format.counted(totals.all, "URL")}`);

@@ -166,6 +166,8 @@ function showStale(stale) {
 let last = null;
 
 function show(message) {
+  // Of a crawl that was over before the page was opened, the last minutes have nothing to show.
+  if (!last && ["ended", "stopped"].includes(message.stats.state)) choose("all");
   last = message;
   showStale(message.standing === "gone");
   append(message.point);
@@ -250,13 +252,13 @@ function listen(failures = 0) {
   });
 }
 
-for (const button of document.querySelectorAll("[data-span]")) {
-  button.addEventListener("click", () => {
-    span = button.dataset.span;
-    for (const other of document.querySelectorAll("[data-span]")) other.setAttribute("aria-pressed", String(other === button));
-    drawCharts();
-  });
+function choose(wanted) {
+  span = wanted;
+  for (const button of document.querySelectorAll("[data-span]")) button.setAttribute("aria-pressed", String(button.dataset.span === span));
+  drawCharts();
 }
+
+for (const button of document.querySelectorAll("[data-span]")) button.addEventListener("click", () => choose(button.dataset.span));
 
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && last) {

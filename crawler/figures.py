@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from decimal import ROUND_HALF_UP, Context
 
+_TWO_DIGITS = Context(2, ROUND_HALF_UP)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_DECIMAL = 1e-6  # from here on a probability is a decimal fraction
+_PERCENT = 0.01  # from here on a probability is a percentage
 _SMALLEST = 1e-15  # below, no crawl is long enough to notice
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
-_SURE = 0.9999
 
 
 def count(value: float | None) -> str:
@@ -27,26 +27,26 @@ def counted(value: float | None, singular: str, plural: str | None = None) -> st
 
 
 def probability(value: float | None) -> str:
-    """Return a probability with at most three digits that count: 0.0021, 0.000059, ``1 in 333 million``, ``practically
-    0``; a dash for None."""
+    """Return a probability with at most two digits that count: 12%, ``1 in 470``, ``1 in 330 million``, ``practically
+    0``; a dash for None. The page has the same in ``format.js``."""
     if value is None:
         return "-"
     if value == 0:
         return "0"
     if value < _SMALLEST:
         return "practically 0"
-    if value < _DECIMAL:
-        return _one_in(1 / value)
-    if value < 0.0001:  # where Python changes to exponents
-        return f"{value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
-    return f"{value:.2g}" if value <= _SURE or value == 1 else "nearly 1"
-
-
-def _one_in(often: float) -> str:
+    if value >= _PERCENT:
+        return "100%" if value >= 1 else f"{min(99.0, _two_digits(100 * value)):g}%"
+    often = _two_digits(1 / value)
     for unit, name in _LARGE:
-        if often >= 0.995 * unit:
-            return f"1 in {round(often / unit, 1 if often < 9.95 * unit else 0):g} {name}"
+        if often >= unit:
+            return f"1 in {often / unit:,.12g} {name}"
     return f"1 in {often:,.0f}"
+
+
+def _two_digits(value: float) -> float:
+    """Round to two digits that count, halves up, as JavaScript does."""
+    return float(_TWO_DIGITS.create_decimal(value))
 
 
 def share(value: float) -> str:

@@ -20,7 +20,7 @@ from enum import StrEnum
 from itertools import count, islice
 from typing import Any
 
-from crawler.figures import probability
+from crawler.figures import counted, noun, probability
 from crawler.filters.chain_compaction import following_share, successor_share
 from crawler.filters.protocol import SeenStatistics
 from crawler.slices.blocked_slice import sized_blocks
@@ -297,8 +297,8 @@ def _warning(
 ) -> tuple[Cause, str] | tuple[None, None]:
     last = statistics["slices"][-1]
     soon = left <= _SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
-    urls = "1 URL" if left == 1 else f"{left:,} URLs"
-    when = f"in {urls}" + (f", about {seconds:,.0f} s" if seconds is not None else "")
+    later = f", about {seconds:,.0f} s" if seconds is not None else ""
+    when = f"in {counted(left, 'URL')}{later}"
     if next_size is not None:
         if memory is not None and next_size > memory and soon:
             return Cause.MEMORY, f"the next slice opens {when} and takes {next_size:,} bytes; {memory:,} are free"
@@ -316,5 +316,6 @@ def _warning(
             room = "1 key" if last["capacity"] == 1 else f"{last['capacity']:,} keys"
             return Cause.TARGET, f"the filter is full, with {room}: its fpp climbs with more (--capacity makes room)"
         target = f"target of {probability(statistics['fpp_target'])}"
-        return Cause.TARGET, f"the fpp reaches its {target} {when}, and then climbs"
+        more = f"{left:,} more {noun(left, 'URL')}{later}"  # "in" would run into the target, "1 in 1,000"
+        return Cause.TARGET, f"the fpp reaches its {target} after {more}, and then climbs"
     return None, None

@@ -233,7 +233,7 @@ def trust(stats: Mapping[str, Any]) -> str:
         were = "was" if round(expected) == 1 else "were"
         text = f"About {count(expected)} of {count(new)} new URLs {were} probably skipped by mistake."
     else:
-        few = probability(expected) if expected >= 0.001 else "less than 0.001"
+        few = f"{expected:.2g}" if expected >= 0.001 else "less than 0.001"
         text = f"No URLs are likely to have been skipped by mistake (expected: {few} of {count(new)})."
     ledger = seen.get("ledger")
     if ledger:

@@ -26,6 +26,7 @@ from tests.dashboard.browser import (
 )
 from tests.examples import TIMES
 from tests.metrics.samples import statistics
+from tests.test_figures import PROBABILITIES
 
 
 async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
@@ -68,6 +69,9 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
 
         await until(browser, lambda: text(browser, "#job-name") == "docs")
         page = await asyncio.to_thread(read)
+        say = "const done = arguments[1]; import('/page/format.js').then((m) => done(arguments[0].map(m.probability)))"
+        said = await asyncio.to_thread(browser.execute_async_script, say, [value for value, _ in PROBABILITIES])
+        assert said == [words for _, words in PROBABILITIES], "as on the terminal"
         await asyncio.to_thread(bring, browser, "#chart-fpp")
         drawn = "return [...document.querySelectorAll('#chart-fpp [data-line]')].map(line => line.getAttribute('d'))"
         await until(browser, lambda: browser.execute_script(drawn))
@@ -129,7 +133,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "next": (
             "It grows (by 64.0 KiB) after 11,655 more URLs, in about 25 s at the last minute's 476 new URLs/s. "
             "Then it errs on at most 1 in 2,000. "
-            "The fpp reaches its target of 0.001 in 11,655 URLs, and then climbs."
+            "The fpp reaches its target of 1 in 1,000 after 11,655 more URLs, and then climbs."
         ),
         "only": ["ledger"],
         "outcomes": {
@@ -143,11 +147,11 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "outputs": [["pages", "49.6 MiB"], ["links", "1.4 GiB in 2 files"]],
         "shown": {
             "advice.forecast.bytes bytes": "244.1 KiB",
-            "advice.forecast.fpp chance": "1 in 1,400",
+            "advice.forecast.fpp probability": "1 in 1,400",
             "advice.forecast.slices": "3",
             "advice.forecast.urls": "62,345",
             "advice.forecast.urls_skipped expected": "21",
-            "advice.fpp_then chance": "1 in 2,000",
+            "advice.fpp_then probability": "1 in 2,000",
             "advice.full_at": "24,000",
             "bytes_fetched bytes": "352.9 MiB",
             "checkpoint.age_seconds ago": "3 s ago",
@@ -182,10 +186,9 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
             "seen.count": "12,345",
             "seen.expected_urls_skipped expected": "2.3",
             "seen.fpp_bound probability": "1 in 1,300",
-            "seen.fpp_estimated chance": "1 in 5,300",
             "seen.fpp_estimated probability": "1 in 5,300",
-            "seen.fpp_measured.high chance": "1 in 3,300",
-            "seen.fpp_measured.low chance": "1 in 10,000",
+            "seen.fpp_measured.high probability": "1 in 3,300",
+            "seen.fpp_measured.low probability": "1 in 10,000",
             "seen.fpp_measured.value probability": "1 in 5,000",
             "seen.fpp_target probability": "1 in 1,000",
             "seen.hash.algorithm text": "blake2b",
@@ -201,7 +204,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         },
         "slices": [
             ["1", "8,000 of 8,000", "48.8%", "1 in 5,300", "1 in 5,000", "16.0 KiB"],
-            ["2", "4,345 of 16,000", "17.0%", "< 1 in 1M", "1 in 6,200", "34.0 KiB"],
+            ["2", "4,345 of 16,000", "17.0%", "1 in 10 billion", "1 in 6,200", "34.0 KiB"],
         ],
         "states": ["given up 1", "reading robots.txt 1", "working 4", "done 1", "not answering 1", "in line 4"],
         "title": "83% docs · running",

@@ -306,7 +306,7 @@ async def test_the_seen_set_is_one_line_until_it_has_something_to_say(browser: C
         # What somebody has opened stays open, and a chance that nobody can imagine is said in words.
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#seen-set summary").click)
         shown_ = "[data-show='seen.fpp_estimated']"
-        await until(browser, lambda: text(browser, shown_) == "less than 1 in a million")
+        await until(browser, lambda: text(browser, shown_) == "practically 0")
         assert await asyncio.to_thread(script(browser, opened))
 
 

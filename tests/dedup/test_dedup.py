@@ -165,7 +165,7 @@ def test_false_positives_stay_within_what_was_asked_for(run: Commands) -> None:
     printed = lines_of(out)
     assert set(printed) <= set(lines)
     assert 0 < len(lines) - len(printed) <= 0.02 * len(lines)
-    assert "target 0.02" in told
+    assert "target 2%" in told
 
 
 # -- streaming -------------------------------------------------------------------------------------------------
@@ -414,14 +414,14 @@ def test_what_is_ahead_of_a_filter_is_said_before_it_is_passed(run: Commands, st
     for start in range(0, len(lines), step):
         new += [start + position for position in lookout.add_digests(digest_lines(lines[start : start + step]))]
     assert [count for count, _ in said] == [900, 1001]
-    assert "reaches its target of 0.001 in 100 URLs" in said[0][1]
+    assert "reaches its target of 1 in 1,000 after 100 more URLs" in said[0][1]
     assert "was made for 1,000" in said[1][1]
     assert len(new) == len(set(new)) == len(seen)
     assert new[:900] == list(range(900))
 
     ended = run("dedup", "--raw", "--seen", "bloom", "--capacity", "1000", data=b"".join(lines))
     first, second, *_ = ended.err.splitlines()
-    assert "in 100 URLs" in first
+    assert "after 100 more URLs" in first
     assert "holds 1,001 keys" in second
 
 

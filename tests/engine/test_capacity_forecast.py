@@ -41,7 +41,7 @@ def test_a_filter_of_fixed_size_warns_before_its_target_and_again_when_it_is_pas
         said.append((count + 50, adviser.look(seen, float(count) * 1_000, ROOMY, NOTHING)))
     warned = [(count, text) for count, text in said if text is not None]
     assert [count for count, _ in warned] == [900, 1_050], "once for each cause"
-    assert "reaches its target of 0.001 in 100 URLs" in warned[0][1]
+    assert "reaches its target of 1 in 1,000 after 100 more URLs" in warned[0][1]
     assert "was made for 1,000" in warned[1][1]
     assert adviser.advice is not None
     assert adviser.advice["cause"] == "passed"
@@ -218,7 +218,7 @@ def test_a_warning_waits_for_no_look_and_a_crawl_that_ends_soon_is_warned_too(
 
 async def _warned(caplog: pytest.LogCaptureFixture) -> None:
     clock = asyncio.get_running_loop().time
-    for stop, told in ((950, "reaches its target of 0.001 in 50 URLs"), (1_200, "was made for 1,000")):
+    for stop, told in ((950, "reaches its target of 1 in 1,000 after 50 more URLs"), (1_200, "was made for 1,000")):
         seen = seen_set("bloom")
         watching = asyncio.create_task(Adviser(2).watch(seen, clock, lambda: NOTHING))
         await asyncio.sleep(0)

@@ -130,10 +130,10 @@ def test_a_filter_of_fixed_size_warns_before_its_target_is_passed() -> None:
     assert advise(early.statistics(), early.parameters()).warning is None
     assert advise(early.statistics(), early.parameters(), rate=0.1).warning is None
     hurried = advise(early.statistics(), early.parameters(), rate=10.0).warning
-    assert hurried == "the fpp reaches its target of 0.01 in 5,000 URLs, about 500 s, and then climbs"
+    assert hurried == "the fpp reaches its target of 1% after 5,000 more URLs, about 500 s, and then climbs"
     late = filled(BloomFilter(10_000, 0.01, hash=HASH), 9100)
     advice = advise(late.statistics(), late.parameters())
-    assert advice.warning == "the fpp reaches its target of 0.01 in 900 URLs, and then climbs"
+    assert advice.warning == "the fpp reaches its target of 1% after 900 more URLs, and then climbs"
     assert advice.next_size is None
     assert advice.fpp_then == pytest.approx(0.01)
     full = filled(BloomFilter(10_000, 0.01, hash=HASH), 10_000)

@@ -163,7 +163,7 @@ _FULL: dict[str, Any] = {
         "fpp_then": 0.0005,
         "next_size": 65_536,
         "size_then": 116_736,
-        "warning": "the fpp reaches its target of 0.001 in 11,655 URLs, and then climbs",
+        "warning": "the fpp reaches its target of 1 in 1,000 after 11,655 more URLs, and then climbs",
         "cause": "target",
         "new_urls_per_second": 475.5,
         "forecast": {

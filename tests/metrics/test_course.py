@@ -35,7 +35,7 @@ def test_a_slice_and_a_compaction_are_told() -> None:
     whole = seen | {"slices": [seen["slices"][0] | {"capacity": 32_000}], "compactions": 1}
     course = observed({"seen": one}, {"seen": seen}, {"seen": whole})
     assert told(course) == [
-        ("slice", "slice 2 started, for 16,000 URLs at an fpp of 0.00016"),
+        ("slice", "slice 2 started, for 16,000 URLs at an fpp of 1 in 6,200"),
         ("slice", "compacted to one slice, for 32,000 URLs"),
     ]
 

@@ -22,9 +22,9 @@ def test_a_log_gets_a_line_now_and_then() -> None:
         for quarter in range(101):
             progress.update(statistics(elapsed_seconds=quarter / 4, pages_fetched=5 * quarter))
     assert log.getvalue().splitlines() == [
-        "0 s: 0 pages, 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 (target 0.001)",
-        "10 s: 200 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 (target 0.001)",
-        "20 s: 400 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 (target 0.001)",
+        "0 s: 0 pages, 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 1 in 5,300 (target 1 in 1,000)",
+        "10 s: 200 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 1 in 5,300 (target 1 in 1,000)",
+        "20 s: 400 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 1 in 5,300 (target 1 in 1,000)",
     ]
 
 
@@ -50,7 +50,7 @@ def test_a_terminal_shows_figures_and_is_left_clean(monkeypatch) -> None:  # typ
         "64 in flight",
         "7 hosts",
         "10,281 of 12,345 known URLs",
-        "0.00019",
+        "1 in 5,300",
     ):
         assert text in shown
     # The cursor comes back.
@@ -94,7 +94,7 @@ def test_the_summary_says_how_it_went() -> None:
         " 40 pages again to follow them",
         "kept      pages 49.6 MiB in 1 file, links 1.4 GiB in 2 files",
         "seen-set  2 slices, 50.0 KiB, 51% full, 33.2 bits/URL, blake2b with a secret,"
-        " estimated fpp 0.00019 (target 0.001)",
+        " estimated fpp 1 in 5,300 (target 1 in 1,000)",
         "          About 2 of 12,347 new URLs were probably skipped by mistake."
         " The ledger corrected 2 such mistakes; 12 URLs are waiting for it.",
     ]

@@ -24,7 +24,7 @@ def test_trust_says_when_probably_none_was() -> None:
 
 def test_trust_warns_when_the_target_is_missed() -> None:
     stats = statistics(seen=seen(fpp_estimated=0.002, fpp_target=0.001))
-    assert trust(stats).endswith("The estimated fpp is 0.002, above the target of 0.001.")
+    assert trust(stats).endswith("The estimated fpp is 1 in 500, above the target of 1 in 1,000.")
 
 
 def test_trust_warns_of_bits_that_the_keys_do_not_explain() -> None:
@@ -148,11 +148,11 @@ def ahead(**changes: object) -> dict[str, object]:
 def test_what_the_filter_will_hold() -> None:
     assert forecast(ahead()) == (
         "Each finished URL brings 0.42 new ones: at this rate the crawl ends in 11 min 40 s. Then the filter holds "
-        "62,345 URLs in 3 slices, 244.1 KiB: fpp 0.0007, about 21 URLs skipped by mistake in all."
+        "62,345 URLs in 3 slices, 244.1 KiB: fpp 1 in 1,400, about 21 URLs skipped by mistake in all."
     )
     assert forecast(ahead(urls_skipped=1.2)).endswith("about 1 URL skipped by mistake in all.")
-    assert forecast(ahead(urls_skipped=0.3)).endswith("fpp 0.0007, probably no URLs skipped by mistake.")
-    assert forecast(ahead(urls_skipped=0.0)).endswith("fpp 0.0007, no URLs skipped by mistake.")
+    assert forecast(ahead(urls_skipped=0.3)).endswith("fpp 1 in 1,400, probably no URLs skipped by mistake.")
+    assert forecast(ahead(urls_skipped=0.0)).endswith("fpp 1 in 1,400, no URLs skipped by mistake.")
 
 
 def test_a_crawl_without_an_end_is_not_given_one() -> None:

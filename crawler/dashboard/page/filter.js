@@ -27,8 +27,8 @@ function row(slice, index) {
     String(index + 1),
     `${format.count(slice.count)} of ${format.count(slice.capacity)}`,
     format.percent(slice.fill),
-    format.chance(slice.fpp_estimated),
-    format.chance(slice.fpp_design),
+    format.probability(slice.fpp_estimated),
+    format.probability(slice.fpp_design),
     format.bytes(slice.bits === null || slice.bits === undefined ? null : slice.bits / 8),
   ];
   return make("tr", {}, ...cells.map((cell) => make("td", {}, cell)));

@@ -21,14 +21,19 @@ export const perUrl = given((value) => `${one.format(value)} bits per URL`);
 export const rate = given((value) => (value < 100 ? one : whole).format(value));
 export const percent = given((value) => `${one.format(100 * value)}%`);
 
-// A probability as people say it: 2.1%, 1 in 1,800, less than 1 in a million.
+const LARGE = [[1e12, " trillion"], [1e9, " billion"], [1e6, " million"], [1, ""]];
+const twoDigits = (value) => Number(value.toPrecision(2));
+const upToOne = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+
+// A probability as people say it: 2.1%, 1 in 1,800, 1 in 330 million. The terminal has the same in figures.py.
 export const probability = given((value) => {
   if (value === 0) return "0";
-  if (value < 1e-6) return "less than 1 in a million";
-  return value < 0.01 ? `1 in ${whole.format(Number((1 / value).toPrecision(2)))}` : percent(value);
+  if (value < 1e-15) return "practically 0";
+  if (value >= 0.01) return value >= 1 ? "100%" : `${Math.min(99, twoDigits(100 * value))}%`;
+  const often = twoDigits(1 / value);
+  const [unit, name] = LARGE.find(([least]) => often >= least);
+  return `1 in ${upToOne.format(often / unit)}${name}`;
 });
-// The same in a narrow column.
-export const chance = given((value) => (value > 0 && value < 1e-6 ? "< 1 in 1M" : probability(value)));
 // The same on an axis of powers of ten.
 export const power = (value) => (value >= 0.01 ? `${Number((100 * value).toPrecision(1))}%` : `1 in ${compact(1 / value)}`);
 

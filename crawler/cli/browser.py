@@ -23,7 +23,7 @@ def _open(link: str) -> None:
     try:
         browser = webbrowser.get()
         opened = (_has_a_window(browser) or "BROWSER" in os.environ) and browser.open(link)
-    except (webbrowser.Error, OSError):
+    except (webbrowser.Error, OSError, ValueError):  # a ValueError: BROWSER has a quotation mark without another
         opened = False
     if not opened:
         log.warning("no browser could be opened: open the address of the dashboard yourself")

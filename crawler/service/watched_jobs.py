@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -160,6 +161,10 @@ class BoardJob:
         await survey.keep()
 
 
+def _printable(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def routes_of(feed: Feed, api: Api, survey: SurveyApi) -> Routes:
     """Return what answers for one job: the page, its numbers, and what takes more than these."""
     return Routes([*JobPage(feed).routes(), *api.routes(), *survey.routes()])
@@ -254,8 +259,9 @@ class WatchedJobs:
             job.end()
 
     def _free_name(self, directory: Path) -> str:
-        """Return the directory's name, with its parent's or a number if another job has it."""
-        name = directory.name or "job"
+        """Return the directory's name, with its parent's or a number if another job has it. An address can have it:
+        bytes that are no UTF-8 are escaped."""
+        name = _printable(directory.name) or "job"
         numbered = (f"{name}-{number}" for number in itertools.count(2))
-        names = itertools.chain((name, f"{directory.parent.name}-{name}"), numbered)
+        names = itertools.chain((name, f"{_printable(directory.parent.name)}-{name}"), numbered)
         return next(each for each in names if each not in self._jobs)

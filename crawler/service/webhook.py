@@ -1,6 +1,7 @@
 """Posts JSON to one URL, beside a crawl: nothing waits for it, and nothing of it stops the crawl.
 
-What is to be posted waits in a short queue; if that is full, the oldest is dropped. Each is tried a few times. A
+What is to be posted waits in a short queue; if that is full, the oldest is dropped. Each is tried a few times, one after
+the other; at the end of the crawl all at once, so that one that is not taken keeps none behind it from its try. A
 redirect is not followed: the URL is the operator's own, and may be an address of a private network, but where it leads
 to is not theirs to say. The URL may be a secret, so messages name only its host.
 """
@@ -41,6 +42,7 @@ class Webhook:
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._ending = asyncio.Event()
 
     @property
     def host(self) -> str:
@@ -59,15 +61,30 @@ class Webhook:
         """Post until cancelled."""
         timeout = aiohttp.ClientTimeout(total=self._patience.timeout)
         async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": "crawler"}) as session:
-            while True:
-                await self._news.wait()
-                while self._waiting:
-                    await self._deliver(session, self._waiting.popleft())
-                self._news.clear()
-                self._idle.set()
+            ending = asyncio.create_task(self._ending.wait())
+            sending = set[asyncio.Task[None]]()
+            try:
+                while True:
+                    await self._news.wait()
+                    while self._waiting or sending:
+                        if self._waiting and (not sending or ending.done()):
+                            sending.add(asyncio.create_task(self._deliver(session, self._waiting.popleft())))
+                            continue
+                        end = set() if ending.done() else {ending}
+                        await asyncio.wait(sending | end, return_when=asyncio.FIRST_COMPLETED)
+                        for sent in [each for each in sending if each.done()]:
+                            sending.remove(sent)
+                            sent.result()
+                    self._news.clear()
+                    self._idle.set()
+            finally:
+                for task in (ending, *sending):
+                    task.cancel()
+                await asyncio.gather(ending, *sending, return_exceptions=True)
 
     async def settle(self) -> None:
         """Wait until all is posted or given up, but not for long."""
+        self._ending.set()
         try:
             async with asyncio.timeout(self._patience.last):
                 await self._idle.wait()

@@ -6,6 +6,7 @@ Each function returns what is wrong in a few words, never with the value: it may
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 DIRECT = "direct"
@@ -59,9 +60,21 @@ def fault_of_webhook(text: str) -> str | None:
     """The URL of a webhook, or a reference to one."""
     if secret_reference(text) is not None:
         return None
-    if re.fullmatch(r"https?://[^\s/?#@]+(?:[/?][!-~]*)?", text) is None:
+    if re.fullmatch(r"https?://[^\s/?#@]+(?:[/?][!-~]*)?", text) is None or not _names_a_server(text):
         return "must be a URL of http or https without a login, or env:NAME or file:PATH that has one"
     return None
+
+
+def _names_a_server(url: str) -> bool:
+    """Whether the host of a URL can be looked up or be an address, and its port be asked."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        if ":" not in host:
+            host.encode("idna")  # not if a label is empty or has more than 63 characters
+    except ValueError:
+        return False
+    return bool(host) and port != 0
 
 
 def fault_of_origin(text: str) -> str | None:

@@ -198,5 +198,13 @@ def test_no_browser_takes_the_terminal(site: Site, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
+def test_a_browser_that_cannot_be_named_so_is_said_in_one_line(site: Site, tmp_path: Path) -> None:
+    environment = {**os.environ, "BROWSER": '"%s'}
+    ended = crawler(seeds(site, tmp_path), "--job", tmp_path / "job", "--open", *OPTIONS, env=environment)
+    assert ended.code == 0
+    assert "no browser could be opened" in ended.err
+    assert "Traceback" not in ended.err
+
+
 def records(job: Path) -> list[Any]:
     return [json.loads(line) for line in (job / "pages.jsonl").read_text().splitlines()]

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import pytest
 
@@ -151,6 +151,21 @@ def test_a_job_that_comes_is_shown_and_one_that_goes_is_not(tmp_path: Path, made
         shutil.rmtree(tmp_path / "many" / "one")
         wait_until(lambda: "one" not in shown.rows(), "it is gone")
         assert shown.ask("jobs/one/api/stats")[0] == 404
+
+
+def test_a_directory_whose_name_is_no_text_is_shown_under_one_that_addresses_can_have(
+    tmp_path: Path, made: Stopped
+) -> None:
+    made.copy(Path(os.fsdecode(os.fsencode(tmp_path) + b"/many/caf\xe9")))
+    made.copy(tmp_path / "many" / "one")
+    with board(tmp_path / "many") as shown:
+        name = "caf\\xe9"
+        assert shown.wait(name, "stopped")["pages"] == 20
+        assert shown.ask(f"jobs/{quote(name)}/api/stats")[1]["pages_fetched"] == 20
+        assert shown.ask(f"jobs/{quote(name)}/api/job")[1]["name"] == name
+        with urllib.request.urlopen(f"{shown.url}jobs/{quote(name)}") as page:
+            assert page.geturl() == f"{shown.url}jobs/{quote(name)}/"
+        assert shown.ask("jobs/one/api/stats")[0] == 200
 
 
 def test_a_damaged_job_is_shown_with_the_reason_and_does_not_keep_others_from_being_shown(

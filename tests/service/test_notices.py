@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import queue
 import signal
@@ -208,6 +209,23 @@ async def test_the_end_does_not_wait_for_a_dead_receiver(tmp_path: Path, caplog:
     assert "it cannot be reached" in caplog.text
 
 
+@pytest.mark.parametrize("answer", [500, 0], ids=["fails", "hangs"])
+async def test_a_notice_that_is_not_taken_keeps_the_last_one_from_nobody(tmp_path: Path, answer: int) -> None:
+    """The crawl ends while an earlier notice waits for its next try, or for an answer."""
+    patience = Patience(timeout=60.0, waits=(60.0,), last=3.0)
+    with receiver(answer) as there:
+        given = Notices(NotifySettings(url=there.url), tmp_path / "x", float, patience)
+        async with given.delivering():
+            given.end(Stop.MAX_PAGES, sound())
+            async with asyncio.timeout(20):
+                while not there.asked:  # noqa: ASYNC110 (what is waited for is in another thread)
+                    await asyncio.sleep(0.005)
+            given.end(Stop.FINISHED, sound())
+            settled = asyncio.create_task(asyncio.to_thread(there.taken.get, timeout=30))
+        _, content = await settled
+        assert content["kind"] == "finished"
+
+
 async def test_an_error_is_told_and_goes_on(tmp_path: Path) -> None:
     with receiver() as there:
         given = Notices(NotifySettings(url=there.url), tmp_path / "x", float, IMPATIENT)
@@ -222,7 +240,22 @@ async def test_an_error_is_told_and_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://h.test/", "http://user:pass@h.test/x", "h.test/hook", "http://", "http://h.test/a b", "env:1"]
+    "url",
+    [
+        "ftp://h.test/",
+        "http://user:pass@h.test/x",
+        "h.test/hook",
+        "http://",
+        "http://h.test/a b",
+        "env:1",
+        "http://[::1/x",
+        "http://h.test:port/x",
+        "http://h.test:70000/x",
+        "http://h.test:0/x",
+        "http://h..test/x",
+        f"http://{'h' * 64}.test/x",
+        "http://:80/x",
+    ],
 )
 def test_urls_that_are_refused_are_not_repeated(url: str) -> None:
     with pytest.raises(SettingsError) as error:

@@ -39,14 +39,14 @@ def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> w
         response: web.StreamResponse
         refusal = access.refusal(request.method, request.path, request.headers, request.query, request.cookies)
         if refusal is not None:
-            response = _error(request, refusal.status, refusal.text)
+            response = refused(request, refusal.status, refusal.text)
             if refusal.status == web.HTTPUnauthorized.status_code:
                 response.headers["WWW-Authenticate"] = "Bearer"
         else:
             try:
                 response = await handler(request)
             except web.HTTPException as error:
-                response = _error(request, error.status, error.text or error.reason)
+                response = refused(request, error.status, error.text or error.reason)
                 if isinstance(error, web.HTTPMethodNotAllowed):
                     response.headers["Allow"] = error.headers["Allow"]
         if not response.prepared:
@@ -83,8 +83,8 @@ async def json_body(request: web.Request) -> Any:
         raise web.HTTPBadRequest(text="The body is not JSON.") from None
 
 
-def _error(request: web.Request, status: int, text: str) -> web.Response:
+def refused(request: web.Request, status: int, text: str) -> web.Response:
     """Return an error in one line, as JSON for programs."""
     if "/api/" in request.path or request.method not in LOOKING:
-        return web.json_response({"error": text}, status=status)
-    return web.Response(status=status, text=f"{text.rstrip()}\n")
+        return web.json_response({"error": text}, status=status, headers=HEADERS)
+    return web.Response(status=status, text=f"{text.rstrip()}\n", headers=HEADERS)

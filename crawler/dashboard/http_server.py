@@ -2,6 +2,8 @@
 
 A connection that brings no request takes a place until it is closed. If all places are taken, a new connection gets the
 place of the one that has been without a request for longest: those who ask are answered, however many others are slow.
+What is being answered, such as a stream of events, keeps its place. So at most three quarters of the places have that
+at once: the rest are for those who come, and for ``/healthz``.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
-from crawler.dashboard.access import Access
-from crawler.dashboard.guard import BODY_TIMEOUT, HEADERS, Handler, guarded_application
+from crawler.dashboard.access import HEALTH, Access
+from crawler.dashboard.guard import BODY_TIMEOUT, HEADERS, Handler, guarded_application, refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class HttpServer:
         self._runner = web.AppRunner(self._app, shutdown_timeout=0.2)
         self._server: asyncio.Server | None = None
         self._waiting: dict[_Protocol, None] = {}  # connections without a request, in the order in which that began
+        self._answered = 0  # requests that are being answered
         self._app.middlewares.insert(0, self._answering)
 
     @property
@@ -108,12 +111,16 @@ class HttpServer:
     @web.middleware
     async def _answering(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Note that the connection of a request has one."""
+        if self._answered >= max(1, self._limits.connections * 3 // 4) and request.path != HEALTH:
+            return refused(request, 503, "Too many requests are being answered: try again later.")
         protocol = request.protocol
         assert isinstance(protocol, _Protocol)
         self._waiting.pop(protocol, None)
+        self._answered += 1
         try:
             return await handler(request)
         finally:
+            self._answered -= 1
             if protocol.transport is not None:
                 self._waiting[protocol] = None
 

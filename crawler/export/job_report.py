@@ -51,6 +51,12 @@ def write_report(directory: Path, out: Path) -> Reported:
     return Reported(report.figures.urls, report.figures.totals["broken"], len(data))
 
 
+def report_of(directory: Path) -> bytes:
+    """The report of the job in ``directory``. Raises what ``write_report`` raises."""
+    check_readable(directory)
+    return report_page(gather(directory)).encode("utf-8")
+
+
 def gather(directory: Path) -> Report:
     """All that the report of a job tells. Raises JobError, OSError and what reading a damaged job raises."""
     made_at = SteadyClock()()

@@ -7,13 +7,13 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from crawler.service.report_child import START
 from crawler.service.view import Unavailable, Unreadable
 
 TIMEOUT = 600.0  # seconds; a million records take less than two minutes
+GRACE = 2.0  # seconds to end in order, for a report that nobody waits for any more
 FRESH = 30.0  # seconds for which a report is handed out again ...
 FRESH_TIMES = 10  # ... or this many times as long as making it took
 
@@ -45,10 +45,7 @@ class ReportMaker:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            with tempfile.TemporaryDirectory(prefix="crawler-report-") as place:
-                out = Path(place) / "report.html"
-                await self._run(out)
-                made = await asyncio.to_thread(out.read_bytes)
+            made = await self._run()
         except OSError as error:
             raise Unavailable(f"No report can be made: {error.strerror or error}.") from error
         finally:
@@ -57,21 +54,30 @@ class ReportMaker:
         self._made = now + max(FRESH, FRESH_TIMES * (now - began)), made
         return made
 
-    async def _run(self, out: Path) -> None:
-        words = ["-I", "-c", START, json.dumps(sys.path), str(os.getpid()), str(self._directory.absolute()), str(out)]
+    async def _run(self) -> bytes:
+        words = ["-I", "-c", START, json.dumps(sys.path), str(os.getpid()), str(self._directory.absolute())]
         pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        process = await asyncio.create_subprocess_exec(sys.executable, *words, stdin=null, stdout=null, stderr=pipe)
+        process = await asyncio.create_subprocess_exec(sys.executable, *words, stdin=null, stdout=pipe, stderr=pipe)
         try:
             async with asyncio.timeout(TIMEOUT):
-                _, said = await process.communicate()
+                made, said = await process.communicate()
         except TimeoutError:
             raise Unavailable(f"The report takes more than {TIMEOUT:.0f} s: use crawler report.") from None
         finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+            await _end(process)
         if process.returncode:
             directory, words_said = str(self._directory.absolute()), said.decode("utf-8", "replace").strip()
             line = words_said.splitlines()[-1] if words_said else f"its process ended with {process.returncode}"
             raise Unreadable(f"No report can be made: {line.replace(directory, 'the job')[:1_000]}")
+        return made
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process, which has some time to remove its files."""
+    for end in (process.terminate, process.kill):
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                end()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    await process.wait()

@@ -13,6 +13,8 @@ from crawler.service.view import Unavailable, Unreadable
 
 T = TypeVar("T")
 
+NO_STORE = {"Cache-Control": "no-store"}
+
 
 class Encoded(NamedTuple):
     """JSON that several clients get, and its entity tag."""
@@ -39,7 +41,7 @@ async def from_view(asked: Awaitable[T]) -> T:
 
 def answer(content: dict[str, Any]) -> web.Response:
     """JSON that no cache keeps."""
-    return web.json_response(content, headers={"Cache-Control": "no-store"})
+    return web.json_response(content, headers=NO_STORE)
 
 
 def answer_if_new(request: web.Request, found: Encoded) -> web.Response:

@@ -1,8 +1,8 @@
 """Posts JSON to one URL, beside a crawl: nothing waits for it, and nothing of it stops the crawl.
 
-What is to be posted waits in a short queue; if that is full, the oldest is dropped. Each is tried a few times, one after
-the other; at the end of the crawl all at once, so that one that is not taken keeps none behind it from its try. A
-redirect is not followed: the URL is the operator's own, and may be an address of a private network, but where it leads
+What is to be posted waits in a short queue; if that is full, the oldest is dropped. Each is tried a few times, one
+after the other; at the end of the crawl all at once, so that one that is not taken keeps none from its try. A redirect
+is not followed: the URL is the operator's own, and may be an address of a private network, but where it leads
 to is not theirs to say. The URL may be a secret, so messages name only its host.
 """
 

@@ -337,13 +337,31 @@ async def test_a_thousand_listeners_leave_the_dashboard_its_limits() -> None:
 
 
 async def test_connections_beyond_the_limit_are_told_so() -> None:
-    async with dashboard(OPEN, Limits(connections=3)) as (_, client, board):
-        listening = [await client.get("/api/events") for _ in range(3)]
+    async with dashboard(OPEN, Limits(connections=1)) as (_, client, board):
+        listening = [await client.get("/api/events")]
         assert (await raw(board, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
         for response in listening:
             response.close()
         await until(lambda: not board.server.connections)
         assert (await answer(client, "GET", "/healthz"))[0] == 200
+
+
+async def test_those_who_listen_leave_places_for_those_who_ask() -> None:
+    async with dashboard(OPEN, Limits(connections=8)) as (_, client, _):
+        listening = [await client.get("/api/events") for _ in range(6)]
+        assert [response.status for response in listening] == [200] * 6
+        for path in ("/api/events", "/api/stats", "/"):
+            async with client.get(path) as response:
+                assert response.status == 503
+                assert "Too many requests are being answered" in await response.text()
+                assert response.headers["Server"] == "crawler"
+        assert await answer(client, "GET", "/healthz") == (200, "ok\n")
+        listening.pop().close()
+        async with asyncio.timeout(30):
+            while (await answer(client, "GET", "/api/stats"))[0] != 200:
+                pass
+        for response in listening:
+            response.close()
 
 
 async def test_connections_that_ask_nothing_give_way_to_those_that_do() -> None:

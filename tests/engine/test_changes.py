@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -240,3 +241,35 @@ def test_the_api_gives_the_changes_in_parts(made: Path) -> None:
         await view.close()
 
     asyncio.run(asked())
+
+
+def test_an_answer_of_many_changes_costs_the_event_loop_less_than_reading_them(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The crawl turns in the same loop: what it holds up there is what the answer costs."""
+    tail = Tail(made)
+    assert tail.resume("0")
+    lines = list(tail.changes()) * 100
+
+    async def least(times: int) -> tuple[float, float]:
+        view = AttachedView(WatchedJob(made, lambda: START), lambda: START, DAMAGE)
+
+        async def changes(since: str, limit: int) -> list[bytes]:
+            return lines
+
+        monkeypatch.setattr(view, "changes", changes)
+        (ask,) = [route.handler for route in Api(view, lambda: START).routes() if route.path == "/api/changes"]
+        answering, reading = list[float](), list[float]()
+        for _ in range(times):
+            began = time.thread_time()
+            said: Any = await ask(make_mocked_request("GET", "/api/changes?limit=1000"))
+            answering.append(time.thread_time() - began)
+            began = time.thread_time()
+            read = json.loads(said.text)["changes"]
+            reading.append(time.thread_time() - began)
+            assert len(read) == len(lines)
+        await view.close()
+        return min(answering), min(reading)
+
+    answering, reading = asyncio.run(least(3))
+    assert answering < reading / 2

@@ -9,7 +9,7 @@ import signal
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def end_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
-    """Let the kernel send this process a signal when its parent ends: one that kills it, whatever it does then."""
+def end_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends, whatever it does then."""
     with contextlib.suppress(AttributeError):  # Linux and its C library have it
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,8 +1,8 @@
 """Makes a report in a process of its own: it reads all records, and a crawl beside it needs its own process for itself.
 
 The process is ``sys.executable -I -c`` with ``START`` and its arguments: the module search path as JSON, the process
-that wants the report, the job. It ends when that process does. The report goes to standard output: there is no file that
-stays behind if somebody is killed.
+that wants the report, the job. It ends when that process does. The report goes to standard output: no file of it stays
+behind if somebody is killed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ NICE = 10  # what is left over by the crawl is enough
 def main(parent: int, job: str) -> int:
     """Write the report of the job to standard output; the exit code. What was wrong goes to standard error, in one
     line."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))  # not at once: what it has opened has files to remove
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for its parent
-    end_with_parent(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not at once: what it has opened has files to remove
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the terminal's are for its parent
+    end_with_parent()
     if os.getppid() != parent:
         return 1  # it ended before: nobody waits for the report
     os.nice(NICE)

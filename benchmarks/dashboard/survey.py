@@ -25,7 +25,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
 from crawler.job.survey_file import SURVEY
-from crawler.service.survey_keeper import SHARE, SurveyKeeper
+from crawler.service.record_counter import SHARE, RecordCounter
+from crawler.service.survey_answer import SurveyAnswer
+from crawler.service.survey_store import SurveyStore
 
 
 def make_records(path: Path, records: int, hosts: int) -> int:
@@ -59,12 +61,12 @@ def make_records(path: Path, records: int, hosts: int) -> int:
     return path.stat().st_size
 
 
-async def complete(keeper: SurveyKeeper, records: int) -> tuple[float, float]:
+async def complete(counter: RecordCounter, records: int) -> tuple[float, float]:
     """Count all records; seconds, and those of CPU time."""
     began, cpu = time.monotonic(), time.process_time()
-    counting = asyncio.create_task(keeper.keep())
-    while keeper.progress.records < records:
-        assert keeper.progress.fault is None, keeper.progress.fault
+    counting = asyncio.create_task(counter.keep())
+    while counter.progress.records < records:
+        assert counter.progress.fault is None, counter.progress.fault
         await asyncio.sleep(0.01)
     counting.cancel()
     await asyncio.gather(counting, return_exceptions=True)
@@ -91,31 +93,31 @@ def resident() -> float:
 
 async def measure(job: Path, records: int, size: int, seconds: float) -> None:
     before = resident()
-    keeper = SurveyKeeper(job, lambda: size)
-    took, cpu = await complete(keeper, records)
+    counter = RecordCounter(job, lambda: size)
+    took, cpu = await complete(counter, records)
     print(f"counted beside no crawl      {took:8.1f} s {records / took:10,.0f} records/s   CPU {cpu:.1f} s")
     print(f"memory                       {resident() - before:8.1f} MiB more")
     began = time.monotonic()
-    answer = await keeper.answer()
+    answer = await SurveyAnswer(counter).get()
     print(f"answer                       {1_000 * (time.monotonic() - began):8.1f} ms {len(answer.body):10,} bytes")
     began = time.monotonic()
-    await keeper.finish(lambda: True)
+    await SurveyStore(counter, lambda: True).store()
     took = time.monotonic() - began
     print(f"side file                    {1_000 * took:8.1f} ms {(job / SURVEY).stat().st_size:10,} bytes")
-    await keeper.close()
-    keeper = SurveyKeeper(job, lambda: size)
-    took, _ = await complete(keeper, records)
+    await counter.close()
+    counter = RecordCounter(job, lambda: size)
+    took, _ = await complete(counter, records)
     print(f"the next run, with that file {1_000 * took:8.1f} ms")
-    await keeper.close()
+    await counter.close()
     (job / SURVEY).unlink()
-    keeper = SurveyKeeper(job, lambda: size, SHARE)
+    counter = RecordCounter(job, lambda: size, SHARE)
     alone = await lateness(seconds)
-    counting = asyncio.create_task(keeper.keep())
+    counting = asyncio.create_task(counter.keep())
     late = await lateness(seconds)
-    rate = keeper.progress.records / seconds
+    rate = counter.progress.records / seconds
     counting.cancel()
     await asyncio.gather(counting, return_exceptions=True)
-    await keeper.close()
+    await counter.close()
     print(f"counted beside a crawl       {rate:10,.0f} records/s, in {records / rate:,.0f} s all of them\n")
     print(f"late by, ms        median      99%  longest\nalone            {told(alone)}\nbeside a survey  {told(late)}")
 

@@ -33,9 +33,9 @@ from crawler.service.attach import AttachedView, WatchedJob
 from crawler.service.commands import performing
 from crawler.service.ending_signals import ending_signals
 from crawler.service.job_api import JobApi
+from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_keeper import SurveyKeeper
 from crawler.service.watched_jobs import WatchedJobs, jobs_in, routes_of
 from crawler.settings import DashboardSettings, Settings
 
@@ -112,11 +112,11 @@ async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, 
     clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
     survey = view.survey()
-    feed = Feed(lambda: view.stats(clock()), view.moment, view.course, survey.news)
+    feed = Feed(lambda: view.stats(clock()), view.moment, view.course, survey.news.take)
     about = SurveyApi(attached, survey, feed, {"token_file": TOKEN if access.token else None})
     routes = [*Api(attached, clock).routes(), *about.routes()]
     board = Dashboard(settings, feed, routes, access)
-    counting = asyncio.create_task(survey.keep())
+    counting = asyncio.create_task(survey.counter.keep())
     try:
         await _until_signalled(
             board, settings, access, asyncio.create_task(_keep(attached, view.directory, feed)), opens
@@ -143,7 +143,7 @@ async def _serve_several(
     """Serve the list of jobs, and the page of each, until a signal ends it."""
     clock = SteadyClock()
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
-    nothing, feed = SurveyKeeper(Path(), lambda: None), Feed(dict, clock)
+    nothing, feed = JobSurvey.of(Path(), lambda: None), Feed(dict, clock)
     about = SurveyApi(nobody, nothing, feed)
     shown = JobList(jobs, routes_of(feed, Api(nobody, clock), about))
     await about.close()

@@ -28,13 +28,13 @@ from crawler.filters import FilterError
 from crawler.inspect.job_reader import job_stats
 from crawler.job.directory import LAUNCH_SEEDS, JobError, holds_job
 from crawler.job.job_lock import lock_holder
-from crawler.job.last_command import LastCommand, read_command
+from crawler.job.last_command import STDIN, LastCommand, read_command
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.launching import Launcher, LaunchError
 from crawler.service.watched_jobs import WatchedJobs
 from crawler.settings import SettingsError, settings_from
-from crawler.urls import Canonical, Canonicaliser, completed, has_url_scheme
+from crawler.urls import Canonical, Canonicaliser, completed
 
 MOST_NAME = 64  # characters
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
@@ -50,7 +50,6 @@ _NOT_FROM_A_PAGE = frozenset(
         "--dashboard-token-file",
     )
 )
-_STDIN = "-"
 
 
 class Launches:
@@ -74,8 +73,8 @@ class Launches:
         """Let the crawl of a job go on, with the settings of its last run. Raises KeyError, LaunchError."""
         directory = self._jobs.job(name).directory
         command = _command(directory)
-        urls, files, gone = _seeds_of(command, directory)
-        seeds = [*urls, *map(str, files)] or [_STDIN]  # the job knows what it has read of the others
+        urls, files, gone = command.seeds_of(directory)
+        seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows what it has read of the others
         job = f"--job={directory}"
         text = await self._launcher.launch(directory, ("crawl", *command.words, job, "--", *seeds), _place(command))
         await self._jobs.look()
@@ -85,8 +84,8 @@ class Launches:
         """Make a job with the seeds and settings of another one, and start its crawl. Raises KeyError, LaunchError."""
         source, directory = self._jobs.job(name).directory, self._free(new)
         command = _command(source)
-        urls, files, gone = _seeds_of(command, source)
-        if gone or not (urls or files) or _STDIN in command.seeds:
+        urls, files, gone = command.seeds_of(source)
+        if gone or not (urls or files) or STDIN in command.seeds:
             raise LaunchError(
                 "its seeds are not there any more, or came from standard input: start a new job with them"
             )
@@ -160,16 +159,6 @@ def _place(command: LastCommand) -> Path:
     if not place.is_dir():
         raise LaunchError("the directory in which it was started is gone: resume it on the command line")
     return place
-
-
-def _seeds_of(command: LastCommand, job: Path) -> tuple[list[str], list[Path], bool]:
-    """Return the seeds that can be read again, addresses and files, and whether other files were named that are gone.
-    What came from standard input is none of them."""
-    place = Path(command.directory)
-    named = [seed for seed in command.seeds if seed != _STDIN]
-    files = [*(place / seed for seed in named if not has_url_scheme(seed)), *(job / name for name in command.own_seeds)]
-    there = [path for path in files if path.is_file()]
-    return [seed for seed in named if has_url_scheme(seed)], there, len(there) < len(files)
 
 
 def _has_dashboard(directory: Path) -> bool:

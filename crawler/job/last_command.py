@@ -19,6 +19,7 @@ from crawler.urls import has_url_scheme
 COMMAND = "command.json"
 MAGIC = "crawler-last-command"
 VERSION = 1
+STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,18 @@ class LastCommand:
             else:
                 named.append(seed)
         return cls(tuple(named), tuple(words), str(place), tuple(own))
+
+    def seeds_of(self, job: Path) -> tuple[list[str], list[Path], bool]:
+        """The seeds that can be read again, addresses and files, and whether other files were named that are gone. What
+        came from standard input is none of them."""
+        place = Path(self.directory)
+        named = [seed for seed in self.seeds if seed != STDIN]
+        files = [
+            *(place / seed for seed in named if not has_url_scheme(seed)),
+            *(job / name for name in self.own_seeds),
+        ]
+        there = [path for path in files if path.is_file()]
+        return [seed for seed in named if has_url_scheme(seed)], there, len(there) < len(files)
 
 
 def write_command(disk: Disk, directory: Path, command: LastCommand) -> None:

@@ -38,7 +38,7 @@ from crawler.output.finished import Choice
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
 from crawler.service.host_page import HostPageSettings, host_page, recent
-from crawler.service.survey_keeper import SurveyKeeper
+from crawler.service.job_survey import JobSurvey
 from crawler.service.view import Table, TableAsked, Unavailable, Unreadable
 from crawler.settings import Settings
 
@@ -175,9 +175,9 @@ class WatchedJob:
         """Explain a URL. Raises what ``open_job`` raises."""
         return explain_url(self.directory, text, now)
 
-    def survey(self) -> SurveyKeeper:
+    def survey(self) -> JobSurvey:
         """A survey of its records, which stores nothing."""
-        return SurveyKeeper(self.directory, Tail(self.directory).end)
+        return JobSurvey.of(self.directory, Tail(self.directory).end)
 
 
 class AttachedView:

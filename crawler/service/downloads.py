@@ -26,8 +26,8 @@ from crawler.dashboard.guard import HEADERS
 from crawler.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
 from crawler.inspect.record_choice import RecordChoice, pieces
 from crawler.job.directory import PAGES
+from crawler.service.record_counter import UNREADABLE, RecordCounter
 from crawler.service.report_maker import ReportMaker
-from crawler.service.survey_keeper import UNREADABLE, SurveyKeeper
 from crawler.service.view import Unavailable, Unreadable, View
 from crawler.service.view_answers import from_view
 
@@ -51,12 +51,12 @@ class Offer(NamedTuple):
 
 
 class Downloads:
-    """The routes over a view and the survey of its job."""
+    """The routes over a view and what counts the records of its job."""
 
-    def __init__(self, view: View, keeper: SurveyKeeper) -> None:
+    def __init__(self, view: View, counter: RecordCounter) -> None:
         self._view = view
-        self._keeper = keeper
-        self._reports = ReportMaker(keeper.directory)
+        self._counter = counter
+        self._reports = ReportMaker(counter.directory)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="download")
         self._under_way = 0
 
@@ -108,7 +108,7 @@ class Downloads:
             choice = RecordChoice.parse(request.query.get("kind", "all"))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
-        end = await from_view(self._keeper.final_end())
+        end = await from_view(self._counter.final_end())
         if end is None:
             raise web.HTTPServiceUnavailable(text="No record is durable yet: try again in a second.")
         return choice, end
@@ -116,7 +116,7 @@ class Downloads:
     async def _pieces(
         self, choice: RecordChoice, end: int, text: Callable[[list[tuple[bytes, dict[str, object]]]], bytes]
     ) -> AsyncGenerator[bytes]:
-        found = pieces(choice, self._keeper.directory / PAGES, end)
+        found = pieces(choice, self._counter.directory / PAGES, end)
 
         def step() -> tuple[bytes | None, float]:
             began = time.thread_time()
@@ -132,12 +132,12 @@ class Downloads:
             await self._rest(took)
 
     async def _rest(self, took: float) -> None:
-        await asyncio.sleep(took * (1.0 / self._keeper.share - 1.0))
+        await asyncio.sleep(took * (1.0 / self._counter.share - 1.0))
 
     async def _send(self, request: web.Request, offer: Offer) -> web.StreamResponse:
         """Send a file. What goes wrong before its first bytes is an error for the client; after that, the connection
         breaks off, so that nobody takes what was sent for all of it."""
-        name = _NAME.sub("-", self._keeper.directory.absolute().name).strip("-.") or "crawl"
+        name = _NAME.sub("-", self._counter.directory.absolute().name).strip("-.") or "crawl"
         headers = HEADERS | {
             "Content-Type": offer.kind,
             "Content-Disposition": f'attachment; filename="{name}-{_NAME.sub("-", offer.name)}"',
@@ -168,7 +168,7 @@ class Downloads:
             if not response.prepared:
                 raise web.HTTPInternalServerError(text=f"The records cannot be read: {error}") from error
             if not isinstance(error, ConnectionError | TimeoutError):
-                log.warning("%s: a download broke off: %s", self._keeper.directory, error)
+                log.warning("%s: a download broke off: %s", self._counter.directory, error)
             if request.transport is not None:
                 request.transport.abort()
         return response

@@ -17,8 +17,8 @@ from crawler.dashboard import Dashboard
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Reading, WatchedJob, mark_of
 from crawler.service.ending_signals import ending_signals
+from crawler.service.job_survey import JobSurvey
 from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_keeper import SurveyKeeper
 
 
 class Served(NamedTuple):
@@ -26,7 +26,7 @@ class Served(NamedTuple):
 
     board: Dashboard
     apis: tuple[Api, SurveyApi]
-    survey: SurveyKeeper
+    survey: JobSurvey
     address: str
 
 
@@ -76,7 +76,7 @@ class KeptOpen:
         # Memory of the run, which was hidden from the collector while it lasted.
         gc.unfreeze()
         gc.collect()
-        endless = (self._view.keep(), self._served.survey.keep(), self._asked_to_end.wait())
+        endless = (self._view.keep(), self._served.survey.counter.keep(), self._asked_to_end.wait())
         tasks = [asyncio.create_task(each) for each in endless]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:

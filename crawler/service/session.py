@@ -35,16 +35,18 @@ from crawler.service.command_files import obey
 from crawler.service.commands import performing
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.file_limit import allow_files, connections_left
+from crawler.service.job_survey import JobSurvey
 from crawler.service.kept_open import KeptOpen, Served
 from crawler.service.notices import Notices
 from crawler.service.opening import open_job_of_run
+from crawler.service.record_counter import SHARE
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, View
 from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_keeper import SHARE, SurveyKeeper
+from crawler.service.survey_store import SurveyStore
 from crawler.settings import DashboardSettings, Settings, Sites
 from crawler.urls import Canonicaliser
 
@@ -70,7 +72,7 @@ class Front:
     ) -> None:
         self.run: Run | None = None
         # Only a dashboard shows it.
-        self.survey = SurveyKeeper(directory, self._durable_end, SHARE) if settings.dashboard.listen else None
+        self.survey = JobSurvey.of(directory, self._durable_end, SHARE) if settings.dashboard.listen else None
         self.result: Result | None = None  # once the run has ended
         self.signalled = False  # a signal stops it
         self._directory = directory
@@ -154,7 +156,7 @@ async def run_crawl(
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
         if front.survey is not None:
-            seeds = _named(seeds, front.survey, Canonicaliser(settings.canonical.rules))
+            seeds = front.survey.seeds.pass_on(seeds, Canonicaliser(settings.canonical.rules))
         front.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
         reloading.parts = Parts(run, worker, fetcher, front.view)
         front.begin("resumed" if job.files.resumed else "begun")
@@ -183,15 +185,6 @@ def _store(job: Job, settings: Settings, access: Access | None) -> None:
         write_run(job.disk, job.directory, settings)
 
 
-async def _named(
-    seeds: AsyncIterator[list[str]], survey: SurveyKeeper, canonicaliser: Canonicaliser
-) -> AsyncIterator[list[str]]:
-    """Pass the seeds on, and name the first of them to those who look."""
-    async for batch in seeds:
-        survey.name_seeds(batch, canonicaliser)
-        yield batch
-
-
 def _pipe(job: Job, descriptor: int | None) -> contextlib.AbstractContextManager[RecordPipe | None]:
     if descriptor is None:
         return contextlib.nullcontext()
@@ -213,7 +206,7 @@ async def _dashboard(
     if access is None or survey is None:
         yield None
         return
-    feed = Feed(front.stats, front.clock, front.course, survey.news)
+    feed = Feed(front.stats, front.clock, front.course, survey.news.take)
     limits = Limits(connections=connections_left())
     about = SurveyApi(front.view, survey, feed)
     apis = (Api(front.view, front.clock), about)
@@ -256,8 +249,10 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
     job = run.job
     beside = [reporter.keep(run), obey(Inbox(job.directory, job.disk), front.perform), front.notices.keep(run.stats)]
-    if front.survey is not None:
-        beside.append(front.survey.keep(job.files.is_there))
+    survey = front.survey
+    store = None if survey is None else SurveyStore(survey.counter, job.files.is_there)
+    if survey is not None and store is not None:
+        beside += [survey.counter.keep(), store.keep()]
     if pipe is not None:
         beside.append(pipe.keep(lambda: job.checkpointer.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:
@@ -266,8 +261,9 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
                 await drive_and_checkpoint(worker, run, front.clock)
                 if pipe is not None:
                     await pipe.copy(job.checkpointer.durable_end)
-                if front.survey is not None:
-                    await front.survey.finish(job.files.is_there)
+                if survey is not None and store is not None:
+                    await survey.counter.finish()
+                    await store.store()
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:

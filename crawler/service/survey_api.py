@@ -6,17 +6,22 @@ GET /api/survey   what its records tell
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
 
+from crawler.clock import SteadyClock
 from crawler.dashboard import TOKEN, Feed
+from crawler.inspect.beginning import began_at
 from crawler.service.downloads import Downloads
-from crawler.service.survey_keeper import SurveyKeeper
+from crawler.service.job_survey import JobSurvey
 from crawler.service.view import View
 from crawler.service.view_answers import answer, answer_if_new, from_view
+from crawler.urls import Canonicaliser
 
 
 class SurveyApi:
@@ -24,13 +29,13 @@ class SurveyApi:
     of the job if its page is one of several."""
 
     def __init__(
-        self, view: View, keeper: SurveyKeeper, feed: Feed, about: Mapping[str, Any] = MappingProxyType({})
+        self, view: View, survey: JobSurvey, feed: Feed, about: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
         self._view = view
         self._about = about
-        self._keeper = keeper
+        self._records = survey
         self._feed = feed
-        self._downloads = Downloads(view, keeper)
+        self._downloads = Downloads(view, survey.counter)
 
     def show(self, view: View) -> None:
         """Answer from another view of the same job from now on."""
@@ -44,23 +49,32 @@ class SurveyApi:
     async def close(self) -> None:
         """Abandon what is under way, and count no more. Call it when nobody asks any more."""
         await self._downloads.close()
-        await self._keeper.close()
+        await self._records.counter.close()
 
     async def _job(self, request: web.Request) -> web.Response:
-        settings, now, stats = await from_view(self._view.settings()), self._keeper.progress, self._feed.stats()
+        settings, stats = await from_view(self._view.settings()), self._feed.stats()
+        counter = self._records.counter
         own_token = settings.dashboard.token is None and settings.dashboard.token_file is None
         content: dict[str, Any] = {
-            "name": self._keeper.directory.absolute().name,
-            "seeds": self._keeper.seeds,
-            "seed_count": stats.get("seeds", now.seed_count),
+            "name": counter.directory.absolute().name,
+            "seeds": await self._records.seeds.first(Canonicaliser(settings.canonical.rules)),
+            "seed_count": stats.get("seeds", counter.progress.seed_count),
             "contact": settings.fetch.contact,
             "user_agent": settings.fetch.user_agent,
             "scope": settings.crawl.scope,
-            "began_at": await self._keeper.began_at(),
+            "began_at": await asyncio.to_thread(_began_at, counter.directory),
             "token_file": TOKEN if own_token else None,
             "several": False,
         }
         return answer(content | dict(self._about))
 
     async def _survey(self, request: web.Request) -> web.Response:
-        return answer_if_new(request, await self._keeper.answer())
+        return answer_if_new(request, await self._records.answer.get())
+
+
+def _began_at(directory: Path) -> float | None:
+    """When the job began, in seconds since 1970; None if it does not exist yet."""
+    try:
+        return began_at(directory, SteadyClock()())
+    except OSError:
+        return None

@@ -24,8 +24,8 @@ from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import Need, needs
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob
+from crawler.service.job_survey import JobSurvey
 from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_keeper import SurveyKeeper
 from crawler.settings import SettingsError
 from crawler.store import StoreVersionError
 
@@ -141,7 +141,7 @@ class BoardJob:
     async def _keep(self, job: WatchedJob) -> None:
         view = AttachedView(job, self._clock, DAMAGE)
         survey = job.survey()
-        feed = Feed(lambda: job.stats(self._clock()), job.moment, job.course, survey.news)
+        feed = Feed(lambda: job.stats(self._clock()), job.moment, job.course, survey.news.take)
         api, about = Api(view, self._clock), SurveyApi(view, survey, feed, self._about)
         self._open, self._fault = _Open(job, feed, routes_of(feed, api, about)), ""
         counting = asyncio.create_task(self._count(survey))
@@ -155,10 +155,10 @@ class BoardJob:
             await about.close()
             await view.close()
 
-    async def _count(self, survey: SurveyKeeper) -> None:
+    async def _count(self, survey: JobSurvey) -> None:
         """Count the records of the job from the moment at which somebody looks at its page."""
         await self._asked.wait()
-        await survey.keep()
+        await survey.counter.keep()
 
 
 def _printable(name: str) -> str:

@@ -24,9 +24,10 @@ from crawler.service.commands import HOST_WORDS, WORDS, performing
 from crawler.service.downloads import MOST as MOST_DOWNLOADS
 from crawler.service.downloads import WRITE_TIMEOUT
 from crawler.service.job_api import JobApi
+from crawler.service.job_survey import JobSurvey
+from crawler.service.record_counter import SHARE
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_keeper import SHARE, SurveyKeeper
 from crawler.service.watched_jobs import BoardJob, WatchedJobs
 from crawler.settings import DashboardSettings, Settings
 from crawler.survey import LONGEST, Survey
@@ -42,7 +43,7 @@ RUNNING = " ".join(TEXT.split())  # whatever its lines
 
 async def test_every_address_is_documented_and_no_other() -> None:
     view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
-    feed, survey = Feed(statistics, float), SurveyKeeper(Path(), lambda: None)
+    feed, survey = Feed(statistics, float), JobSurvey.of(Path(), lambda: None)
     about = SurveyApi(view, survey, feed)
     board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view, float).routes(), *about.routes()])
     await view.close()

@@ -21,10 +21,11 @@ from crawler.dashboard import Dashboard, Feed
 from crawler.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.downloads import MOST
+from crawler.service.job_survey import JobSurvey
+from crawler.service.record_counter import SHARE
 from crawler.service.report_child import NICE
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_keeper import SHARE, SurveyKeeper
 from crawler.settings import DashboardSettings, Settings
 from tests.jobs import stopped_job
 from tests.metrics.samples import statistics
@@ -46,9 +47,9 @@ async def _nothing(_: Any) -> None:
 async def served(job: Path, share: float = 1.0) -> AsyncIterator[aiohttp.ClientSession]:
     """A dashboard over the records of a directory, all of which are final."""
     view = RunView(lambda: None, _nothing, Settings(), float)
-    keeper = SurveyKeeper(job, lambda: (job / "pages.jsonl").stat().st_size, share)
+    survey = JobSurvey.of(job, lambda: (job / "pages.jsonl").stat().st_size, share)
     feed = Feed(statistics, float)
-    about = SurveyApi(view, keeper, feed)
+    about = SurveyApi(view, survey, feed)
     board = Dashboard(DashboardSettings(listen="127.0.0.1:0"), feed, about.routes())
     url = await board.start()
     try:

@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from crawler.checkpoint import decode_envelope, encode_envelope
 from crawler.inspect.record_stream import Tail
 from crawler.job.survey_file import MAGIC, SURVEY, VERSION, read_survey
 from crawler.output import lines_of
-from crawler.service.survey_keeper import SurveyKeeper
+from crawler.service.job_survey import JobSurvey
 from tests.asked import asked, free_port
 from tests.jobs import flip, repair, rows, verify
 from tests.program import crawler, running, wait_until
@@ -99,14 +100,15 @@ def survey_of(job: Path) -> dict[str, Any]:
     """What a dashboard beside the job says."""
 
     async def ask() -> dict[str, Any]:
-        keeper = SurveyKeeper(job, Tail(job).end)
+        survey = JobSurvey.of(job, Tail(job).end)
+        keeper = survey.counter
         counting = asyncio.create_task(keeper.keep())
         try:
             for _ in range(6_000):
                 if keeper.progress.complete or keeper.progress.fault is not None:
                     break
                 await asyncio.sleep(0.01)
-            answer = await keeper.answer()
+            answer = await survey.answer.get()
         finally:
             counting.cancel()
             await asyncio.gather(counting, return_exceptions=True)
@@ -260,6 +262,48 @@ def test_further_visits_count_as_visits_of_the_same_urls(tmp_path: Path) -> None
     assert (answer["broken_total"], answer["broken_visits"]) == (1, 2)
 
 
+def test_a_crawl_that_visits_its_pages_again_and_again_counts_urls_and_visits_each_as_what_they_are(
+    tmp_path: Path,
+) -> None:
+    asked_for: Counter[str] = Counter()
+
+    async def now_and_then(request: web.Request) -> web.Response:
+        asked_for[request.path] += 1
+        found = asked_for[request.path] % 2 == 0
+        return web.Response(status=200 if found else 404, text=str(asked_for[request.path]), content_type="text/html")
+
+    port = free_port()
+    often = "[recrawl]\nfirst_interval = 0.1\nmin_interval = 0.1\nmax_interval = 0.4\ngone_after = 0\n"
+    pages: dict[str, Any] = {"/": linked(["/a", "/turns", "/gone", "/fails", "/cut"]), "/a": linked(["/"])}
+    pages |= {"/turns": now_and_then, "/fails": _fails, "/cut": _cut_off}
+    with Site(pages) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
+        (tmp_path / "often.toml").write_text(CONFIG + "snooze_after = 255\nerrors_max = 0.0\n" + often)
+        words: list[str | Path] = [tmp_path / "seeds.txt", "--job", tmp_path / "job", "--recrawl", *OPTIONS]
+        words += ["--config", tmp_path / "often.toml", "--max-pages", "60", "--dashboard", str(port), "--keep-open"]
+        with running(*words):
+            url = f"http://127.0.0.1:{port}/"
+            wait_until(lambda: asked(f"{url}api/stats")[0] == 200, "the dashboard")
+            wait_until(lambda: asked_json(f"{url}api/stats").get("state") in ("ended", "stopped"), "the end")
+            records = rows(tmp_path / "job")
+            wait_until(lambda: asked_json(f"{url}api/survey")["records"] == len(records), "all records counted")
+            answer, stats = asked_json(f"{url}api/survey"), asked_json(f"{url}api/stats")
+    agree(answer, records)
+    urls, visits = {each["url"] for each in records}, Counter(each["url"] for each in records)
+    assert answer["urls"] == len(urls) == stats["urls_admitted"] == 6
+    assert min(visits.values()) >= 3
+    assert answer["records"] == len(records)
+    outcomes = Counter(each["outcome"] for each in records)
+    assert (outcomes["fetched"], outcomes["failed"]) == (stats["pages_fetched"], stats["pages_failed"])
+    statuses = Counter(f"{each['status'] // 100}xx" for each in records if each["outcome"] == "fetched")
+    assert {kind: number for kind, number in stats["status"].items() if number} == statuses
+    last = {each["url"]: each for each in records}
+    assert answer["failed_total"] == sum(each["outcome"] == "failed" for each in last.values()) == 1
+    turns = last[next(href for href in urls if href.endswith("/turns"))]["status"]
+    assert answer["wrong"]["client_errors"] == 1 + (turns == 404)
+    assert stats["revisits"] - stats["revisits_pending"] == len(records) - len(urls)
+
+
 def test_listeners_hear_of_every_record_once(tmp_path: Path) -> None:
     port, heard = free_port(), list[dict[str, Any]]()
     pages = tree(60)
@@ -366,6 +410,23 @@ def test_seeds_are_named_before_the_first_of_them_is_fetched(tmp_path: Path) -> 
         assert job["seeds"] == seeds[:20]
         assert 0 <= time.time() - job["began_at"] < 600
         assert asked_json(f"{url}api/survey")["records"] <= 1
+
+
+def test_an_attached_dashboard_names_also_the_seeds_that_have_no_record(tmp_path: Path) -> None:
+    seeds = [f"http://127.0.0.{last}:{free_port()}/{number}" for number, last in enumerate(range(2, 14))]
+    (tmp_path / "seeds.txt").write_text("\n".join(["# ours", "no URL", *seeds[2:]]))
+    words = [*seeds[:2], tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS, "--rate", "0.01"]
+    with running(*words) as crawl:
+        wait_until((tmp_path / "job" / "live.json").exists, "the crawl")
+        with attached(tmp_path / "job") as (url, _):
+            assert asked_json(f"{url}api/job")["seeds"] == seeds
+        crawl.send_signal(signal.SIGINT)
+        crawl.wait()
+    assert len(rows(tmp_path / "job")) <= 1
+    with attached(tmp_path / "job") as (url, _):
+        assert asked_json(f"{url}api/job")["seeds"] == seeds
+        (tmp_path / "seeds.txt").unlink()  # the others are still known
+        assert asked_json(f"{url}api/job")["seeds"] == seeds[:2]
 
 
 async def _endless(request: web.Request) -> web.Response:

@@ -1,0 +1,67 @@
+"""The seeds of a job, for its page: those that a run reads, those that its last command names, those with a record."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+from crawler.checkpoint import EnvelopeError
+from crawler.engine.seeds import SeedsError, read_urls
+from crawler.job.last_command import read_command
+from crawler.service.record_counter import RecordCounter
+from crawler.survey import LONGEST, SEEDS, clipped
+from crawler.urls import Canonical, Canonicaliser
+
+_LOOK = 1_000  # lines of a file that may be no seeds
+
+
+class JobSeeds:
+    """The first seeds of the job whose records ``counter`` counts."""
+
+    def __init__(self, counter: RecordCounter) -> None:
+        self._counter = counter
+        self._named: dict[str, None] = {}  # of this run, in their order
+
+    async def pass_on(self, seeds: AsyncIterator[list[str]], canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
+        """Pass on the seeds of a run as they come, and remember the first of them."""
+        async for batch in seeds:
+            if len(self._named) < SEEDS:
+                self._named |= _hrefs(batch, canonicaliser, SEEDS - len(self._named))
+            yield batch
+
+    async def first(self, canonicaliser: Canonicaliser) -> list[str]:
+        """The first seeds that are known."""
+        found = dict(self._named)
+        if len(found) < SEEDS:
+            found |= await asyncio.to_thread(lambda: _hrefs(self._of_command(), canonicaliser, SEEDS))
+        return list(found | dict.fromkeys(self._counter.progress.seeds))[:SEEDS]
+
+    def _of_command(self) -> Iterator[str]:
+        """The seeds that the last run was started with, as far as they can still be read."""
+        directory = self._counter.directory
+        try:
+            command = read_command(directory)
+        except (EnvelopeError, OSError):
+            return  # who starts the job again is told
+        if command is None:
+            return
+        urls, files, _ = command.seeds_of(directory)
+        yield from urls
+        for path in files:
+            try:
+                yield from itertools.islice(read_urls(path), _LOOK)
+            except SeedsError:
+                continue  # the run told of it
+
+
+def _hrefs(texts: Iterable[str], canonicaliser: Canonicaliser, most: int) -> dict[str, None]:
+    """The first texts that are URLs, canonical, at most so many."""
+    found: dict[str, None] = {}
+    for text in texts:
+        if len(found) >= most:
+            break
+        url = canonicaliser.canonicalise(text)
+        if isinstance(url, Canonical):
+            found[clipped(url.href, LONGEST)] = None
+    return found

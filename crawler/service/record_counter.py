@@ -1,0 +1,135 @@
+"""Counts the records of a job for its dashboard, in a thread of its own.
+
+The crawl hands nothing to it: it reads the file of records behind the crawl, as far as they are final. While it catches
+up with many records, it pauses between two steps, so that it takes a bounded share of a core from the crawl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from crawler.inspect.survey_reader import SurveyReader
+from crawler.job.directory import JobError
+from crawler.job.stored_errors import DAMAGE
+from crawler.service.view import Unreadable
+
+log = logging.getLogger("crawler")
+
+T = TypeVar("T")
+
+INTERVAL = 0.5  # seconds between two looks for new records
+NEWS = 8  # records in a message to listeners
+SHARE = 0.2  # of a core at most, beside a crawl
+LAST = 2.0  # seconds that a run waits at its end for records that were not counted yet
+_RETRY = 10.0  # seconds until records that could not be read are read again
+
+# What keeps records from being read, and is no bug.
+UNREADABLE = (*DAMAGE, JobError, OSError)
+
+
+class Progress(NamedTuple):
+    """How far the records are counted: ``read`` of all final ones (0 to 1), ``recent`` the newest of them. ``fault``:
+    why no more can be counted."""
+
+    records: int = 0
+    complete: bool = False
+    read: float = 0.0
+    recent: tuple[dict[str, Any], ...] = ()
+    seeds: tuple[str, ...] = ()
+    seed_count: int = 0
+    fault: str | None = None
+
+
+class RecordCounter:
+    """``end()`` returns how far the records of the job in ``directory`` are final, None if that is not known yet; it is
+    called in the thread. ``share``: of a core that counting may take."""
+
+    def __init__(self, directory: Path, end: Callable[[], int | None], share: float = 1.0) -> None:
+        self.directory = directory
+        self.share = share
+        self.progress = Progress()
+        self._reader = SurveyReader(directory, end)
+        self._took = 0.0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="survey")
+
+    async def keep(self) -> None:
+        """Count until cancelled."""
+        while True:
+            await self._step()
+            await asyncio.sleep(self._pause())
+
+    async def finish(self) -> None:
+        """Count what is left, unless that takes long: the run has ended."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LAST
+        await self._step()
+        while not self.progress.complete and self.progress.fault is None and loop.time() < until:
+            await self._step()
+
+    async def final_end(self) -> int | None:
+        """How far the records are final now. Raises Unreadable."""
+        try:
+            return await self._in_thread(self._reader.ask_end)
+        except UNREADABLE as error:
+            raise Unreadable(f"The job cannot be read: {self._told_of(error)}") from error
+
+    async def look(self, at: Callable[[SurveyReader], T]) -> T:
+        """What there is to see of the records counted so far: looked at in the thread, between two steps."""
+        return await self._in_thread(lambda: at(self._reader))
+
+    async def close(self) -> None:
+        """Count no more. Call it when nobody asks any more."""
+        self._thread.shutdown(cancel_futures=True)
+
+    async def _step(self) -> None:
+        before = self.progress.fault
+        self.progress, self._took = await self._in_thread(self._count)
+        if self.progress.fault is not None and self.progress.fault != before:
+            log.warning("%s: the dashboard counts no more records: %s", self.directory, self.progress.fault)
+
+    def _count(self) -> tuple[Progress, float]:
+        """One step, in the thread, and the seconds of its CPU time."""
+        reader, began, fault = self._reader, time.thread_time(), None
+        try:
+            reader.step()
+        except UNREADABLE as error:
+            fault = self._told_of(error)
+        survey, end = reader.survey, reader.end
+        urls, count = survey.seeds
+        progress = Progress(
+            survey.records,
+            fault is None and reader.is_complete,
+            _part(reader.cursor.end, end),
+            tuple(itertools.islice(reversed(survey.recent), NEWS)),
+            tuple(urls),
+            count,
+            fault,
+        )
+        return progress, time.thread_time() - began
+
+    def _told_of(self, error: Exception) -> str:
+        """The error without the path of the job: the viewer need not own the machine."""
+        directory = str(self.directory)
+        return str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
+
+    def _pause(self) -> float:
+        now = self.progress
+        if now.fault is not None:
+            return _RETRY
+        if now.complete or self._reader.end is None:
+            return INTERVAL
+        return self._took * (1.0 / self.share - 1.0)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _part(at: int, end: int | None) -> float:
+    return 0.0 if end is None else min(1.0, at / end) if end else 1.0

@@ -87,6 +87,7 @@ class Laboratory:
     busy: float = 0.0  # seconds that each pass of the event loop takes
     waits: Mapping[str, float] = field(default_factory=dict)  # seconds for which bodies of hosts wait for memory
     now: float = START
+    slept: float = 0.0  # seconds for which the machine slept: its clock went on, its timers did not
     asked: list[Asked] = field(default_factory=list)
     anchor: Anchor | None = None
     texts: Texts | None = None
@@ -110,9 +111,10 @@ class Laboratory:
         loop = VirtualLoop(self.busy)
         began = self.now
         try:
-            return loop.run_until_complete(self._run(lambda: began + loop.time(), seeds, max_time, during))
+            return loop.run_until_complete(self._run(lambda: began + self.slept + loop.time(), seeds, max_time, during))
         finally:
-            self.now = began + loop.time()
+            self.now = began + self.slept + loop.time()
+            self.slept = 0.0
             loop.close()
 
     async def _run(

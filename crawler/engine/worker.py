@@ -32,6 +32,8 @@ from crawler.settings import Settings
 
 log = logging.getLogger("crawler")
 
+LOOK = 5.0  # seconds between two looks at the clock: it goes on while the machine sleeps, and timers do not
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
@@ -186,7 +188,7 @@ class Worker:
         if seconds is None:
             await self._wake.wait()
             return
-        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        timer = asyncio.get_running_loop().call_later(min(seconds, LOOK), self._wake.set)
         try:
             await self._wake.wait()
         finally:

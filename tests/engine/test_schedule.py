@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from crawler.clock import Anchor
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
 from crawler.metrics.sentences import working
@@ -70,3 +74,72 @@ def test_a_round_that_passed_while_no_crawl_ran_is_made_up_for_once(tmp_path: Pa
     lab.now += 4_000.0
     assert lab.run(max_time=600.0) is Stop.MAX_TIME
     assert len(lab.requests_to("a.test")) == 2 * first
+
+
+@pytest.mark.parametrize("slept", [600.0, 86_400.0 + 600.0])
+def test_a_machine_that_slept_over_the_begin_of_its_hours_goes_on_when_it_wakes(tmp_path: Path, slept: float) -> None:
+    lab, seeds = laboratory(tmp_path, ["a.test"], 150, politeness={"delay": 1.0}, schedule=WINDOW)
+
+    async def sleep(*_: Any) -> None:
+        await asyncio.sleep(500.0)  # the hours begin in 500 s
+        lab.slept = slept
+
+    assert lab.run(*seeds, during=sleep) is Stop.FINISHED
+    woke = START + 500 + slept
+    after = [asked.begin for asked in lab.asked if asked.begin > CLOSES]
+    assert woke <= min(after) < woke + 60
+
+
+@pytest.mark.parametrize("slept", [600.0, 86_400.0 + 600.0])
+def test_a_machine_that_slept_over_a_round_makes_up_for_it_once_when_it_wakes(tmp_path: Path, slept: float) -> None:
+    schedule = {"times": ["22:30"], "time_zone": "UTC"}
+    lab, seeds = laboratory(tmp_path, ["a.test"], 20, politeness={"delay": 1.0}, schedule=schedule, recrawl={})
+
+    async def sleep(*_: Any) -> None:
+        await asyncio.sleep(500.0)
+        lab.slept = slept
+
+    assert lab.run(*seeds, max_time=slept + 1_500.0, during=sleep) is Stop.MAX_TIME
+    woke = START + 500 + slept
+    later = [asked for asked in lab.requests_to("a.test") if asked.begin > START + 100]
+    assert woke <= min(asked.begin for asked in later) < woke + 60
+    assert set(Counter(asked.href for asked in later).values()) == {1}
+
+
+# The clock of Berlin is set forward on 2023-03-26 at 01:00 UTC, and back on 2023-10-29 at 01:00 UTC.
+@pytest.mark.parametrize(
+    ("begins", "rounds"),
+    [
+        ("2023-03-26T00:20", ["2023-03-26T00:30", "2023-03-26T01:30"]),  # 01:30; 02:30 is 03:30
+        ("2023-10-28T23:20", ["2023-10-28T23:30", "2023-10-29T00:30", "2023-10-29T02:30"]),  # 02:30 once, the first
+    ],
+)
+def test_rounds_keep_to_the_clock_on_the_wall_when_it_is_set(tmp_path: Path, begins: str, rounds: list[str]) -> None:
+    schedule = {"times": ["01:30", "02:30", "03:30"], "time_zone": "Europe/Berlin"}
+    lab, seeds = laboratory(tmp_path, ["a.test"], 5, politeness={"delay": 1.0}, schedule=schedule, recrawl={})
+    lab.now, due = moment(begins), [moment(each) for each in rounds]
+    assert lab.run(*seeds, max_time=moment(rounds[-1]) + 600 - lab.now) is Stop.MAX_TIME
+    began = [asked.begin for asked in lab.asked if asked.href.endswith("a.test/")]
+    assert all(0 <= each - time < 2 for each, time in zip(began[1:], due, strict=True)), began
+
+
+def moment(text: str) -> float:
+    return datetime.fromisoformat(f"{text}+00:00").timestamp()
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("step", [-3_600.0, 3_600.0])
+def test_a_clock_that_was_set_between_two_runs_moves_no_round(tmp_path: Path, step: float, known: bool) -> None:
+    """Rounds are times of day: whether the clock is known to have been set changes nothing."""
+    schedule = {"times": ["23:45"], "time_zone": "UTC"}
+    lab, seeds = laboratory(tmp_path, ["a.test"], 5, politeness={"delay": 1.0}, schedule=schedule, recrawl={})
+    lab.anchor = Anchor("0" * 36, 0.0)
+    assert lab.run(*seeds, max_time=100.0) is Stop.MAX_TIME
+    first = len(lab.asked)
+    lab.now += step
+    lab.anchor = Anchor("0" * 36, step) if known else None
+    due = moment("2023-11-14T23:45")
+    assert lab.run(max_time=due + 600 - lab.now) is Stop.MAX_TIME
+    later = [asked.begin for asked in lab.asked[first:]]
+    assert len(later) == first
+    assert due <= min(later) < due + 60

@@ -202,6 +202,7 @@ function listen() {
   const events = new EventSource("api/jobs/events");
   const take = (event) => {
     if (tries) notify("", true);
+    document.body.classList.remove("stale");
     tries = 0;
     shown = JSON.parse(event.data);
     show();
@@ -209,6 +210,7 @@ function listen() {
   const lost = () => {
     events.close();
     notify("No answer from the dashboard: what is shown is old.", true);
+    document.body.classList.add("stale");
     setTimeout(listen, RETRY[Math.min(tries, RETRY.length - 1)]);
     tries += 1;
   };

@@ -248,6 +248,8 @@ def crawl(
     began = holds_job(directory)
     try:
         return asyncio.run(whole())
+    except UsageError:  # of what is around the crawl
+        raise
     except (JobError, SeedsError, EnvelopeError) as error:
         raise UsageError(job_error_text(error)) from error
     except DisplacedError as error:
@@ -260,10 +262,8 @@ def crawl(
         return Exit.FAILED
     except OSError as error:
         if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
-            listen = settings.dashboard.listen
-            raise UsageError(
-                f"cannot serve the dashboard at {listen}: {os.strerror(error.errno)}; choose another port"
-            ) from error
+            at, why = settings.dashboard.listen, os.strerror(error.errno)
+            raise UsageError(f"cannot serve the dashboard at {at}: {why}; choose another port") from error
         return _stopped_by(error, directory, began)
     except NoMemoryError as error:
         kept = "progress is saved: free some memory and run the same command again"

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,18 @@ def test_its_page_can_stay_when_it_has_ended(job: Path) -> None:
         assert host.endswith(tuple("0123456789"))
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 3
+
+
+def test_ports_that_are_taken_are_said_in_one_line(job: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (job / STATE).write_bytes(encode_envelope(MAGIC, VERSION, {"ports": [port, free_port()]}))
+        ran = crawler("demo", "--job", job)
+    assert ran.code == 2
+    (line,) = ran.err.splitlines()
+    assert f"uses ports {port}, " in line
+    assert "stop whatever uses them, or start another demo with --job" in line
+    assert not (job / "crash.txt").exists()
 
 
 def test_a_place_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from crawler.figures import count, counted, probability
+from crawler.metrics.attention import attention
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
 from crawler.metrics.sentences import LATELY, doing, kept_fresh, outlook, standing, suspicion, time_left, trust, working
@@ -44,7 +45,8 @@ class Course:
         """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``.
         ``left`` is the time left as numbers (`TimeLeft`), None if it is unknown or the crawl does not run; ``doing`` is
         the sentence of ``working`` without it. ``standing`` is the state as people understand it, and
-        ``fresh`` what is said of a crawl that only visits its pages again, or is empty."""
+        ``fresh`` what is said of a crawl that only visits its pages again, or is empty. ``needs``: all of the crawl
+        that deserves a look (`attention`), each as a mapping."""
         over = self.history.span(LATELY) or 0.0
         # A shorter time than for the rate: most links are found at the start of a crawl.
         rising = [self.history.slope(level, LATELY / 2) for level in ("pending", "in_flight")]
@@ -63,6 +65,7 @@ class Course:
             "working": working(stats, pages, slope, new, told_over, growth),
             "doing": doing(stats, pages, growth, told_over)["text"],
             "forecast": outlook(stats),
+            "needs": [need._asdict() for need in attention(stats)],
         }
 
     def _pace(self) -> tuple[float | None, float]:

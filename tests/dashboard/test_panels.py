@@ -233,7 +233,7 @@ async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: C
         found = dict(await asyncio.to_thread(script(browser, lines)))
         said = await asyncio.to_thread(text, browser, "#attention")
         assert {"mark-bad", "mark-wait"} <= found.keys()
-        assert "The disk is full." in said
+        assert "The disk is full; it resumes by itself when there is space." in said
         assert "Free some space" in said
         assert "h000.testwas given up: nothing listens on its port; 7 URLs failed." in said
         assert "Check that the server is up" in said
@@ -279,6 +279,7 @@ async def test_broken_links_of_a_host_that_is_done_are_said(browser: Chrome) -> 
 
 async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:
     calm = {"internal_failures": 0, "pages_code_failed": 0, "proxies": None, "text_failed": 0, "advice": None}
+    calm |= {"calls_code_failed": {}, "hosts_by_state": {}}
     crawl = Crawl(**calm, hosts_overlooked={"count": 0, "names": []})
     crawl.hosts = []
     async with shown(crawl) as (_, url):

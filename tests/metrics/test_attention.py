@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from crawler.metrics import needs
-from crawler.metrics.attention import RETIRED_LEAST
+from crawler.metrics import Course, needs
+from crawler.metrics.attention import RETIRED_LEAST, Level, attention
 from tests.documents import page
 from tests.metrics.samples import statistics
 
@@ -26,7 +26,7 @@ SUSPECT = {"count_suspect": True, "count_estimated": 900.0, "count": 100}
 def found(**changes: Any) -> list[tuple[str, str]]:
     stats = statistics() | SOUND
     stats["seen"] = stats["seen"] | {"count_suspect": False}
-    return [tuple(need) for need in needs(stats | changes)]  # type: ignore[misc]
+    return [(need.kind, need.text) for need in needs(stats | changes)]
 
 
 def test_a_sound_crawl_needs_nobody() -> None:
@@ -74,3 +74,32 @@ def test_the_most_urgent_comes_first() -> None:
     assert kinds == ["disk-full", "seen-suspect", "code-fails"]
     listed = re.findall(r"^\| `([a-z-]+)` \|", page("job-list.md").partition("| kind of need |")[2], re.MULTILINE)
     assert [kind for kind in listed if kind in kinds] == kinds
+
+
+SHOWN: list[tuple[dict[str, Any], str, Level]] = [
+    ({"state": "paused", "paused": "paused by user", "paused_by": "user"}, "paused", Level.BAD),
+    ({"state": "paused", "paused": "outside its hours", "paused_by": "hours"}, "waits", Level.NOTE),
+    ({"seen": {"fpp_estimated": 0.02, "fpp_target": 0.01}}, "seen-errs", Level.BAD),
+    ({"advice": {"warning": "it will be full in an hour"}}, "seen-limit", Level.WAIT),
+    ({"internal_failures": 3}, "unreadable-answers", Level.BAD),
+    ({"hooks": {"on_page": {"function": "mine:page", "stopped": "KeyError: 'x'"}}}, "code-stopped", Level.BAD),
+    ({"text_failed": 2}, "text-fails", Level.WAIT),
+    ({"hosts_overlooked": {"count": 1, "names": ["h.test:80"]}}, "hosts-overlooked", Level.BAD),
+]
+
+
+@pytest.mark.parametrize(("stats", "kind", "level"), SHOWN, ids=[kind for _, kind, _ in SHOWN])
+def test_what_only_the_page_shows_is_decided_here_too(stats: dict[str, Any], kind: str, level: Level) -> None:
+    (need,) = attention(stats)
+    assert (need.kind, need.level) == (kind, level)
+    assert all((need.what, need.act, need.text))
+    assert needs(stats) == []
+    (shown,) = Course().words({"state": "running"} | stats)["needs"]
+    assert shown == need._asdict()
+
+
+def test_what_is_told_is_shown_too() -> None:
+    stats: dict[str, Any] = {"paused": "disk full", "paused_by": "disk", "state": "paused"}
+    stats |= {"pages_code_failed": 4, "proxies": {"failing": 1}}
+    assert [need.kind for need in needs(stats)] == ["disk-full", "code-fails", "proxy-fails"]
+    assert attention(stats) == needs(stats)

@@ -20,27 +20,8 @@ let open = () => {};
 
 const item = (level, what, why, act, host = null) => ({ level, what, why, act, host, key: `${host ?? ""} ${host ? "" : what.replace(/[\d,]+/g, "")}` });
 
-function ofCrawl(stats, standing, said) {
-  const found = [];
-  if (standing === "failed") found.push(item("bad", "Nothing was fetched", said.replace(/\.$/, ""), "Open the events for the reason, correct the seeds or the settings, and run the crawl again."));
-  if (stats.paused) {
-    const acts = { disk: "Free some space on the job's disk; the crawl resumes by itself.", outage: "Check this machine's network; the crawl resumes by itself when a host answers.", user: "Press Resume when it should go on." };
-    if (standing === "waiting") found.push(item("note", "The crawl waits, as planned", stats.paused, "Nothing to do: it goes on by itself."));
-    else found.push(item("bad", "The crawl is paused", stats.paused, acts[stats.paused_by] ?? acts.user));
-  }
-  const seen = stats.seen;
-  if (seen?.count_suspect) found.push(item("bad", "The seen-set cannot be trusted", "its bits are not those that its keys should have set", "Run crawler verify on the job, and start again with a keyed hash."));
-  if (seen && seen.fpp_estimated !== null && seen.fpp_estimated > seen.fpp_target) found.push(item("bad", "The seen-set errs more often than it should", `${format.probability(seen.fpp_estimated)} instead of ${format.probability(seen.fpp_target)}`, "Give it more memory, or resume with another --seen."));
-  else if (stats.advice?.warning) found.push(item("wait", "The seen-set is heading for a limit", stats.advice.warning, "Look at the seen-set below before it gets there."));
-  if (stats.hosts_overlooked?.count) found.push(item("bad", `${format.counted(stats.hosts_overlooked.count, "host")} overlooked`, stats.hosts_overlooked.names.join(", "), "This is a fault of the program: stop and resume the crawl, and please report it."));
-  if (stats.proxies?.failing) found.push(item("bad", `${format.counted(stats.proxies.failing, "proxy", "proxies")} failing`, stats.proxies.named[0]?.reason ?? "", "Check the proxies; hosts are not blamed for it."));
-  if (stats.internal_failures) found.push(item("bad", `${format.counted(stats.internal_failures, "answer")} could not be read`, "a bug of the crawler", "Please report it with the URLs, which are listed below Failures."));
-  const stopped = Object.values(stats.hooks ?? {}).find((hook) => hook.stopped);
-  if (stopped) found.push(item("bad", `Your function ${stopped.function} stopped the crawl`, stopped.stopped, "Mend it and resume."));
-  if (stats.pages_code_failed) found.push(item("wait", `Your code failed on ${format.counted(stats.pages_code_failed, "page")}`, "the records of these pages say where and why (data_error)", "Mend the function, then visit these pages again."));
-  if (stats.text_failed) found.push(item("wait", `The text of ${format.counted(stats.text_failed, "page")} could not be extracted`, "their records are complete", "Nothing else is lost."));
-  return found;
-}
+// The crawl says what about it deserves a look; hosts are looked at here, a few at a time.
+const ofCrawl = (needs) => (needs ?? []).map((need) => ({ ...item(need.level, need.what, need.text.replace(/\.$/, ""), need.act), key: need.kind }));
 
 function ofHost(row) {
   const kind = mainClass(row);
@@ -100,10 +81,10 @@ function lasting(found) {
     .map(({ one }) => one);
 }
 
-export function showAttention({ stats, standing, working }, left) {
+export function showAttention({ stats, needs }, left) {
   if (rows === null) return; // all at once, so that nothing moves
   const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
-  const found = lasting([...ofCrawl(stats, standing, working?.text ?? ""), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left)].filter(Boolean));
+  const found = lasting([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left)].filter(Boolean));
   keep(find("attention"), found, (one) => one.key, create, update);
   const worst = found.filter((one) => one.level !== "note").length;
   write(find("attention-count"), worst ? format.count(worst) : found.length ? "nothing urgent" : "");

@@ -165,6 +165,7 @@ def test_a_directory_whose_name_is_no_text_is_shown_under_one_that_addresses_can
         assert shown.ask(f"jobs/{quote(name)}/api/job")[1]["name"] == name
         with urllib.request.urlopen(f"{shown.url}jobs/{quote(name)}") as page:
             assert page.geturl() == f"{shown.url}jobs/{quote(name)}/"
+        shown.wait("one", "stopped")
         assert shown.ask("jobs/one/api/stats")[0] == 200
 
 

@@ -14,6 +14,9 @@ VARIABLE = "CRAWLER_CRASH_AT"
 
 CRAWL_POINTS = (  # of the crawl itself
     "begin.identity",  # job.json is written under its temporary name: the job does not exist yet
+    "store.begun",  # its store is an empty directory under a temporary name
+    "store.made",  # it is complete and durable under that name: the job has no store yet
+    "store.placed",  # it has its own name, and that name is not durable
     "parsing",  # the URL of a page is noted, its body is not read
     "step.marked",  # bits are set and entries are queued in memory, nothing is written
     "pages.begun",  # another file of records exists, and is empty

@@ -39,9 +39,10 @@ from crawler.memory import available_memory
 from crawler.metrics import CourseError
 from crawler.output.body_files import BODY_SIZES, decode_sizes
 from crawler.output.outputs import sizes_on_disk
+from crawler.output.record_text import text_size
 from crawler.records import Counters
 from crawler.settings import Settings
-from crawler.store import RocksStore, StoreError
+from crawler.store import RocksStore, StoreError, is_made
 
 LATELY = 60.0  # seconds of the last run over which its rate is measured
 
@@ -86,7 +87,10 @@ def open_job(directory: Path, formats: Formats = KNOWN, *, as_run: bool = False)
     # Read these before the store: a generation written after the store was opened covers more than the store shows.
     numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
-        store, fault = _open_store(directory / STORE, Path(scratch), optional, as_run=as_run)
+        if is_unbegun(directory):
+            store, fault = RocksStore(Path(scratch) / STORE), None
+        else:
+            store, fault = _open_store(directory / STORE, Path(scratch), optional, as_run=as_run)
         try:
             counters = stored_counters(store)
             yield OpenJob(
@@ -94,6 +98,13 @@ def open_job(directory: Path, formats: Formats = KNOWN, *, as_run: bool = False)
             )
         finally:
             store.close()
+
+
+def is_unbegun(directory: Path) -> bool:
+    """Whether the job has no store because its first run has not made it yet, or was killed before. Raises OSError."""
+    if is_made(directory / STORE):
+        return False
+    return not text_size(directory / PAGES) and not Generations(directory / SEEN, 1, RealDisk()).numbers()
 
 
 def _open_store(

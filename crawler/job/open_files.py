@@ -69,10 +69,10 @@ class OpenFiles:
             undo.callback(os.close, place)
             self._place = os.fstat(place)
             self.converted, self.identity = self._identify(platform, shaping)
-            _make_private(directory / STORE)
-            self._store_place = os.stat(directory / STORE)  # RocksDB holds it open
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
+            _make_private(directory / STORE)
+            self._store_place = os.stat(directory / STORE)  # RocksDB holds it open
             self.dropped = dropped_records(directory / STORE)
             self.outputs = Outputs(directory / PAGES, disk, sizes.file_size, pages_size=sizes.pages_size)
             undo.callback(self.outputs.close)

@@ -3,7 +3,15 @@
 from crawler.store.closed_copy import copy_closed
 from crawler.store.faulty_store import FaultyStore
 from crawler.store.memory_store import MemoryStore
-from crawler.store.rocks import Broken, RequestStore, RocksStore, StoreDamagedError, StoreError, StoreVersionError
+from crawler.store.rocks import (
+    Broken,
+    RequestStore,
+    RocksStore,
+    StoreDamagedError,
+    StoreError,
+    StoreVersionError,
+    is_made,
+)
 
 __all__ = [
     "Broken",
@@ -15,4 +23,5 @@ __all__ = [
     "StoreError",
     "StoreVersionError",
     "copy_closed",
+    "is_made",
 ]

@@ -17,6 +17,7 @@ import errno
 import os
 import re
 import resource
+import shutil
 import threading
 from collections.abc import Sequence
 from enum import Enum
@@ -42,7 +43,7 @@ from rocksdict import (
     WriteBatch,
 )
 
-from crawler.disk import FULL
+from crawler.disk import FULL, RealDisk, failpoint, make_private_directory
 from crawler.kv import ON_DEMAND, Batch, Family, Store
 from crawler.memory import address_space
 from crawler.store.symlink_overlay import data_files, link_files
@@ -57,6 +58,7 @@ _BUSY = frozenset({Family.PENDING, Family.ADMITTED, Family.SEEN})
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 # Rows are read one by one.
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES, Family.REQUESTS})
+MAKING = ".new"  # the end of the name of a store that is being made
 _LOOKS = 5  # tries to open a store whose files are changing
 _FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
 _OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few thousand for each family
@@ -217,10 +219,29 @@ class RocksStore(Store):
         self._syncing = threading.Lock()  # held to sync, and to reopen
         self._failure: StoreError | None = None  # why it takes no more writes
         if secondary is None:
+            if _is_unmade(path):
+                self._make()
             self._database = self._open(AccessType.read_write())
         else:
             access = AccessType.read_only() if as_run else AccessType.secondary(str(secondary))
             self._database = self._look(secondary, access, catch_up=not as_run)
+
+    def _make(self) -> None:
+        """Make the store under another name, and give it its own when it is complete and durable: RocksDB adds one
+        family after the other, and readers would call a store damaged that lacks some. Raises StoreError, OSError."""
+        self._at = part = self._path.with_name(self._path.name + MAKING)
+        if part.exists():
+            shutil.rmtree(part)  # of a process that was killed while it made the store
+        make_private_directory(part, parents=True)
+        failpoint("store.begun")
+        self._open(AccessType.read_write()).close()
+        disk = RealDisk()
+        disk.sync_many(part, [path for path in part.iterdir() if path.is_file()], [part])
+        failpoint("store.made")
+        os.replace(part, self._path)  # which is missing, or an empty directory
+        self._at = self._path
+        failpoint("store.placed")
+        disk.sync_directory(self._path.parent)
 
     def _look(self, scratch: Path, access: AccessType, *, catch_up: bool) -> _Database:
         # rocksdict writes a file of its own into the directory that it opens: give it a directory of links.
@@ -285,10 +306,11 @@ class RocksStore(Store):
     def _families_to_open(self) -> list[Family]:
         """All families; if the store is only read, those that it has. Raises StoreError if files are missing. RocksDB
         would create them: a new database if CURRENT is missing, a new family if the MANIFEST is cut. The data of the
-        log and the tables would then be dropped."""
-        data = [path for end in ("*.log", "*.sst") for path in self._at.glob(end)]
-        has_data = any(path.exists() and path.stat().st_size for path in data)
-        if not has_data and not (self._optional and (self._at / "CURRENT").exists()):
+        log and the tables would then be dropped. Without data there is nothing to lose: families are missing in a store
+        whose making was interrupted."""
+        has_data = _has_data(self._at)
+        reads = self._at is not self._path
+        if not has_data and not ((self._optional or reads) and (self._at / "CURRENT").exists()):
             return [family for family in Family if family not in self.unused]
         what = f"cannot open the store {self._path}: damaged"
         if not (self._at / "CURRENT").exists():
@@ -297,9 +319,9 @@ class RocksStore(Store):
             known = Rdict.list_cf(str(self._at), database_options())
         lost = [family for family in Family if family.value not in known]
         for family in lost:
-            if family not in self._optional | self.unused:
+            if has_data and family not in self._optional | self.unused:
                 self._raise_lost(family)
-        made = frozenset(lost) - self.unused if self._at is self._path else frozenset[Family]()
+        made = frozenset[Family]() if reads else frozenset(lost) - self.unused
         return [family for family in Family if family not in lost or family in made]
 
     def _raise_lost(self, family: Family) -> NoReturn:
@@ -518,6 +540,21 @@ class _NoRows:
         return None
 
     value = key
+
+
+def is_made(path: Path) -> bool:
+    """Whether a database, or a part of one, is at the path."""
+    return (path / "CURRENT").exists() or _has_data(path)
+
+
+def _has_data(path: Path) -> bool:
+    data = [file for end in ("*.log", "*.sst") for file in path.glob(end)]
+    return any(file.exists() and file.stat().st_size for file in data)
+
+
+def _is_unmade(path: Path) -> bool:
+    """Whether there is no store at the path: nothing, or an empty directory."""
+    return not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
 def _changed(path: Path, links: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import signal
 from collections import Counter
@@ -98,6 +99,21 @@ def test_a_kill_at_every_named_place(tmp_path: Path, point: str) -> None:
         assert killed == -signal.SIGKILL, f"{point} was not reached"
         assert crawl(tmp_path, site, config=config) == 0
         hold_to_account(tmp_path, site, kills)
+
+
+@pytest.mark.parametrize("point", ["begin.identity", "store.begun", "store.made", "store.placed"])
+def test_a_job_whose_store_is_not_made_yet_is_whole(tmp_path: Path, point: str) -> None:
+    with Site(tree(PAGES)) as site:
+        assert crawl(tmp_path, site, point) == -signal.SIGKILL, f"{point} was not reached"
+        if point != "begin.identity":  # there is no job yet
+            checked = verify(tmp_path / "job")
+            assert checked.code == 0, checked
+            figures = crawler("stats", tmp_path / "job", "--json")
+            assert figures.code == 0, figures.err
+            assert json.loads(figures.out)["pages_fetched"] == 0
+        assert crawl(tmp_path, site) == 0
+        assert not [path for path in (tmp_path / "job").iterdir() if path.name.startswith("store.")]
+        hold_to_account(tmp_path, site, 1)
 
 
 @pytest.mark.parametrize(

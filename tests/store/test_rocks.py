@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -10,12 +11,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from rocksdict import Options, Rdict
 
 from crawler.kv import ON_DEMAND, Family
-from crawler.store import RocksStore, StoreError
+from crawler.store import RocksStore, StoreError, is_made
+from crawler.store.rocks import database_options
 from crawler.store.salvage import salvage
 from crawler.store.wal import MARK
 from tests.program import ROOT
@@ -304,3 +308,51 @@ def test_a_snapshot_is_the_store_between_two_batches(tmp_path: Path) -> None:
     copy.close()
     assert rows[0] == rows[1] == [number.to_bytes(4, "big") for number in range(len(rows[0]))]
     assert 2_000 <= len(rows[0]) <= written
+
+
+def test_a_store_whose_making_was_interrupted_is_empty_and_no_damage(tmp_path: Path) -> None:
+    """Programs that made the store in its place left one without its families, if they were killed then."""
+    path = tmp_path / "store"
+    Rdict(str(path), database_options(), column_families={Family.META.value: Options(raw_mode=True)}).close()
+    for number, as_run in enumerate((False, True)):
+        with closing(RocksStore(path, secondary=tmp_path / f"scratch-{number}", as_run=as_run)) as store:
+            assert store.scan(Family.PENDING, b"") == []
+    with closing(RocksStore(path)) as store:
+        batch = store.batch()
+        batch.put(Family.PENDING, b"key", b"value")
+        store.write(batch)
+        assert store.get(Family.PENDING, b"key") == b"value"
+
+
+def test_a_manifest_without_families_beside_data_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    made = Rdict(str(path), database_options(), column_families={Family.META.value: Options(raw_mode=True)})
+    made.get_column_family(Family.META.value)[b"key"] = b"value"
+    made.close()
+    for settings in ({}, {"secondary": tmp_path / "scratch"}):
+        with pytest.raises(StoreError):
+            RocksStore(path, **settings)
+
+
+def test_a_new_store_appears_whole(tmp_path: Path) -> None:
+    """What a reader meets beside a process that makes a store: nothing, and then all of it."""
+    path = tmp_path / "store"
+    making = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"from pathlib import Path\nfrom crawler.store import RocksStore\nRocksStore(Path({str(path)!r}))",
+        ],
+        cwd=ROOT,
+    )
+    for number in itertools.count():
+        done = making.poll() is not None
+        if is_made(path):
+            with closing(RocksStore(path, secondary=tmp_path / f"scratch-{number}", as_run=bool(number % 2))) as store:
+                assert store.scan(Family.PENDING, b"") == []
+        if done:
+            break
+    assert making.returncode == 0
+    assert sorted(Rdict.list_cf(str(path))) == sorted(
+        ["default", *(family.value for family in Family if family not in ON_DEMAND)]
+    )

@@ -316,7 +316,7 @@ def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, A
     announce = getattr(arguments, "announce", spoken_of)
 
     def opening(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-        open_in_browser(access.link(address))
+        open_in_browser(access.link(address), arguments.job)
         return cast("list[str]", announce(settings, access, address))
 
     return opening if arguments.open else announce

@@ -76,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     jobs = WatchedJobs([*given, *([] if new_jobs is None else [new_jobs])], SteadyClock())
     jobs.about = {"new_jobs": new_jobs is not None, "token_file": f"{home.resolve().name}/{TOKEN}"}
     starts = JobApi(Launches(jobs, new_jobs, arguments.config))
-    run_interruptible(lambda: _serve_several(jobs, starts, settings, _access(settings, home), arguments.open))
+    opens = home if arguments.open else None
+    run_interruptible(lambda: _serve_several(jobs, starts, settings, _access(settings, home), opens))
     return Exit.OK
 
 
@@ -85,10 +86,11 @@ def _run_one(arguments: argparse.Namespace) -> int:
     if view.live is not None and view.live.dashboard is not None:
         print(f"the crawl already serves its dashboard: {view.live.dashboard}")
         if arguments.open:
-            open_in_browser(view.live.dashboard).join()
+            open_in_browser(view.live.dashboard, arguments.job).join()
         return Exit.OK
     access = _access(arguments.settings, arguments.job)
-    run_interruptible(lambda: _serve(view, arguments.settings, access, arguments.open))
+    opens = arguments.job if arguments.open else None
+    run_interruptible(lambda: _serve(view, arguments.settings, access, opens))
     return Exit.OK
 
 
@@ -107,7 +109,7 @@ def _access(settings: DashboardSettings, directory: Path) -> Access:
     return access
 
 
-async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, opens: bool) -> None:
+async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, opens: Path | None) -> None:
     """Serve the page of one job until a signal ends it."""
     clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
@@ -138,7 +140,7 @@ async def _keep(view: AttachedView, directory: Path, feed: Feed) -> None:
 
 
 async def _serve_several(
-    jobs: WatchedJobs, starts: JobApi, settings: DashboardSettings, access: Access, opens: bool
+    jobs: WatchedJobs, starts: JobApi, settings: DashboardSettings, access: Access, opens: Path | None
 ) -> None:
     """Serve the list of jobs, and the page of each, until a signal ends it."""
     clock = SteadyClock()
@@ -153,10 +155,10 @@ async def _serve_several(
 
 
 async def _until_signalled(
-    server: LiveServer, settings: DashboardSettings, access: Access, keeping: asyncio.Task[None], opens: bool
+    server: LiveServer, settings: DashboardSettings, access: Access, keeping: asyncio.Task[None], opens: Path | None
 ) -> None:
-    """Serve until a signal ends it, or until ``keeping`` fails; if it ``opens``, also in a browser. Raises UsageError,
-    and what ``keeping`` raises."""
+    """Serve until a signal ends it, or until ``keeping`` fails; with ``opens`` also in a browser, by a file in that
+    directory. Raises UsageError, and what ``keeping`` raises."""
     try:
         address = await server.start()
     except OSError as error:
@@ -166,8 +168,8 @@ async def _until_signalled(
         ) from error
     for line in spoken_of(settings, access, address):
         print(line, flush=True)
-    if opens:
-        open_in_browser(access.link(address))
+    if opens is not None:
+        open_in_browser(access.link(address), opens)
     loop = asyncio.get_running_loop()
     with ending_signals(lambda _: loop.call_soon_threadsafe(keeping.cancel)):
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import http.client
 import json
 import os
@@ -157,30 +158,58 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_browser_gets_the_link_with_the_token(site: Site, tmp_path: Path) -> None:
-    opened = tmp_path / "opened"
-    browser = script(tmp_path / "browser", f'echo "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"')
-    words = (seeds(site, tmp_path), "--job", tmp_path / "job", "--open", "--keep-open", *OPTIONS)
-    with running(*words, env={**os.environ, "BROWSER": f"{browser} %s"}) as process:
-        link = told(process, "with its token: ")
+def recording(folder: Path) -> tuple[dict[str, str], Path]:
+    """An environment with a browser that only writes its command line, and where it does."""
+    opened = folder / "opened"
+    browser = script(folder / "browser", f'echo "$@" > "{opened}.part" && mv "{opened}.part" "{opened}"')
+    return {**os.environ, "BROWSER": f"{browser} %s"}, opened
+
+
+def check_led_to(link: str, opened: Path, directory: Path) -> Path:
+    """Everybody sees the command line of the browser: it names a file that leads to the link, and no token."""
+    way_in = directory / "open-dashboard.html"
+    assert opened.read_text().strip() == way_in.absolute().as_uri()
+    assert stat.S_IMODE(way_in.stat().st_mode) == 0o600
+    assert f'content="0; url={html.escape(link)}"' in way_in.read_text()
+    return way_in
+
+
+@pytest.mark.parametrize("command", ["crawl", "demo"])
+def test_the_browser_gets_a_file_that_leads_to_the_link_with_the_token(
+    site: Site, tmp_path: Path, command: str
+) -> None:
+    environment, opened = recording(tmp_path)
+    if command == "demo":
+        words, line = ["demo", "--job", tmp_path / "job", "--open"], "open the dashboard in your browser: "
+    else:
+        line = "with its token: "
+        words = [seeds(site, tmp_path), "--job", tmp_path / "job", "--open", "--keep-open", *OPTIONS]
+    with running(*words, env=environment) as process:
+        link = told(process, line)
+        assert "token=" in link
         wait_until(opened.exists, "the browser runs")
-        assert opened.read_text().strip() == link
-        told(process, "the dashboard stays open")
+        way_in = check_led_to(link, opened, tmp_path / "job")
+        if command == "crawl":
+            told(process, "the dashboard stays open")
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0
+        process.wait(PATIENCE)
+        assert not way_in.exists()
 
 
-def test_a_job_at_rest_is_opened_too(site: Site, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    assert crawler(seeds(site, tmp_path), "--job", job, "--quiet", *OPTIONS).code == 0
-    opened = tmp_path / "opened"
-    browser = script(tmp_path / "browser", f'echo "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"')
-    with running("dashboard", job, "--open", env={**os.environ, "BROWSER": f"{browser} %s"}) as process:
+@pytest.mark.parametrize("number", [1, 2])
+def test_jobs_at_rest_are_opened_in_the_same_way(site: Site, tmp_path: Path, number: int) -> None:
+    jobs = [tmp_path / f"job-{each}" for each in range(number)]
+    for job in jobs:
+        assert crawler(seeds(site, tmp_path), "--job", job, "--quiet", *OPTIONS).code == 0
+    environment, opened = recording(tmp_path)
+    (jobs[0] / "open-dashboard.html").write_text("what a process left that was killed")
+    with running("dashboard", *jobs, "--open", env=environment) as process:
         wait_until(opened.exists, "the browser runs")
         said = [process.stdout.readline().decode() for _ in range(2)]
-        assert opened.read_text().strip() == said[1].removeprefix("with its token: ").strip()
+        way_in = check_led_to(said[1].removeprefix("with its token: ").strip(), opened, jobs[0])
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
+        assert not way_in.exists()
 
 
 def test_no_browser_takes_the_terminal(site: Site, tmp_path: Path) -> None:

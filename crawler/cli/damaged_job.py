@@ -11,6 +11,7 @@ from pathlib import Path
 from crawler.checkpoint import UnknownVersionError
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.job.directory import JobError
+from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.say import say
 from crawler.settings import SettingsError
@@ -41,6 +42,14 @@ def failed(job: Path, error: str, *, as_json: bool) -> int:
         text = " ".join(error.split())
         say(sys.stderr, f"crawler: error: {text if text.startswith(str(job)) else f'{job}: {text}'}")
     return Exit.FAILED
+
+
+def say_defaults(job: Path) -> None:
+    """Say in one line on standard error if the settings of the last run cannot be read: what is told of the job is then
+    told by the defaults. Raises JobError, SettingsError."""
+    fault = read_run(job).fault
+    if fault is not None:
+        say(sys.stderr, f"{job}: {fault}: the defaults are used instead of the settings of the last run")
 
 
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

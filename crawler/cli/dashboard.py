@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crawler.cli.browser import open_in_browser
-from crawler.cli.damaged_job import guarded
+from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches
@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_one(arguments: argparse.Namespace) -> int:
+    say_defaults(arguments.job)
     view = WatchedJob(arguments.job, SteadyClock())
     if view.live is not None and view.live.dashboard is not None:
         print(f"the crawl already serves its dashboard: {view.live.dashboard}")

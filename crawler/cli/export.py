@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from crawler import __version__
-from crawler.cli.damaged_job import guarded
+from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.export.beside import ExportError, SourceError
@@ -37,6 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    say_defaults(arguments.job)
     try:
         text = _export(arguments)
     except (ExportError, MissingLibraryError) as error:

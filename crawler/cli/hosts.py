@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from crawler.cli.damaged_job import guarded
+from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
@@ -46,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     live = read_live(arguments.job)
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
+    say_defaults(arguments.job)
     with open_job(arguments.job) as job:
         settings, now = HostTableSettings.of(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store, job.settings, now)
@@ -53,11 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
         selection = Selection(sort=arguments.sort, descending=order == "desc", limit=arguments.limit, told=told)
         rows = all_host_rows(job.store, settings, now, beside, selection.wants)
         selection.add(row for row in rows if row is not None)
+        fault = job.settings_fault
     total, found = selection.total, selection.rows()
     if arguments.settings:
         found = [row | {"settings": list(map(asdict, host_settings(settings.sites, row["host"])))} for row in found]
     if arguments.json:
-        print(json.dumps({"total": total, "hosts": found}, indent=2))
+        print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
         return Exit.OK
     console = Console(file=terminal(sys.stdout), width=None if sys.stdout.isatty() else 160)
     console.print(_table(found))

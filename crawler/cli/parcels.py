@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from crawler.cli.damaged_job import say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.clock import SteadyClock
@@ -49,6 +50,7 @@ def deliver(arguments: argparse.Namespace, work: Callable[[Path, Settings], Awai
 
     async def do() -> int:
         check_fetcher(directory)
+        say_defaults(directory)
         return await work(directory, read_run(directory).settings)
 
     try:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from crawler.cli.damaged_job import guarded
+from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.export.beside import ExportError
 from crawler.export.job_report import write_report
@@ -28,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path(f"{arguments.job.absolute().name}-report.html")
     if out == Path("-"):
         raise UsageError("--out is the name of a file: the page is not written to standard output")
+    say_defaults(arguments.job)
     try:
         made = write_report(arguments.job, out)
     except ExportError as error:

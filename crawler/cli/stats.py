@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from crawler.cli.damaged_job import guarded
+from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit
 from crawler.inspect.job_reader import job_stats
 from crawler.progress.summary import summary
@@ -19,6 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    say_defaults(arguments.job)
     stats = job_stats(arguments.job)
     print(json.dumps(stats, indent=2) if arguments.json else summary(stats))
     return Exit.OK

@@ -30,6 +30,7 @@ from crawler.output.finished import Choice
 from crawler.scope import Pattern, PatternError
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.explanation_text import explanation_lines
+from crawler.service.own_share import OwnShare
 from crawler.service.view import TableAsked, View
 from crawler.service.view_answers import NO_STORE, Encoded, answer, answer_if_new, encoded, from_view
 from crawler.settings import CLASSES
@@ -83,6 +84,7 @@ class Api:
 
     def __init__(self, view: View, clock: Callable[[], float]) -> None:
         self.tables = HostTables(view, clock)
+        self._urls_share, self._hosts_share = OwnShare("URLs"), OwnShare("hosts")
         self._view = view
         self._clock = clock
 
@@ -108,7 +110,7 @@ class Api:
 
     async def _host(self, request: web.Request) -> web.Response:
         name = request.match_info["host"]
-        page = await from_view(self._view.host(name))
+        page = await from_view(self._hosts_share.answer(lambda: self._view.host(name)))
         if page is None:
             raise web.HTTPNotFound(text=f"No URL of {name} was admitted. Name a host with its port, as in a.test:80.")
         return answer(page)
@@ -117,7 +119,7 @@ class Api:
         text = request.query.get("url")
         if not text:
             raise web.HTTPBadRequest(text="Name the URL: /api/explain?url=URL, percent-encoded.")
-        found = await from_view(self._view.explain(completed(text) or text))
+        found = await from_view(self._urls_share.answer(lambda: self._view.explain(completed(text) or text)))
         lines = [{"what": what, "text": text} for what, text in explanation_lines(found)]
         return answer({"url": found.url, "href": found.href, "key": found.key, "host": found.host, "lines": lines})
 

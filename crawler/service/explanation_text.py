@@ -64,7 +64,7 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
     stated = [setting for setting in found.settings if setting.place != DEFAULT]
     for setting in stated:
         yield "setting", setting_words(setting)
-    if found.settings and len(stated) < len(found.settings):
+    if found.settings and len(stated) < len(found.settings) and found.settings_fault is None:
         yield "settings", "all others of the host have their defaults" if stated else "the host has the defaults"
     if found.damage is not None:
         yield "damaged", found.damage
@@ -98,10 +98,11 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         if found.damage is None:
             yield f"host {found.host}", "no URL of this host was admitted"
         return
+    by = "" if found.settings_fault is None else " by default"
     yield (
         f"host {found.host}",
         f"{row['state']}, {row['pending']} pending, {row['in_flight']} in flight, {row['fetched']} fetched, "
-        f"{row['failed']} failed, gap {row['gap_seconds']:.3g} s",
+        f"{row['failed']} failed, gap {row['gap_seconds']:.3g} s{by}",
     )
     if found.robots is not None:
         yield "robots", _robots(found.robots)

@@ -20,6 +20,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Selection
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
@@ -29,6 +30,7 @@ from crawler.service.view import Table, TableAsked
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
+from tests.virtual import run_virtually
 
 
 def test_lines_are_read_backwards_across_pieces(tmp_path: Path) -> None:
@@ -116,6 +118,54 @@ async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() ->
     for q in range(2 * MOST_TABLES):
         await ask(q)
     assert len(api.tables) == MOST_TABLES
+
+
+class Slow:
+    """A view whose answers take a twentieth of a second each; ``took`` is the time that all of them took."""
+
+    def __init__(self) -> None:
+        self.took = 0.0
+
+    async def host(self, name: str) -> dict[str, Any] | None:
+        await asyncio.sleep(0.05)
+        self.took += 0.05
+        return {"host": name}
+
+    async def explain(self, text: str) -> Explanation:
+        await self.host(text)
+        return Explanation(text, 0.0, rejected="not a URL")
+
+
+@pytest.mark.parametrize("asked", ["/api/explain?url=x:y", "/api/hosts/a.test:80"])
+def test_those_who_ask_without_pause_get_a_share_of_the_time_and_no_more(asked: str) -> None:
+    view: Any = Slow()
+    answered: Counter[int] = Counter()
+
+    async def ask_until(end: float, ask: Any) -> None:
+        while asyncio.get_running_loop().time() < end:
+            request = make_mocked_request("GET", asked, match_info={"host": "a.test:80"})
+            try:
+                answer = await ask(request)
+            except web.HTTPServiceUnavailable as error:
+                answer = error
+                await asyncio.sleep(0.5)
+            answered[answer.status] += 1
+
+    async def ask_all() -> float:
+        api, loop = Api(view, lambda: 0.0), asyncio.get_running_loop()
+        route = next(
+            each for each in api.routes() if each.path.startswith(asked[:9]) and ("{" in each.path) != ("?" in asked)
+        )
+        await ask_until(0.001, route.handler)
+        first = loop.time()
+        await asyncio.gather(*(ask_until(20.0, route.handler) for _ in range(50)))
+        return first
+
+    first = run_virtually(ask_all())
+    assert first == pytest.approx(0.05), "one alone is answered at once"
+    assert set(answered) == {200, 503}
+    assert answered[200] >= 30, "a share is for them"
+    assert view.took <= 20.0 * 0.15
 
 
 def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:
@@ -301,6 +351,17 @@ def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_pat
         path = job / "run.json"
         path.write_bytes(path.read_bytes()[:-3])
         assert explain(job, site.url("/"))["settings_fault"].startswith("run.json: checksum does not match")
+        said = "run.json: checksum does not match (offset 47): the defaults are used instead of the settings of the "
+        said += "last run"
+        for command in ("hosts", "stats", "report"):
+            told = crawler(command, job, *(["--out", tmp_path / "report.html"] if command == "report" else []))
+            assert (told.code, told.err) == (0, f"{job}: {said}\n")
+        assert said.startswith(json.loads(crawler("hosts", job, "--json").out)["settings_fault"])
+        lines = crawler("explain", job, site.url("/")).out.splitlines()
+        assert [line for line in lines if "default" in line] == [
+            f"settings: {said}",
+            next(line for line in lines if line.startswith("host ") and line.endswith("gap 1 s by default")),
+        ]
         assert verify(job).find("run-settings-damaged", place=r"run\.json")
         assert crawler("repair", job).code == 0
         assert crawler("verify", job).code == 0

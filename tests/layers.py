@@ -166,8 +166,8 @@ MODULES: dict[str, str] = {
         scheduler
     """,
     "cli": """
-        exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds parcels add retry
-        priority bench config damaged_job backup export report integrity_text options command_words plan repair canon
+        exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
+        add retry priority bench config backup export report integrity_text options command_words plan repair canon
         browser crawl launches dashboard dedup explain forget hosts reload restore stats tail top verify demo filter
         completion
     """,

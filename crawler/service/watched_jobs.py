@@ -32,7 +32,7 @@ from crawler.store import StoreVersionError
 MOST_JOBS = 200  # shown; each takes a thread and the history of its job
 _MOST_ENTRIES = 10_000  # of a directory that are looked at
 _RESCAN = 2.0  # seconds between two looks for new jobs
-_OPENS = 50  # tenths of a second that a job which was just begun is waited for
+_OPENS = 200  # tenths of a second that a job which was just begun is waited for
 _AGAIN = 5.0  # seconds until a job that could not be read is tried again
 _FAULTS = (*DAMAGE, JobError, SettingsError, StoreVersionError, UnknownVersionError, OSError)
 
@@ -69,6 +69,7 @@ class BoardJob:
         self.name = name
         self._about = {"name": name, "token_file": token_file, "several": True}
         self._asked = asyncio.Event()  # somebody looks at its page
+        self._again = asyncio.Event()  # what could not be read may have changed
         self.directory = directory
         self._clock = clock
         self._open: _Open | None = None
@@ -85,7 +86,11 @@ class BoardJob:
         return self._open is not None and self._open.job.live is not None
 
     async def is_read(self) -> None:
-        """Wait until the job was read, or could not be, but not for long."""
+        """Wait until the job was read, or could not be, but not for long. What could not be read when the job was begun
+        is read again at once."""
+        if self._open is None:
+            self._fault = ""
+            self._again.set()
         for _ in range(_OPENS):
             if self._open is not None or self._fault:
                 return
@@ -95,12 +100,14 @@ class BoardJob:
         """Read the job and look at it again and again, until cancelled. ``opening`` opens one at a time: a seen-set
         takes memory."""
         while True:
+            self._again.clear()
             try:
                 found = await asyncio.get_running_loop().run_in_executor(opening, self._watch)
                 await self._keep(found)
             except _FAULTS as error:
                 self._fault = " ".join(str(error).replace(str(self.directory), self.name).split())
-            await asyncio.sleep(_AGAIN)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._again.wait(), _AGAIN)
 
     def tick(self) -> None:
         """Tell those who look at the page of the job."""

@@ -101,6 +101,7 @@ def test_on_forty_columns_no_figure_is_cut(tmp_path: Path, command: str) -> None
             wanted = [rb"\d pages?\b", rb"\d pending", rb"\d in flight", rb"1 host", rb"of \d+ known URLs?"]
             if command == "top":
                 wanted = [rb"pages \d", rb"pending \d", rb"hosts pending \d of 1", rb"host +state +pending"]
+            wanted.append(rb"practically 0")
             while not all(re.search(each, _plain(seen)) for each in wanted):
                 seen += os.read(ours, 4096)
             if command == "top":
@@ -108,8 +109,8 @@ def test_on_forty_columns_no_figure_is_cut(tmp_path: Path, command: str) -> None
                 top.wait()
             crawl.kill()
     os.close(ours)
-    assert b"practically 0" in _plain(seen)
-    assert max(map(len, _plain(seen).decode().splitlines())) <= 40
+    whole = seen[: seen.rindex(b"\n")]  # what was read may end within a character or a move
+    assert max(map(len, _plain(whole).decode().splitlines())) <= 40
 
 
 def _plain(drawn: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,7 +26,7 @@ from crawler.cli.launches import MOST_NAME
 from crawler.disk import RealDisk
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import COMMAND, LastCommand, read_command, write_command
-from crawler.service.watched_jobs import jobs_in
+from crawler.service.watched_jobs import WatchedJobs, jobs_in
 from tests.jobs import Stopped, rows, stopped_job
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -277,6 +279,29 @@ def test_jobs_in_directories(tmp_path: Path, made: Stopped) -> None:
     (tmp_path / "many" / "file").touch()
     assert jobs_in([tmp_path / "many", one]) == [one], "each once"
     assert jobs_in([tmp_path / "none"]) == []
+
+
+async def test_a_job_that_could_not_be_read_when_it_was_begun_is_read_again_at_once(
+    tmp_path: Path, made: Stopped
+) -> None:
+    job = made.copy(tmp_path / "jobs" / "fresh")
+    identity = (job / "job.json").read_bytes()
+    (job / "job.json").write_bytes(identity[:-3])
+    jobs = WatchedJobs([tmp_path / "jobs"], time.time)
+
+    def states() -> list[str]:
+        return [row["state"] for row in jobs.rows()["jobs"]]
+
+    keeping = asyncio.create_task(jobs.keep())
+    try:
+        await asyncio.to_thread(wait_until, lambda: states() == ["unreadable"], "the job cannot be read")
+        (job / "job.json").write_bytes(identity)
+        await jobs.show("fresh")
+        assert states() != ["unreadable"]
+        assert jobs.routes("fresh") is not None
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
 
 
 # -- starting ----------------------------------------------------------------------------------------------------

@@ -90,7 +90,8 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path, began
         if code in (0, _LIMIT):
             return "It has ended already." if code == 0 else "It has ended already: a limit was reached before."
         if code is not None:
-            raise LaunchError(_last_line(log, began) or f"the crawl ended with code {code} and said nothing")
+            line = _last_line(log, began).replace(str(job), job.name)  # the page names a job, not where it is
+            raise LaunchError(line or f"the crawl ended with code {code} and said nothing")
         with contextlib.suppress(OSError):
             if lock_holder(job) == process.pid and read_live(job) is not None:
                 return "Started."

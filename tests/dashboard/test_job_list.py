@@ -26,6 +26,7 @@ from crawler.cli.launches import MOST_NAME
 from crawler.disk import RealDisk
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import COMMAND, LastCommand, read_command, write_command
+from crawler.service.launching import Launcher, LaunchError
 from crawler.service.watched_jobs import WatchedJobs, jobs_in
 from tests.jobs import Stopped, rows, stopped_job
 from tests.program import crawler, running, wait_until
@@ -305,6 +306,16 @@ async def test_a_job_that_could_not_be_read_when_it_was_begun_is_read_again_at_o
 
 
 # -- starting ----------------------------------------------------------------------------------------------------
+
+
+async def test_why_a_crawl_did_not_start_names_the_job_and_not_where_it_is(tmp_path: Path) -> None:
+    job = tmp_path / "jobs" / "fresh"
+    job.mkdir(parents=True)
+    (job / "sea.jpg").touch()
+    words = ("crawl", "http://127.0.0.1:9/", f"--job={job}", "--allow-private", "--contact", "x@example.org")
+    with pytest.raises(LaunchError, match="fresh holds other files") as error:
+        await Launcher().launch(job, words, tmp_path)
+    assert str(tmp_path) not in str(error.value)
 
 
 def test_a_new_job_is_started_goes_on_without_the_dashboard_and_is_resumed(tmp_path: Path) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import html
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from aiohttp import web
 from selenium.webdriver import Chrome
 
 from crawler.dashboard import Dashboard
-from tests.dashboard.browser import AXE, TOKEN, Crawl, chromium, complaints, faults, shown
+from tests.dashboard.browser import AXE, TOKEN, Crawl, chromium, complaints, faults, shown, text
 from tests.export.hostile_report import hostile_report
+from tests.program import crawler, running, wait_until
+from tests.site import Site, linked
 
 # Every way in which a page can send something to another site, and what became of each.
 ATTACK = """
@@ -178,3 +182,43 @@ def test_a_report_runs_nothing_and_loads_nothing_and_axe_finds_no_fault(
     browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})  # for axe's own script
     browser.get(path.as_uri())
     assert faults(browser, AXE[theme]) == []
+
+
+OWNING = '"><img src=x onerror="window.owned=1"><script>window.owned=1</script>'
+
+
+def test_titles_addresses_seeds_and_names_of_directories_are_text_in_every_page(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    """A real crawl of pages that are made to own whoever looks at it, in a directory with such a name."""
+    title = f"<!doctype html><title>{html.escape(OWNING)}</title>"
+    pages = {"/": linked([html.escape(OWNING, quote=True), "/a", "javascript:window.owned=1"]) + title, "/a": title}
+    with Site(pages) as site:
+        jobs = [tmp_path / f"{name}<img src=x onerror=window.owned=1>" for name in "ab"]
+        for job in jobs:
+            (tmp_path / "seeds.txt").write_text(f"{site.url('/')}\n{site.url('/')}{OWNING}\njavascript:{OWNING}\n")
+            ran = crawler(
+                *(tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0", "--quiet"),
+                *("--contact", "x@example.org"),
+            )
+            assert ran.code == 0, ran.err
+        report = tmp_path / "report.html"
+        assert crawler("report", jobs[0], "--out", report).code == 0
+        with running("dashboard", *jobs, "--listen", "127.0.0.1:0") as process:
+            url = process.stdout.readline().decode().split()[-1]
+            complaints(browser)
+            browser.get(url)
+            wait_until(lambda: "a<img src=x" in text(browser, "body"), "the list has the job")
+            assert harmless(browser)
+            browser.get(f"{url}jobs/{quote(jobs[0].name, safe='')}/")
+            wait_until(lambda: "%3Cimg%20src=x" in text(browser, "body").replace("%22", ""), "the page has the address")
+            assert harmless(browser)
+            assert complaints(browser) == []
+            browser.get(report.as_uri())
+            assert harmless(browser)
+
+
+def harmless(browser: Chrome) -> bool:
+    """Whether no element and no code of a stranger is in the page."""
+    script = "return [typeof window.owned, document.querySelectorAll('img, [onerror], script:not([src])').length]"
+    return bool(browser.execute_script(script) == ["undefined", 0])

@@ -28,7 +28,7 @@ from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import COMMAND, LastCommand, read_command, write_command
 from crawler.service.launching import Launcher, LaunchError
 from crawler.service.watched_jobs import WatchedJobs, jobs_in
-from tests.jobs import Stopped, rows, stopped_job
+from tests.jobs import Stopped, rows, stopped_job, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 
@@ -306,6 +306,35 @@ async def test_a_job_that_could_not_be_read_when_it_was_begun_is_read_again_at_o
 
 
 # -- starting ----------------------------------------------------------------------------------------------------
+
+
+def test_crawls_outlive_a_dashboard_that_is_killed_and_two_others_resume_each_once(tmp_path: Path) -> None:
+    new = tmp_path / "jobs"
+    new.mkdir()
+    words = ("--new-jobs", new, "--config", configuration(tmp_path / "base.toml"))
+    with Site(tree(200), latency=0.05) as site, ended(new / "fresh"):
+        with running("dashboard", *words) as process:
+            asked = {"name": "fresh", "seeds": [site.url("/")], "settings": ""}
+            assert Board(process).ask("api/jobs", asked)[0] == 201
+            process.kill()
+            process.wait()
+        crawl = lock_holder(new / "fresh")
+        with board(*words) as one, board(*words) as other:
+            boards = (one, other)
+            assert [shown.wait("fresh", "running")["running"] for shown in boards] == [True, True]
+            assert crawl is not None
+            assert lock_holder(new / "fresh") == crawl
+            os.kill(crawl, signal.SIGKILL)
+            for shown in boards:
+                shown.wait("fresh", "stopped")
+            with ThreadPoolExecutor(2) as pool:
+                answers = list(pool.map(lambda shown: shown.ask("api/jobs/fresh/resume", {})[0], boards))
+            assert sorted(answers) == [200, 409]
+            for shown in boards:
+                shown.wait("fresh", "ended")
+        assert sorted(row["url"] for row in rows(new / "fresh")) == sorted(site.url(path) for path in tree(200))
+        assert len(site.pages_asked()) <= 200 + 2, "what was in flight is asked for again, and no more"
+        assert verify(new / "fresh").code == 0
 
 
 async def test_why_a_crawl_did_not_start_names_the_job_and_not_where_it_is(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 Exact are all totals, the outcomes, statuses and depths, and the figures of the chosen hosts. Types, reasons and pages
 with copies are counted exactly until there are more kinds of them than places; the report says by how much a count may
-then be too low. Of broken links and of failures the first are kept.
+then be too low. Of failures the first are kept, and of broken links too, but no dead link in the place of a server
+error.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from crawler.urls import host_key
 PLACES = 1_000  # kinds of types, reasons, pages with copies
 KEPT = 500  # broken links that are listed
 KEPT_FAILURES = 100
+SERVER_ERROR = 500  # statuses from which on the server failed
 DEEPEST = 20  # what is deeper counts as this
 LONGEST = 2_000  # characters of a text that is kept; longer URLs are cut
 _WORDS = 120  # of a type or a reason
@@ -57,7 +59,8 @@ class Figures:
 
     hosts: defaultdict[str, HostFigures]
     urls: int = 0
-    broken: list[Broken] = field(default_factory=list)
+    server_errors: list[Broken] = field(default_factory=list)  # the first ones ...
+    dead_links: list[Broken] = field(default_factory=list)  # ... and the first of what else is broken
     failures: list[Broken] = field(default_factory=list)
     totals: Counter[str] = field(default_factory=Counter)  # outcomes, and broken, failed, copies, probes, bytes
     statuses: Counter[int] = field(default_factory=Counter)
@@ -72,6 +75,12 @@ class Figures:
     def of(cls, chosen: Collection[str]) -> Figures:
         """Figures with those of the ``chosen`` hosts; all others are one."""
         return cls(defaultdict(HostFigures), chosen=frozenset(chosen))
+
+    @property
+    def broken(self) -> list[Broken]:
+        """The broken URLs that are listed: server errors, then the others, both by host."""
+        kept = [self.server_errors, self.dead_links[: KEPT - len(self.server_errors)]]
+        return [each for part in kept for each in sorted(part, key=lambda found: host_key(found.url))]
 
     def count_time(self, record: Record) -> None:
         """Count a visit, be it the last one of its URL or not."""
@@ -104,9 +113,10 @@ class Figures:
     def _list(self, record: Record) -> None:
         if is_broken(record):
             self.totals["broken"] += 1
-            if len(self.broken) < KEPT:
-                soft = record["outcome"] == Outcome.SOFT404
-                self.broken.append(_broken(record, "soft 404" if soft else ""))
+            status = record.get("status")
+            kept = self.server_errors if isinstance(status, int) and status >= SERVER_ERROR else self.dead_links
+            if len(kept) < KEPT:
+                kept.append(_broken(record, "soft 404" if record["outcome"] == Outcome.SOFT404 else ""))
         elif record["outcome"] == Outcome.FAILED and len(self.failures) < KEPT_FAILURES:
             self.failures.append(_broken(record, clipped(str(record.get("error") or ""), LONGEST)))
 

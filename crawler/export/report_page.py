@@ -19,11 +19,11 @@ from crawler.export.crawl_figures import (
     BROKEN,
     DEEPEST,
     GOOD,
-    KEPT,
     KEPT_FAILURES,
     LONGEST,
     NOT_FETCHED,
     REST,
+    SERVER_ERROR,
     Broken,
     Figures,
     HostFigures,
@@ -128,8 +128,8 @@ def _sections(report: Report) -> Iterable[Section | None]:
     yield _time_line(figures.line.columns())
     yield Section("outcome", "Outcome", _bars("outcome", _outcomes(figures)))
     yield Section("status", "Status", _bars("status", _statuses(figures)) if figures.statuses else _none("answer"))
-    yield _broken(report)
     yield _failures(figures)
+    yield _broken(report)
     yield _hosts(report)
     yield Section("depth", "Depth", _bars("links from a seed", _depths(figures)))
     yield Section("types", "Types", _top("type", figures.types))
@@ -216,7 +216,7 @@ def _broken(report: Report) -> Section:
         return Section("broken", "Broken links", element("p", "No link is broken."), True)
     said = f"{counted(total, 'URL')} with a status of 400 or higher, or a soft 404."
     if total > len(listed):
-        said += f" The first {KEPT} are listed; the other records are in pages.jsonl."
+        said += f" {_left_out_of(listed, figures)}"
     if linked is None:
         said += " The page is the one on which the link was found first; others may have it too."
     if report.unlinked:
@@ -234,6 +234,19 @@ def _broken(report: Report) -> Section:
     ]
     table = _table("Broken links", ("status", "URL", "linked from"), rows, "list")
     return Section("broken", "Broken links", joined(element("p", said), table), True)
+
+
+def _left_out_of(listed: Sequence[Broken], figures: Figures) -> str:
+    """What of the broken links is not listed."""
+    errors = sum(number for status, number in figures.statuses.items() if status >= SERVER_ERROR)
+    out = errors - len(figures.server_errors)
+    others = figures.totals["broken"] - len(listed) - out
+    missing = [counted(out, "server error")] if out else []
+    missing += [counted(others, "other broken link")] if others else []
+    return (
+        f"{count(len(listed))} are listed, server errors first, then by host. Not listed: {' and '.join(missing)}, "
+        "whose records are in pages.jsonl."
+    )
 
 
 def _linked_from(each: Broken, linked: Mapping[str, LinkedFrom] | None) -> Markup:

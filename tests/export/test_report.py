@@ -87,6 +87,23 @@ def test_what_became_of_urls() -> None:
     assert columns.counts == [Counter({GOOD: 4, BROKEN: 3, NOT_FETCHED: 2})]
 
 
+def test_server_errors_are_listed_before_dead_links_by_host_and_what_is_left_out_is_said() -> None:
+    hosts = ("b.test", "a.test")
+    records = [record("", 404, url=f"https://{hosts[number % 2]}/{number}") for number in range(KEPT + 40)]
+    records += [record("", 503, url=f"https://{hosts[number % 2]}/late/{number}") for number in range(4)]
+    figures = figures_of(*records)
+    listed = figures.broken
+    assert len(listed) == KEPT
+    first = [f"https://a.test/late/{number}" for number in (1, 3)] + [
+        f"https://b.test/late/{number}" for number in (0, 2)
+    ]
+    assert [each.url for each in listed[:4]] == first
+    rest = [each.url.split("/")[2] for each in listed[4:]]
+    assert rest == sorted(rest)
+    page = report_page(Report("docs", 0.0, statistics(), figures, []))
+    assert "500 are listed, server errors first, then by host. Not listed: 44 other broken links, whose rec" in page
+
+
 def test_memory_stays_bounded_and_totals_exact() -> None:
     figures = Figures.of([])
     for number in range(5_000):

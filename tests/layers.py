@@ -139,7 +139,7 @@ MODULES: dict[str, str] = {
     "service": """
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api record_counter survey_store survey_answer record_news job_seeds job_survey
-        report_child report_maker downloads survey_api attach watched_jobs launching job_api run_view webhook notices
+        report_child report_maker downloads survey_api attach launching watched_jobs job_api run_view webhook notices
         record_pipe reloading opening file_limit resumed kept_open session
     """,
     "backup": """

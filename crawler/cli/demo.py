@@ -17,13 +17,13 @@ from crawler.clock import SteadyClock
 from crawler.dashboard import Access
 from crawler.demo import DemoWeb, Place
 from crawler.disk import RealDisk, replace_file
-from crawler.job.directory import holds_job
+from crawler.job.directory import DEMO, holds_job
 from crawler.progress.say import say
 from crawler.settings import DashboardSettings
 
 MAGIC = "crawler-demo"
 VERSION = 1
-STATE = "demo.json"
+STATE = DEMO
 PAGES = "demo-pages"
 DELAY = 0.2  # seconds: 200 pages on four hosts take about ten seconds, long enough to watch
 

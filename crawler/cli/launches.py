@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crawler.checkpoint import EnvelopeError
 from crawler.cli.command_words import flag_words
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import UsageError
@@ -28,10 +27,10 @@ from crawler.filters import FilterError
 from crawler.inspect.job_reader import job_stats
 from crawler.job.directory import LAUNCH_SEEDS, JobError, holds_job
 from crawler.job.job_lock import lock_holder
-from crawler.job.last_command import STDIN, LastCommand, read_command
+from crawler.job.last_command import STDIN
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
-from crawler.service.launching import Launcher, LaunchError
+from crawler.service.launching import Launcher, LaunchError, command_of
 from crawler.service.watched_jobs import WatchedJobs
 from crawler.settings import SettingsError, settings_from
 from crawler.urls import Canonical, Canonicaliser, completed
@@ -72,18 +71,20 @@ class Launches:
     async def resume(self, name: str) -> str:
         """Let the crawl of a job go on, with the settings of its last run. Raises KeyError, LaunchError."""
         directory = self._jobs.job(name).directory
-        command = _command(directory)
+        command = command_of(directory)
         urls, files, gone = command.seeds_of(directory)
         seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows what it has read of the others
         job = f"--job={directory}"
-        text = await self._launcher.launch(directory, ("crawl", *command.words, job, "--", *seeds), _place(command))
+        text = await self._launcher.launch(
+            directory, ("crawl", *command.words, job, "--", *seeds), Path(command.directory)
+        )
         await self._jobs.look()
         return f"{text} A file of its seeds is gone: it goes on with those that it has read." if gone else text
 
     async def duplicate(self, name: str, new: str) -> str:
         """Make a job with the seeds and settings of another one, and start its crawl. Raises KeyError, LaunchError."""
         source, directory = self._jobs.job(name).directory, self._free(new)
-        command = _command(source)
+        command = command_of(source)
         urls, files, gone = command.seeds_of(source)
         if gone or not (urls or files) or STDIN in command.seeds:
             raise LaunchError(
@@ -92,7 +93,7 @@ class Launches:
         page = () if not _has_dashboard(source) else ("--dashboard=0",)  # the port of the other one may be taken
         own = [str(directory / LAUNCH_SEEDS)] if files else []  # the new job depends on no file of the other one
         lines = itertools.chain.from_iterable(map(read_lines, files)) if files else None
-        return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), _place(command))
+        return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), Path(command.directory))
 
     async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:
         """Make the directory of a new job and start its crawl there. A crawl that ends with an error before it has
@@ -140,25 +141,6 @@ def _make(directory: Path, seeds: Iterable[str] | None) -> None:
     except (OSError, SeedsError):
         _remove_traces(directory)
         raise
-
-
-def _command(directory: Path) -> LastCommand:
-    """Return how the last run of a job was started. Raises LaunchError."""
-    try:
-        command = read_command(directory)
-    except (EnvelopeError, OSError) as error:
-        text = error.strerror if isinstance(error, OSError) else str(error)
-        raise LaunchError(f"how it was started cannot be read: {text}; resume it on the command line once") from error
-    if command is None:
-        raise LaunchError("how it was started is not known: resume it on the command line once")
-    return command
-
-
-def _place(command: LastCommand) -> Path:
-    place = Path(command.directory)
-    if not place.is_dir():
-        raise LaunchError("the directory in which it was started is gone: resume it on the command line")
-    return place
 
 
 def _has_dashboard(directory: Path) -> bool:

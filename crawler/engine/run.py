@@ -33,9 +33,10 @@ from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
+from crawler.figures import counted, duration
 from crawler.frontier import Bar, Lease, Serving
 from crawler.inspect.host_table import HostTableSettings
-from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, assemble
+from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
@@ -264,6 +265,7 @@ class Run:
             seeds_rejected=self.incoming.seeds_rejected,
             paused=None if pause is None else pause_text(pause),
             paused_by=None if pause is None else pause.by,
+            stopped=self._stopped(),
             lag=self.gauges.lag,
             stalls=self.gauges.stalls,
             commits=job.writer.commits,
@@ -287,6 +289,10 @@ class Run:
             job.revisiting.enabled,
         )
         return assemble(stored, self.gauges.hosts, figures, state=state, now=now, advice=self.gauges.advice)
+
+    def _stopped(self) -> Stopped | None:
+        reason = self.life.reason
+        return None if reason in (None, Stop.FINISHED) else Stopped(reason, stop_text(self.life))
 
     @property
     def slots(self) -> SlotFigures:
@@ -456,6 +462,22 @@ class _Beside:
     def end(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+
+def stop_text(life: Lifecycle) -> str | None:
+    """Return the words for the limit that stopped a run, and what to raise to go on; None if it was no limit."""
+    match life.reason:
+        case Stop.MAX_PAGES:
+            return f"the limit of {counted(life.max_pages, 'page')} was reached; raise --max-pages to go on"
+        case Stop.MAX_TIME:
+            limit = "" if life.deadline is None else f" of {duration(life.deadline - life.started_at)}"
+            return f"the time limit{limit} was reached; each run has that long: run the same command to go on"
+        case Stop.MIN_FREE:
+            return "the disk has less free space than --min-free asks for; free some, or lower it, to go on"
+        case Stop.READER_LEFT:
+            return "nobody read the records on standard output any more; run the same command to go on"
+        case _:
+            return None  # functions of the user say themselves why
 
 
 def pause_text(pause: Pause) -> str:

@@ -27,7 +27,7 @@ from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
 from crawler.job.clock_anchor import job_time
-from crawler.job.directory import PAGES, SEEN, STORE
+from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import read_course
 from crawler.job.identity import Identity, check_readable
@@ -122,6 +122,16 @@ def _open_store(
     return RocksStore(path, secondary=scratch / "beside", optional=optional), fault
 
 
+def _stopped(job: OpenJob, now: float) -> dict[str, str | None]:
+    """What stopped the last run; nothing if that is not known, or if it was killed."""
+    if (job.directory / LIVE).exists():
+        return {}
+    try:
+        return read_course(job.directory, now).stopped
+    except (EnvelopeError, CourseError, OSError):  # the dashboard and `crawler verify` tell of it
+        return {}
+
+
 def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
     """Return the forecast of the seen-set if the crawl resumes: at the rate of the last minute of the last run, if it
     is known, and with the memory that is free now."""
@@ -162,6 +172,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 yield host
 
         states = count_states(counted(), now, settings, job.settings.crawl.concurrency)
+        stopped = _stopped(job, now)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             JobFigures(
@@ -180,7 +191,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
             state="stopped" if left else "ended",
             now=now,
             advice=_advice(job, restored.seen, now),
-        )
+        ) | (stopped if left else {})
 
 
 def hosts(store: Reader) -> Iterator[Host]:

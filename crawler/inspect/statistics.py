@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawler.checkpoint import Manifest
 from crawler.exact import LedgerCounts
@@ -106,12 +106,19 @@ class Rated:
         return self.relevant / self.pages if self.pages else None
 
 
+class Stopped(NamedTuple):
+    """What stopped a run, and in words what was reached and how to go on; None if somebody stopped it."""
+
+    by: str
+    text: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
-    slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, and the last
-    pages that one has scored."""
+    slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, the last
+    pages that one has scored, and what stopped it."""
 
     elapsed: float
     in_flight: int
@@ -127,6 +134,7 @@ class RunFigures:
     text_failed: int
     hooks: dict[str, dict[str, Any]]
     recent: Rated | None = None
+    stopped: Stopped | None = None
 
 
 def assemble(
@@ -163,6 +171,8 @@ def assemble(
         "commits": None if run is None else run.commits,
         "paused": None if run is None else run.paused,
         "paused_by": None if run is None else run.paused_by,
+        "stopped": None if run is None or run.stopped is None else run.stopped.text,
+        "stopped_by": None if run is None or run.stopped is None else run.stopped.by,
         "outage": None if run is None else run.outage,
         "proxies": None if run is None else run.proxies,
         "disk_free_bytes": job.disk_free,

@@ -17,6 +17,7 @@ REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place
 SEEN = "seen"
 PAGES = "pages.jsonl"
 LIVE = "live.json"
+DEMO = "demo.json"  # there if `crawler demo` made the job
 LAUNCH_LOG = "crawl.log"  # what a crawl says that a dashboard has started ...
 LAUNCH_SEEDS = "seeds.txt"  # ... and the seeds that it was given there
 # Names allowed in a directory without a job: the file system's own, what a crawl leaves that was killed before it

@@ -13,6 +13,7 @@ from crawler.metrics.history import History, HistoryError
 from crawler.metrics.sentences import LATELY, doing, kept_fresh, outlook, standing, suspicion, time_left, trust, working
 
 _AT_PRESENT = 10.0  # seconds over which a pace is told
+_STOPPED = ("stopped", "stopped_by")
 _ENOUGH = 10.0  # seconds of observations from which on a time to the end is told
 
 
@@ -28,6 +29,7 @@ class Course:
         self._tells = tells
         self.history = History()
         self.events = Events()
+        self.stopped: dict[str, str | None] = {}  # what stopped the last run: `_STOPPED` of its statistics
         self._stats: Mapping[str, Any] | None = None
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
@@ -40,6 +42,7 @@ class Course:
             for kind, text in _changes(self._stats, stats):
                 self.events.add(now, kind, text)
         self._stats = stats
+        self.stopped = {key: stats.get(key) for key in _STOPPED} if stats.get("stopped_by") else {}
 
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``.
@@ -77,17 +80,21 @@ class Course:
 
     def dump(self) -> dict[str, Any]:
         """Return what ``restore`` takes. JSON can hold it."""
-        return {"history": self.history.dump(), "events": self.events.after(0)}
+        content = {"history": self.history.dump(), "events": self.events.after(0)}
+        return content | ({"stopped": self.stopped} if self.stopped else {})
 
     def restore(self, content: Mapping[str, Any], now: float) -> None:
         """Restore the history of an earlier run. Raises CourseError."""
         events = Events()
         try:
             events.restore(content["events"])
+            stopped = {key: content["stopped"][key] for key in _STOPPED} if "stopped" in content else {}
+            if not all(each is None or isinstance(each, str) for each in stopped.values()):
+                raise TypeError("stopped: no text")
             self.history.restore(content["history"], now)
         except (KeyError, TypeError, EventsError, HistoryError) as error:
             raise CourseError(str(error)) from error
-        self.events = events
+        self.events, self.stopped = events, stopped
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:

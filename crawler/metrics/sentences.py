@@ -152,10 +152,8 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
         case "stopped" if fresh := kept_fresh(stats):
             return {"mark": "over", "text": f"Stopped, with {fresh}."}
         case "stopped":
-            return {
-                "mark": "over",
-                "text": f"Stopped with {counted(pending, 'URL')} pending: run the same command to resume.",
-            }
+            why = stats.get("stopped") or "run the same command to resume"
+            return {"mark": "over", "text": f"Stopped with {counted(pending, 'URL')} pending: {why}."}
     return {"mark": "wait", "text": "Starting."}
 
 

@@ -66,6 +66,7 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
 def _state(stats: Mapping[str, Any]) -> str:
     elapsed, state = stats["elapsed_seconds"], str(stats["state"])
     reasons = [stats["paused"]] if state == "paused" and stats.get("paused") else []
+    reasons += [stats["stopped"]] if state == "stopped" and stats.get("stopped") else []
     reasons += [each["stopped"] for each in (stats.get("hooks") or {}).values() if each.get("stopped")]
     why = f": {reasons[0]}" if reasons else ""
     return f"{state}{why}" if elapsed is None else f"{state} after {_duration(elapsed)}{why}"

@@ -14,9 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from crawler.checkpoint import EnvelopeError
 from crawler.disk import private_opener
-from crawler.job.directory import LAUNCH_LOG
+from crawler.job.directory import DEMO, LAUNCH_LOG
 from crawler.job.job_lock import lock_holder
+from crawler.job.last_command import LastCommand, read_command
 from crawler.job.live_status import read_live
 
 WAIT = 20.0  # seconds until a crawl that neither runs nor has ended is left alone
@@ -34,6 +36,22 @@ class LaunchError(Exception):
     def __init__(self, text: str, status: int = 409) -> None:
         super().__init__(text)
         self.status = status
+
+
+def command_of(directory: Path) -> LastCommand:
+    """Return how the last run of a job was started, if it can be started again so. Raises LaunchError."""
+    try:
+        command = read_command(directory)
+    except (EnvelopeError, OSError) as error:
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        raise LaunchError(f"how it was started cannot be read: {text}; resume it on the command line once") from error
+    if command is None and (directory / DEMO).exists():
+        raise LaunchError("it is a demo, whose pages crawler demo serves: resume it with that command")
+    if command is None:
+        raise LaunchError("how it was started is not known: resume it on the command line once")
+    if not Path(command.directory).is_dir():
+        raise LaunchError("the directory in which it was started is gone: resume it on the command line")
+    return command
 
 
 class Launcher:

@@ -20,11 +20,13 @@ from typing import Any
 from crawler.checkpoint import UnknownVersionError
 from crawler.dashboard import Feed, JobPage, Routes
 from crawler.job.directory import LIVE, JobError, holds_job
+from crawler.job.last_command import COMMAND
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import Need, needs
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob
 from crawler.service.job_survey import JobSurvey
+from crawler.service.launching import LaunchError, command_of
 from crawler.service.survey_api import SurveyApi
 from crawler.settings import SettingsError
 from crawler.store import StoreVersionError
@@ -74,6 +76,7 @@ class BoardJob:
         self._clock = clock
         self._open: _Open | None = None
         self._fault = ""
+        self._startable: tuple[int, str | None] | None = None  # as `command.json` of that time tells
 
     @property
     def routes(self) -> Routes | None:
@@ -123,7 +126,14 @@ class BoardJob:
         if self._open is None:
             state = "unreadable" if self._fault else "reading"
             told = [Need("unreadable", self._fault)] if self._fault else []
-            return {"name": self.name, "state": state, "running": False, **_figures({}), **_needs(told)}
+            return {
+                "name": self.name,
+                "state": state,
+                "running": False,
+                "start_fault": None,
+                **_figures({}),
+                **_needs(told),
+            }
         job, stats = self._open.job, self._open.job.stats(self._clock())
         words = job.course.words(stats)
         left = words["left"]
@@ -135,12 +145,26 @@ class BoardJob:
             "state": stats["state"],
             "standing": words["standing"],
             "running": self.is_running,
+            "start_fault": None if self.is_running else self._start_fault(),
             **_figures(stats),
             "seconds_left": None if left is None else left["seconds"],
             "at_least": left is not None and left["at_least"],
             "working": words["working"],
             **_needs(told),
         }
+
+    def _start_fault(self) -> str | None:
+        """Why the crawl cannot be started again from here; None if it can."""
+        path = self.directory / COMMAND
+        with contextlib.suppress(OSError):
+            written = path.stat().st_mtime_ns if path.exists() else 0
+            if self._startable is None or self._startable[0] != written:
+                try:
+                    command_of(self.directory)
+                    self._startable = (written, None)
+                except LaunchError as error:
+                    self._startable = (written, str(error))
+        return None if self._startable is None else self._startable[1]
 
     def _watch(self) -> WatchedJob:
         return WatchedJob(self.directory, self._clock)

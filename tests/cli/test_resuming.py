@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler.metrics import Course
 from tests.jobs import rows
 from tests.program import Ran, crawler
 from tests.site import Site, tree
@@ -73,6 +75,31 @@ def test_a_run_says_what_it_resumes_and_what_it_did_itself(home: Home) -> None:
     assert ran.code == 0
     day = time.strftime("%Y-%m-%d %H:%M", time.localtime(before))
     assert f"resuming crawl-job: begun {day}, 24 pages done; seeds: 0 new\nno URLs are left: the crawl had e" in ran.err
+
+
+def test_a_run_that_a_limit_stopped_names_it_and_what_to_raise_wherever_the_job_is_shown(home: Home) -> None:
+    said = "the limit of 5 pages was reached; raise --max-pages to go on"
+    ran = home.run("--max-pages", "5")
+    assert re.search(rf"^stopped after [0-9.]+ s: {said}$", ran.err, re.MULTILINE), ran.err
+    job = home.path / "crawl-job"
+    assert crawler("stats", job).out.splitlines()[0] == f"stopped: {said}"
+    stats = json.loads(crawler("stats", job, "--json").out)
+    assert (stats["stopped_by"], stats["stopped"]) == ("max-pages", said)
+    words = Course().words(stats)["working"]["text"]
+    assert words == f"Stopped with {stats['urls_pending']} URLs pending: {said}."
+
+    ran = home.run("--max-pages", "500")
+    assert ran.code == 0, ran.err
+    stats = json.loads(crawler("stats", job, "--json").out)
+    assert (stats["state"], stats["stopped_by"], stats["stopped"]) == ("ended", None, None)
+
+
+def test_a_run_that_its_time_stopped_says_so(home: Home) -> None:
+    ran = home.run("--max-time", "1", "--delay", "0.5")
+    assert ran.code == 3, ran.err
+    stats = json.loads(crawler("stats", home.path / "crawl-job", "--json").out)
+    assert stats["stopped_by"] == "max-time"
+    assert "run the same command to go on" in stats["stopped"]
 
 
 def test_quiet_runs_say_nothing_of_it(home: Home) -> None:

@@ -626,3 +626,17 @@ def test_a_dashboard_that_is_interrupted_leaves_its_crawls_alone(tmp_path: Path)
         assert lock_holder(new / "x") == pid
         assert subprocess.run(["kill", "-INT", str(pid)], check=True).returncode == 0
         wait_until(lambda: lock_holder(new / "x") is None, "its end")
+
+
+def test_a_demo_says_that_it_cannot_be_started_from_the_page(made: Stopped, tmp_path: Path) -> None:
+    for name in ("demo", "other"):
+        shutil.copytree(made.job, tmp_path / name)
+        (tmp_path / name / COMMAND).unlink(missing_ok=True)
+    (tmp_path / "demo" / "demo.json").write_text("")
+    with board(tmp_path) as page:
+        said = "it is a demo, whose pages crawler demo serves: resume it with that command"
+        assert page.wait("demo", "stopped")["start_fault"] == said
+        assert "is not known" in page.wait("other", "stopped")["start_fault"]
+        assert page.ask("api/jobs/demo/resume", {}) == (409, {"error": said})
+        write_command(RealDisk(), tmp_path / "other", LastCommand((), (), str(tmp_path)))
+        wait_until(lambda: page.rows()["other"]["start_fault"] is None, "the command is known")

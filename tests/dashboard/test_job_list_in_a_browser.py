@@ -133,6 +133,18 @@ async def test_jobs_that_need_somebody_come_first_and_names_are_text(browser: Ch
         assert await asyncio.to_thread(complaints, browser) == []
 
 
+async def test_a_job_that_cannot_be_started_from_the_page_says_why_and_offers_no_button(browser: Chrome) -> None:
+    jobs = Jobs()
+    why = "it is a demo, whose pages crawler demo serves: resume it with that command"
+    jobs.jobs = [job("demo", **STOPPED, start_fault=why), job("docs", **STOPPED, start_fault=None)]
+    async with shown(jobs) as url:
+        await opened(browser, f"{url}#token={TOKEN}")
+        buttons = "[...document.querySelectorAll('button[aria-label^=Start]')]"
+        off = f"return {buttons}.map(each => [each.disabled, each.title])"
+        assert await asyncio.to_thread(browser.execute_script, off) == [[True, why], [False, ""]]
+        assert f"It cannot be started here: {why}." in await asyncio.to_thread(text, browser, "#jobs > li .said-of")
+
+
 async def test_without_the_token_nothing_can_be_pressed_and_the_page_says_where_it_is(browser: Chrome) -> None:
     async with shown(Jobs()) as url:
         await opened(browser, url)

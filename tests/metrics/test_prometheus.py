@@ -204,7 +204,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         ("hosts_overlooked", "count"),
         ("loop_stalls", "count"),
     }  # the names are for people
-    nested_parts = ("seen", "advice", "checkpoint", "outage", "paused")
+    nested_parts = ("seen", "advice", "checkpoint", "outage", "paused", "stopped", "stopped_by")
     nested_parts += (
         "harvest",
         "loop_stall_seconds",

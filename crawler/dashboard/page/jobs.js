@@ -106,6 +106,7 @@ function create(name) {
   const figures = { pages: figure("pages"), pending: figure("pending"), failed: figure("failed"), left: figure("time left") };
   const state = make("p", { className: "state" });
   const said = make("div", { className: "said-of" });
+
   const link = make("a", { href: address(name) }, name);
   const buttons = {
     pause: button("Pause", name, () => control(name, "pause")),
@@ -136,11 +137,12 @@ function update(row, job) {
   write(row.figures.left.value, job.at_least && job.seconds_left !== null ? `over ${left}` : left);
   // A need says more than the words that are always there.
   const lines = job.needs.length ? job.needs.map((need) => need.text) : [job.working?.text ?? ""];
+  if (job.start_fault && job.state === "stopped") lines.push(`It cannot be started here: ${job.start_fault}.`);
   const text = lines.join("\n");
   if (row.text !== text) {
     row.text = text;
     row.said.replaceChildren(
-      ...lines.map((line) => make("p", { className: job.needs.length ? "need" : "words" }, line)),
+      ...lines.map((line, place) => make("p", { className: place < job.needs.length ? "need" : "words" }, line)),
     );
   }
   const may = token() !== null && !busy.has(job.name);
@@ -153,7 +155,9 @@ function update(row, job) {
   copy.hidden = !shown.new_jobs;
   const running = ["running", "paused"].includes(job.state);
   for (const each of [pause, goOn, end]) each.disabled = !may || !running;
-  for (const each of [start, copy]) each.disabled = !may;
+  copy.disabled = !may || Boolean(job.start_fault);
+  start.disabled = !may || Boolean(job.start_fault);
+  for (const each of [start, copy]) each.title = job.start_fault ?? "";
 }
 
 // Those that need somebody come first, then those that run; otherwise the order in which they were given.

@@ -89,7 +89,7 @@ function verdict({ stats, standing, fresh }) {
     const stopped = stats.state === "stopped";
     const flying = stats.urls_in_flight ? `, ${format.count(stats.urls_in_flight)} in flight` : "";
     const missed = bad ? `; ${format.count(bad)} failed, broken or blocked` : "";
-    return [stopped ? "wait" : "run", `Not done: ${format.counted(stats.urls_pending ?? 0, "URL")} pending${flying}${missed}${stopped ? "; run the same command to resume" : ""}.`];
+    return [stopped ? "wait" : "run", `Not done: ${format.counted(stats.urls_pending ?? 0, "URL")} pending${flying}${missed}${stopped ? `; ${stats.stopped ?? "run the same command to resume"}` : ""}.`];
   }
   if (!stats.urls_admitted) return ["run", "No URLs yet."];
   if (stats.state === "running") return ["run", "No URLs are pending at present."];

@@ -61,6 +61,7 @@ GROUPS = {
     },
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+_EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _HELP = ("-h", "--help")
 _OF_THE_PROGRAM = (*_HELP, "-V", "--version")
 
@@ -85,7 +86,8 @@ class CommandParser(argparse.ArgumentParser):
     def flag_like(self, word: str) -> str:
         """Return a hint in brackets at the flag that is most like a wrong one; empty if none is."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        return nearest(word.partition("=")[0], flags)
+        named = nearest(word.partition("=")[0].lstrip("-"), [flag.lstrip("-") for flag in flags])
+        return named.replace("mean '", "mean '--")  # the dashes alone would make any two flags alike
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -93,6 +95,14 @@ class CommandParser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             if action.choices is not None:
                 error.message += nearest(str(value), map(str, action.choices))
+            raise
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        try:
+            return super()._get_value(action, text)
+        except argparse.ArgumentError as error:
+            if action.type in _EXPECTED:
+                error.message = f"expected {_EXPECTED[action.type]}, not {text!r}"
             raise
 
     def error(self, message: str) -> NoReturn:
@@ -147,7 +157,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
 def _refuse(parser: CommandParser, command: str, left: list[str]) -> NoReturn:
     """Report what no command takes: the first wrong flag, with the nearest right one."""
     own = parser.commands.get(command)
-    flags = [word for word in left if word.startswith("--")]
+    flags = [word for word in left if word.startswith("-") and word != "-"]
     if isinstance(own, CommandParser) and flags:
         own.error(f"unknown flag {flags[0].partition('=')[0]}{own.flag_like(flags[0])}")
     parser.error(f"unrecognized arguments: {' '.join(left)}")
@@ -188,7 +198,7 @@ def _with_command(words: list[str]) -> list[str]:
         return [*words[1:2], "--help"]
     names_file = "/" in first or "." in first  # as no command does
     if not names_file and not first.startswith("-") and not os.path.exists(first):
-        hint = nearest(first, COMMANDS)
+        hint = nearest(first, [*COMMANDS, "help"])
         if hint:
             raise UsageError(f"{first!r} is neither a command nor a seeds file{hint}")
     return ["crawl", *words]

@@ -75,7 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     home = new_jobs or given[0]
     jobs = WatchedJobs([*given, *([] if new_jobs is None else [new_jobs])], SteadyClock())
     jobs.about = {"new_jobs": new_jobs is not None, "token_file": f"{home.resolve().name}/{TOKEN}"}
-    starts = JobApi(Launches(jobs, new_jobs, arguments.config))
+    launches = Launches(jobs, new_jobs, arguments.config)
+    launches.check_config()
+    starts = JobApi(launches)
     opens = home if arguments.open else None
     run_interruptible(lambda: _serve_several(jobs, starts, settings, _access(settings, home), opens))
     return Exit.OK

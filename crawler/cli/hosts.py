@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -27,6 +28,9 @@ from crawler.metrics import counted
 from crawler.progress.printable import printable, terminal
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
+
+
+_PIPED_WIDTH = 160  # where nobody says how wide it is
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
         return Exit.OK
-    console = Console(file=terminal(sys.stdout), width=None if sys.stdout.isatty() else 160)
+    columns = os.environ.get("COLUMNS", "")  # as rich obeys it on a terminal
+    width = None if sys.stdout.isatty() or (columns.isdecimal() and int(columns)) else _PIPED_WIDTH
+    console = Console(file=terminal(sys.stdout), width=width)
     console.print(_table(found))
     if total > len(found):
         console.print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")

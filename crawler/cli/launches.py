@@ -60,6 +60,15 @@ class Launches:
         self._config = config
         self._launcher = Launcher()
 
+    def check_config(self) -> None:
+        """Raises UsageError if no new job could be made with ``config``."""
+        if self._new_jobs is None or self._config is None:
+            return
+        try:
+            _check(["https://example.org/", f"--config={self._config.absolute()}", f"--job={self._new_jobs / '.new'}"])
+        except LaunchError as error:
+            raise UsageError(str(error)) from error
+
     async def start(self, name: str, seeds: Sequence[str], settings: Mapping[str, Any]) -> str:
         """Make a job and start its crawl. Raises LaunchError."""
         directory = self._free(name)

@@ -13,6 +13,7 @@ from crawler.metrics.history import History, HistoryError
 from crawler.metrics.sentences import LATELY, doing, kept_fresh, outlook, standing, suspicion, time_left, trust, working
 
 _AT_PRESENT = 10.0  # seconds over which a pace is told
+_OVER = ("ended", "stopped")
 _STOPPED = ("stopped", "stopped_by")
 _ENOUGH = 10.0  # seconds of observations from which on a time to the end is told
 
@@ -37,7 +38,9 @@ class Course:
         crawl exists."""
         if not stats:
             return
-        self.history.observe(now, stats)
+        over = stats.get("state") in _OVER
+        if not over or (self._stats is not None and self._stats.get("state") not in _OVER) or not self.history.point():
+            self.history.observe(now, stats)  # what is over has no pace: its charts end where it ended
         if self._tells and self._stats is not None:
             for kind, text in _changes(self._stats, stats):
                 self.events.add(now, kind, text)

@@ -112,7 +112,9 @@ def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
     ]
     known = Text(f"{count(finished)} of {counted(admitted, 'known URL')}, {standing(stats)}")
     wide = min(_BAR, width)
-    bar = ProgressBar(total=max(admitted, 1), completed=finished, width=wide)
+    bar = ProgressBar(
+        total=max(admitted, 1), completed=finished, width=wide, complete_style="blue", finished_style="green"
+    )
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     too_high = estimated is not None and target is not None and estimated > target
     trusted = [

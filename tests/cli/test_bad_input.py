@@ -263,3 +263,22 @@ def test_a_file_whose_name_begins_as_a_scheme_is_read(tmp_path: Path) -> None:
         (tmp_path / "news:a").write_text(site.url("/"))
         words = ("--job", tmp_path / "job", "--allow-private", "--delay", "0", "--quiet")
         assert crawler("news:a", *words, directory=tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("hepl",), "(did you mean 'help'?)"),
+        (("https://a.test/", "--max-page", "3"), "unknown flag --max-page (did you mean '--max-pages'?)"),
+        (("https://a.test/", "--dry"), "unknown flag --dry (see "),
+        (("https://a.test/", "-j", "x"), "unknown flag -j (see crawler crawl --help)"),
+        (("https://a.test/", "--delay", "x"), "--delay: expected a number, not 'x'"),
+        (("https://a.test/", "--max-pages", "2.5"), "--max-pages: expected a whole number, not '2.5'"),
+        (("dashboard", "--new-jobs", ".", "--config", "none.toml"), "none.toml does not exist"),
+    ],
+)
+def test_a_wrong_word_is_named_with_what_is_expected(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    ran = crawler(*words, directory=tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert list(tmp_path.iterdir()) == []

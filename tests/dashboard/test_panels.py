@@ -237,11 +237,62 @@ async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: C
         assert "Free some space" in said
         assert "h000.testwas given up: nothing listens on its port; 7 URLs failed." in said
         assert "Check that the server is up" in said
-        assert "h001.testslows the crawl down: it asks for fewer requests (429 or 503)." in said
+        assert "h001.testslows the crawl down: it asks for fewer requests (429 or 503); 7 URLs wait for it." in said
         assert "h002.test" not in said
         button = browser.find_element(By.XPATH, "//ul[@id='attention']//button[contains(., 'h000.test')]")
         await asyncio.to_thread(button.click)
         await until(browser, lambda: "Check that the server is up" in text(browser, "#hosts .detail"))
+
+
+async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chrome) -> None:
+    crawl = Crawl(state="paused", paused="paused by user", paused_by="user", seen=None, proxies=None, text_failed=0)
+    over = {"state": "idle", "pending": 0, "fetched": 0, "failed": 1, "errors": {"refused": 1}, "share": 1.0}
+    held = {"state": "waiting", "rule": "errors", "failed": 0, "errors": {"server_error": 4}, "in_flight": 0}
+    crawl.hosts = [host(number) | over | {"failed": 5} for number in range(14)]
+    crawl.hosts += [host(14) | held | {"pending": 3}, host(15) | held | {"pending": 58}]
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    inner = "const box = document.querySelector('.attention > .rows'); return box.scrollHeight - box.clientHeight"
+    async with shown(crawl) as (_, url):
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+        try:
+            await open_page(browser, url)
+            await until(browser, lambda: "h015.test" in text(browser, "#attention"))
+            assert (await asyncio.to_thread(titles, browser, "#attention"))[:2] == ["h015.test", "h014.test"]
+            said = await asyncio.to_thread(text, browser, "#attention")
+            assert said.startswith("The crawl is paused")
+            assert "58 URLs wait for it" in said
+            assert "Block… ends the crawl without its 58 URLs" in said
+            number = len(await asyncio.to_thread(browser.find_elements, By.CSS_SELECTOR, "#attention > li"))
+            assert await asyncio.to_thread(text, browser, "#attention-count") == str(number)
+            assert await asyncio.to_thread(script(browser, inner)) <= 0
+        finally:
+            await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+
+
+async def test_hosts_are_counted_by_the_words_of_their_rows_and_a_dead_one_has_no_full_bar(browser: Chrome) -> None:
+    crawl = Crawl(hosts_by_state={"idle": 2, "waiting": 1})
+    dead = {"state": "idle", "pending": 0, "fetched": 0, "failed": 1, "share": 1.0}
+    held = {"state": "waiting", "rule": "errors", "failed": 0, "pending": 9}
+    crawl.hosts = [host(0) | dead, host(1) | held, host(2) | dead | {"fetched": 3, "failed": 0}]
+    bars = "return Object.fromEntries([...document.querySelectorAll('#hosts tr.host')].map(row => "
+    bars += "[row.querySelector('.cut').title, row.querySelector('.meter i').style.width]))"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "server errors 1" in text(browser, "#host-states"))
+        each = "return [...document.querySelectorAll('#host-states li')].map(node => node.textContent)"
+        words = await asyncio.to_thread(script(browser, each))
+        assert sorted(words) == ["done 1", "failed 1", "server errors 1"]
+        found = await asyncio.to_thread(script(browser, bars))
+        assert (found["h000.test"], found["h002.test"]) == ("0%", "100%")
+
+
+async def test_nothing_can_be_unlocked_or_downloaded_once_nobody_answers(browser: Chrome) -> None:
+    reach = "return [document.querySelector('#unlock').disabled, document.querySelector('.downloads').inert]"
+    async with shown(Crawl()) as (_, url):
+        await open_page(browser, url)
+        assert await asyncio.to_thread(script(browser, reach)) == [False, False]
+    await until(browser, lambda: browser.execute_script(reach) == [True, True])
+    assert "nobody answers" in await asyncio.to_thread(text, browser, "#no-controls")
 
 
 @pytest.mark.parametrize("width", [390, 1_366, 2_400])

@@ -101,3 +101,14 @@ def test_what_is_no_course_is_refused_whole(damage: dict[str, Any]) -> None:
         again.restore(observed({}, {"state": "ended"}).dump() | damage, 2_000.0)
     assert again.events.last == 0
     assert again.history.point() == {}
+
+
+def test_the_charts_end_when_the_crawl_has_ended() -> None:
+    course = observed({}, {}, {"state": "ended"}, {"state": "ended"}, {"state": "ended"})
+    assert course.history.series()["all"]["t"][-1] == 1_002.0
+    again = Course()
+    again.restore(course.dump(), 5_000.0)
+    again.observe(5_000.0, statistics(state="ended"))
+    assert again.history.series()["all"]["t"][-1] == 1_002.0
+    again.observe(5_001.0, statistics(state="running"))
+    assert again.history.series()["all"]["t"][-1] == 5_001.0, "it resumed"

@@ -18,12 +18,25 @@ let wait = 0;
 let trouble = ""; // what the crawl said of trouble when the hosts were asked for
 let open = () => {};
 
-const item = (level, what, why, act, host = null) => ({ level, what, why, act, host, key: `${host ?? ""} ${host ? "" : what.replace(/[\d,]+/g, "")}` });
+const item = (level, what, why, act, host = null, pending = 0) => ({ level, what, why, act, host, pending, key: `${host ?? ""} ${host ? "" : what.replace(/[\d,]+/g, "")}` });
 
 // The crawl says what about it deserves a look; hosts are looked at here, a few at a time.
 const ofCrawl = (needs) => (needs ?? []).map((need) => ({ ...item(need.level, need.what, need.text.replace(/\.$/, ""), need.act), key: need.kind }));
 
-function ofHost(row) {
+// What somebody can press in the row of a host that holds the crawl up, and what that costs.
+function withButtons(found) {
+  if (!found || !found.pending || found.level === "note") return found;
+  const urls = format.counted(found.pending, "URL");
+  const press = found.what === "was given up" ? "" : ` Or open it here: Pause lets it wait, Block… ends the crawl without its ${urls}.`;
+  return { ...found, why: `${found.why}; ${urls} ${found.pending === 1 ? "waits" : "wait"} for it`, act: `${found.act}${press}` };
+}
+
+const ofHost = (row) => {
+  const found = troubleOfHost(row);
+  return found && withButtons({ ...found, pending: (row.pending ?? 0) + (row.in_flight ?? 0) });
+};
+
+function troubleOfHost(row) {
   const kind = mainClass(row);
   const lost = row.failed ? `${format.counted(row.failed, "URL")} failed` : "";
   if (row.state === "retired") return item("bad", "was given up", [kind ? cause(kind) : row.reason, lost].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} Then use Visit again.`, row.host);
@@ -34,7 +47,7 @@ function ofHost(row) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
     return item("wait", held === "throttled" ? "slows the crawl down" : "is held back", `${held ? cause(held) : row.reason}${next}`, held ? remedy(held) : "", row.host);
   }
-  if (row.failed) return item(row.fetched ? "wait" : "bad", row.fetched ? "failed on some pages" : "gave no page", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), kind ? remedy(kind) : "", row.host);
+  if (row.failed) return item(row.fetched ? "wait" : "bad", row.fetched ? "failed on some pages" : "gave no page", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} Then open it and press Visit again.`, row.host);
   return null;
 }
 
@@ -50,10 +63,13 @@ function ofPace(stats, left) {
   const slow = stats.slowest_host;
   if (!slow || stats.endless || stats.state !== "running" || slow.seconds < SLOW || (left && left.host !== slow.name)) return [];
   const why = `${format.counted(slow.pending, "URL")} at ${format.seconds(slow.seconds_per_url)} each: ${format.left(slow.seconds)}`;
-  return [item("note", "sets the time to the end", why, "If its owner agrees, allow it a shorter politeness.delay or more politeness.per_host.", slow.name)];
+  return [item("note", "sets the time to the end", why, "If its owner agrees, allow it a shorter politeness.delay or more politeness.per_host. Block… ends the crawl without its URLs.", slow.name, slow.pending)];
 }
 
+// What costs most comes first: what holds up the whole crawl, then the hosts that it waits for, those with many pending
+// URLs first, then what is over and what is only worth a word. Numbers that grow a little change no places.
 const RANK = { bad: 0, wait: 1, note: 2 };
+const cost = (one) => [one.host === null ? (one.level === "note" ? 2 : 0) : one.pending ? 1 : one.level === "note" ? 4 : 3, -Math.floor(Math.log2(one.pending + 1)), RANK[one.level]];
 
 function create(one) {
   const what = one.host ? make("button", { type: "button", className: "link" }, cut(one.host)) : make("b");
@@ -73,21 +89,22 @@ const kept = new Map(); // key -> what was seen last, and when
 
 function lasting(found) {
   const now = Date.now();
-  for (const one of found) kept.set(one.key, { one, first: kept.get(one.key)?.first ?? now, last: now });
+  found.forEach((one, place) => kept.set(one.key, { one, first: kept.get(one.key)?.first ?? now + place / 1000, last: now }));
   for (const [key, { last }] of kept) if (now - last > STAYS) kept.delete(key);
-  const order = (entry) => [RANK[entry.one.level], entry.first];
+  const order = (entry) => [...cost(entry.one), entry.first];
+  const differ = (one, other) => order(one).map((part, index) => part - order(other)[index]).find((part) => part !== 0) ?? 0;
   return [...kept.values()]
-    .sort((one, other) => order(one)[0] - order(other)[0] || order(one)[1] - order(other)[1])
+    .sort(differ)
     .map(({ one }) => one);
 }
 
 export function showAttention({ stats, needs }, left) {
   if (rows === null) return; // all at once, so that nothing moves
   const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
-  const found = lasting([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left)].filter(Boolean));
+  const found = lasting([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left).filter(({ host }) => !known.has(host))].filter(Boolean));
   keep(find("attention"), found, (one) => one.key, create, update);
   const worst = found.filter((one) => one.level !== "note").length;
-  write(find("attention-count"), worst ? format.count(worst) : found.length ? "nothing urgent" : "");
+  write(find("attention-count"), found.length ? `${format.count(found.length)}${worst ? "" : ", nothing urgent"}` : "");
   mark(find("attention-count"), "alarm", worst > 0);
   find("attention-none").hidden = found.length > 0;
 }
@@ -111,8 +128,11 @@ export async function tick(stats) {
   wait = Infinity;
   let next = EVERY.soon;
   try {
-    const answer = await get("api/hosts", { sort: "failed", order: "desc", offset: 0, limit: LOOK, q: "" });
-    rows = answer.hosts.filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
+    const look = (sort) => get("api/hosts", { sort, order: "desc", offset: 0, limit: LOOK, q: "" });
+    const answer = await look("failed");
+    const waiting = answer.total > LOOK ? (await look("pending")).hosts : []; // what the crawl waits for need not have failed
+    const all = new Map([...answer.hosts, ...waiting].map((row) => [row.host, row]));
+    rows = [...all.values()].filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
     if (!rows.some(ofHost)) next = EVERY.calm;
     next += Math.min(20_000, answer.total / 5);
   } catch {

@@ -33,7 +33,7 @@ export const showStatuses = (statuses) =>
       .map(([status, value]) => ({ name: status, words: statusWords(Number(status)), value, kind: kindOf(Number(status)) })),
   );
 
-export const showTypes = (types) => showBars("types", (types ?? []).map((row) => ({ name: row.type || "no type", value: row.records, note: format.bytes(row.bytes) })));
+export const showTypes = (types) => showBars("types", (types ?? []).map((row) => ({ name: row.type || "no type", value: row.records, note: row.bytes ? format.bytes(row.bytes) : "–" })));
 
 export function showDepths(depths) {
   const shown = (depths ?? []).slice(0, COLUMNS);

@@ -18,7 +18,11 @@ function update() {
   const over = ["ended", "stopped"].includes(state);
   for (const button of [find("pause"), find("stop"), document.querySelector("[data-do=checkpoint]")]) button.hidden = over;
   find("unlock").hidden = over || token() !== null;
-  find("no-controls").hidden = !over;
+  const silent = state === "lost"; // nobody would take the token, or send a file
+  find("unlock").disabled = silent;
+  document.querySelector(".downloads").inert = silent;
+  find("no-controls").hidden = !over && !silent;
+  write(find("no-controls"), silent ? "nobody answers: nothing to change or download" : "the crawl is not running");
   find("pause").dataset.do = paused ? "resume" : "pause";
   write(find("pause"), paused ? "Resume" : "Pause");
   document.body.classList.toggle("locked", token() === null);

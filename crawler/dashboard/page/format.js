@@ -38,7 +38,7 @@ export const probability = given((value) => {
 export const power = (value) => (value >= 0.01 ? `${Number((100 * value).toPrecision(1))}%` : `1 in ${compact(1 / value)}`);
 
 // An expected count, of which less than one is none.
-export const expected = given((value) => (value === 0 ? "0" : value < 0.1 ? "less than 0.1" : value < 10 ? one.format(value) : narrow(value)));
+export const expected = given((value) => (value === 0 ? "0" : value < 0.001 ? "less than 0.001" : value < 0.1 ? String(twoDigits(value)) : value < 10 ? one.format(value) : narrow(value)));
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 

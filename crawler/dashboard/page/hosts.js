@@ -1,7 +1,7 @@
 // The table of hosts, sorted and searched by the crawl, one page at a time. A row opens in place.
 
 import { get, post, token } from "./api.js";
-import { cut, find, inUse, keep, make, mark, set, write } from "./dom.js";
+import { cut, find, inUse, keep, make, mark, recut, set, write } from "./dom.js";
 import * as format from "./format.js";
 import { cause, className, mainClass, remedy, stateMark, stateWords } from "./words.js";
 
@@ -34,9 +34,12 @@ function when(row) {
 
 // -- rows ----------------------------------------------------------------------------------------------------------
 
+// All of its URLs are finished, and none brought a page: it is not done as others are.
+const isDead = (row) => row.state === "idle" && !row.fetched && row.failed > 0;
+
 // Column by column: what a cell shows, as text.
 const COLUMNS = [
-  ["done", (row) => (row.share === null || row.share === undefined ? "–" : format.share(row.share))],
+  ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : format.share(row.share))],
   ["pending", (row) => format.narrow(row.pending)],
   ["pace", (row) => (["idle", "retired", "blocked"].includes(row.state) ? "–" : format.pace(row.pace))],
   ["left", (row) => (row.pending || row.in_flight ? format.near(row.seconds_left) : "–")],
@@ -62,7 +65,7 @@ function update(node, row) {
     const cell = node.children[index + 1];
     write(cell.lastChild, text(row));
     if (name === "done") {
-      const width = `${100 * (row.share ?? 0)}%`;
+      const width = `${isDead(row) ? 0 : 100 * (row.share ?? 0)}%`;
       const bar = cell.firstChild.firstChild;
       if (bar.style.width !== width) bar.style.width = width;
     }
@@ -115,11 +118,18 @@ function pairs(node, values) {
   });
 }
 
+// The host is named above: a URL is cut less if it is shown without it.
+function path(url) {
+  const node = cut("");
+  recut(node, url, url.replace(/^https?:\/\/[^/]*(?=\/)/i, ""));
+  return node;
+}
+
 function urls(node, rows, words) {
   const key = JSON.stringify(rows);
   if (node.shows === key) return;
   node.shows = key;
-  const lines = rows.map((row) => make("li", {}, cut(row.url), make("small", {}, words(row))));
+  const lines = rows.map((row) => make("li", {}, path(row.url), make("small", {}, words(row))));
   node.replaceChildren(...(lines.length ? lines : [make("li", { className: "quiet" }, "none")]));
 }
 
@@ -239,13 +249,19 @@ export async function refresh(wished = false) {
 }
 
 // The number of hosts in each state; null until all were counted once. A host that only keeps its pace is at work.
+// If the table has all hosts, they are counted by the words of their rows, which tell more than the states.
 export function showStates(counts) {
   const sums = new Map();
-  for (const [state, number] of Object.entries(counts ?? {})) {
-    const words = stateWords({ state, fetched: 1 });
-    if (number) sums.set(words, { words, state, number: number + (sums.get(words)?.number ?? 0) });
+  const all = shown.length > 0 && !view.q && shown.length === total;
+  for (const row of all ? shown : []) {
+    const words = stateWords(row);
+    sums.set(words, { words, mark: stateMark(row), number: 1 + (sums.get(words)?.number ?? 0) });
   }
-  keep(find("host-states"), [...sums.values()], ({ words }) => words, ({ words, state }) => make("li", { "data-mark": stateMark({ state, fetched: 1 }) }, `${words} `, make("b")), (node, { number }) => write(node.lastChild, format.figure(number)));
+  for (const [state, number] of all ? [] : Object.entries(counts ?? {})) {
+    const words = stateWords({ state, fetched: 1 });
+    if (number) sums.set(words, { words, mark: stateMark({ state, fetched: 1 }), number: number + (sums.get(words)?.number ?? 0) });
+  }
+  keep(find("host-states"), [...sums.values()], ({ words }) => words, ({ words, mark: kind }) => make("li", { "data-mark": kind }, `${words} `, make("b")), (node, { number }) => write(node.lastChild, format.figure(number)));
 }
 
 // Called once a second, with the tick: asks again when it is time, unless the page is in the background.

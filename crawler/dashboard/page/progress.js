@@ -74,6 +74,7 @@ export function showProgress(message, left, lately) {
   const words = pending ? `${format.count(done)} of ${format.count(known)} known` : standing === "failed" ? `none of ${format.counted(known, "URL")}` : known === 1 ? "the one URL found" : `all ${format.count(known)} URLs found`;
   write(find("progress-words"), known ? words : "no URLs yet");
   showWork(working, doing, showTimeLeft(message, left));
-  write(find("pages-note"), stats.state === "running" && lately !== null ? `${format.rate(lately)} per second` : "in all runs");
+  write(find("pages-name"), stats.revisits ? "visits of pages" : "pages");
+  write(find("pages-note"), stats.state === "running" && lately !== null ? `${format.rate(lately)} per second` : "since the job began");
   write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} per page` : "–");
 }

@@ -13,7 +13,6 @@ import { forget, showRecords } from "./ticker.js";
 // Milliseconds. The ticks say how many records are new: without any, the answer would be the same.
 const EVERY = { first: 4_500, later: 9_500, silent: 60_000 };
 const FIRST = 3; // answers while a page fills
-const OLD = 3_000; // milliseconds from which the page says of when it is
 const SHARED = 3_000; // milliseconds that an answer may be old, because others asked for it too
 
 let due = 0;
@@ -47,8 +46,7 @@ function show(survey) {
 
 // The ticks are of this second. What they tell of is newer than the records that were counted.
 function date() {
-  const old = heard > asked && Date.now() - answered > OLD;
-  const text = said || (old ? `as of ${format.clock(answered / 1000)}` : "");
+  const text = said || `as of ${format.clock(answered / 1000)}`;
   for (const node of document.querySelectorAll("[data-behind]")) write(node, text);
 }
 

@@ -454,8 +454,9 @@ async def test_a_host_is_opened_in_place_by_keyboard_and_says_why_and_when(brows
         await asyncio.to_thread(browser.execute_script, focus)
         await asyncio.to_thread(browser.switch_to.active_element.send_keys, Keys.ENTER)
         detail = "#hosts tr:nth-child(2).detail"
-        await until(browser, lambda: f"http://{first}/<i>2</i>" in text(browser, detail))
+        await until(browser, lambda: "/<i>2</i>" in text(browser, detail))
         told = await asyncio.to_thread(text, browser, detail)
+        assert f"http://{first}" not in told, "the host is named above: its paths have the room"
         assert "200 · 512 B" in told
         assert "Next request: " in told or "All of its URLs are done." in told
         blocked = await asyncio.to_thread(browser.find_element, By.CSS_SELECTOR, "[data-host-do=block-host]")

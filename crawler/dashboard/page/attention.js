@@ -12,6 +12,7 @@ const EVERY = { soon: 9_500, calm: 29_500 };
 const SLOW = 120; // seconds from which one host that takes longer than all others is worth a word
 
 let rows = null; // null until they were asked for once
+let pendings = new Map(); // of these hosts
 let hosts = []; // answers by host, from the survey
 let asked = 0;
 let wait = 0;
@@ -54,7 +55,7 @@ function troubleOfHost(row) {
 function ofAnswers(host, known) {
   if (known.has(host.host)) return null;
   const all = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * all) return item("wait", "answers with server errors", `${format.count(host.server_errors)} of ${format.count(all)} URLs answer 5xx`, "Its owner has to mend it; have the pages visited again later.", host.host);
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * all) return item("wait", "answers with server errors", `${format.count(host.server_errors)} of ${format.count(all)} URLs answer 5xx`, "Its owner has to mend it; have the pages visited again later.", host.host, pendings.get(host.host) ?? 0);
   if (host.client_errors >= 5 && host.client_errors > 0.2 * all) return item("note", "has many broken links", `${format.count(host.client_errors)} of ${format.count(all)} URLs answer 4xx`, "See who links to them below Failures.", host.host);
   return null;
 }
@@ -132,6 +133,7 @@ export async function tick(stats) {
     const answer = await look("failed");
     const waiting = answer.total > LOOK ? (await look("pending")).hosts : []; // what the crawl waits for need not have failed
     const all = new Map([...answer.hosts, ...waiting].map((row) => [row.host, row]));
+    pendings = new Map([...all.values()].map((row) => [row.host, row.pending ?? 0]));
     rows = [...all.values()].filter((row) => row.failed || mainClass(row) || stateMark(row) !== "good");
     if (!rows.some(ofHost)) next = EVERY.calm;
     next += Math.min(20_000, answer.total / 5);

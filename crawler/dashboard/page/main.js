@@ -135,10 +135,10 @@ function showCounts(stats) {
   const links = [
     ["found", sum(stats, "links_found", "links_rejected"), "plain"], // the parts below are all of it
     ["seen before", stats.urls_duplicate, "quiet"],
+    ["known from older crawls", stats.urls_known, "quiet"],
     ["out of scope", stats.links_off_scope, "quiet"],
     ["left out by patterns", sum(stats, "links_not_included", "links_excluded"), "quiet"],
     ["too deep or too long", sum(stats, "links_too_deep", "links_too_long"), "quiet"],
-    ["known from older crawls", stats.urls_known, "quiet"],
     ["refused by your code", stats.links_filtered, "quiet"],
     ["into traps", stats.links_trapped, "warn"],
     ["on copies and soft 404s", sum(stats, "links_of_copies", "links_of_soft404"), "quiet"],

@@ -71,7 +71,7 @@ MODULES: dict[str, str] = {
         request_outcome limits host outage revisits postponement backoff_policy host_closed refused_hosts
         importance places slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
         host_keys address_gap domain_tallies gate
-        queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
+        queues tries_ahead host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
         counts domains copies origins shape soft404 walls traps
@@ -83,7 +83,7 @@ MODULES: dict[str, str] = {
         failpoints full private regular expendable files faulty_disk
     """,
     "metrics": """
-        events history prometheus sentences attention notice_watch course
+        events history prometheus sentences attention countdown notice_watch course
     """,
     "store": """
         symlink_overlay closed_copy memory_store wal faulty_store rocks salvage

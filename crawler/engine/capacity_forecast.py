@@ -44,7 +44,8 @@ STEADY = {When.END: 20.0, When.DAY: 60.0}
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the crawl has come: the numbers of finished and of unfinished URLs."""
+    """How far the crawl has come: the numbers of finished and of unfinished URLs. Of a crawl without an end, which
+    visits its pages again, only first visits count."""
 
     finished: int
     left: int
@@ -88,13 +89,16 @@ def forecast(
 
     Each unfinished URL brings ``share = new / finished`` others, each of these brings as many again, and so on. If
     ``share`` is below 1, the geometric series gives ``left / (1 - share)`` URLs to finish, and the crawl ends.
-    Otherwise, or if the crawl is ``endless``, the forecast is for a day from now. Raises FilterError for a kind of
-    seen-set without slices."""
+    Otherwise, or if the crawl is ``endless``, the forecast is for a day from now. What an endless crawl finds in a day
+    is bounded by the same series: afterwards it only visits its pages again. Raises FilterError for a kind of seen-set
+    without slices."""
     new, finished, seconds = pace.new, pace.finished, pace.seconds
     share = new / finished
     ends = share < 1 and not endless
     to_finish = left / (1 - share) if ends else DAY * finished / seconds
     coming = to_finish - left if ends else DAY * new / seconds
+    if share < 1:
+        coming = min(coming, left * share / (1 - share))
     urls = round(statistics["count"] + coming)
     made = project(statistics, parameters, urls, compact_slices=compact_slices)
     return Forecast(
@@ -221,7 +225,7 @@ class Adviser:
     def _forecast(self, seen: SeenSet, progress: Progress) -> dict[str, Any] | None:
         (since, before, done), (now, count, finished) = self._looks[0], self._looks[-1]
         made = None
-        if finished - done >= LEAST and progress.left:
+        if finished - done >= LEAST and (progress.left or self._endless):
             # A filter of some kinds cannot hold as much.
             with contextlib.suppress(FilterError, OverflowError):
                 made = forecast(

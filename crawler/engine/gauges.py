@@ -15,11 +15,12 @@ from crawler.inspect.host_states import HostStates
 from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures
 from crawler.job.job import Job
-from crawler.metrics import Kind
+from crawler.metrics import Countdown, Kind, Look
 
 log = logging.getLogger("crawler")
 
 OVERLOOKED = "is due and has a free slot, but is not asked: a fault of the program. A restart asks it again"
+_LOOK = 1.0  # second between two looks at how long the crawl takes
 _BETWEEN = 5.0  # seconds between two looks for hosts to name
 _NAMED_MOST = 100  # hosts named in one run: a fault that stops all of a million hosts need not be told a million times
 
@@ -43,12 +44,15 @@ class Gauges:
         self._adviser = adviser
         self._job = job
         self._context = context
+        self.countdown = Countdown()
 
-    def watches(self) -> list[Coroutine[Any, Any, None]]:
-        """Return the coroutines that keep the gauges up to date. Each runs until cancelled."""
+    def watches(self, ahead: Callable[[], dict[str, Any] | None]) -> list[Coroutine[Any, Any, None]]:
+        """Return the coroutines that keep the gauges up to date. Each runs until cancelled. ``ahead()`` are those
+        statistics that tell how long the crawl takes; None while it stands still."""
         return [
             self.states.watch(),
             self._name_overlooked(),
+            self._count_down(ahead),
             self._adviser.watch(self._job.seen, self._context.clock, self._progress),
         ]
 
@@ -77,7 +81,19 @@ class Gauges:
 
     def _progress(self) -> Progress:
         counters = self._job.counters
-        return Progress(counters.done, counters.pending)
+        if not self._job.revisiting.enabled:
+            return Progress(counters.done, counters.pending)
+        again, waiting = counters.revisits - counters.returned, counters.revisits_pending
+        return Progress(counters.done - (again - waiting), counters.pending - waiting)
+
+    async def _count_down(self, ahead: Callable[[], dict[str, Any] | None]) -> None:
+        while True:
+            stats, progress = ahead(), self._progress()
+            if stats is None:
+                self.countdown.forget()
+            else:
+                self.countdown.look(Look(self._context.clock(), progress.left, progress.finished), stats)
+            await asyncio.sleep(_LOOK)
 
     async def _name_overlooked(self) -> None:
         while True:

@@ -36,7 +36,7 @@ from crawler.engine.visit import Visitor, VisitSettings
 from crawler.figures import counted, duration
 from crawler.frontier import Bar, Lease, Serving
 from crawler.inspect.host_table import HostTableSettings
-from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, assemble
+from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, ahead, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
@@ -97,7 +97,7 @@ class Run:
         beside = [
             self._read_seeds(),
             self.keeper.watch(),
-            *self.gauges.watches(),
+            *self.gauges.watches(self._ahead),
             compact_beside(job.compact),
             self.keeper.compress(),
             self.incoming.watch(self._context.clock),
@@ -275,6 +275,7 @@ class Run:
             text_failed=self._context.texts.failed,
             hooks={name: each.as_json() for name, each in self._context.code.figures.items()},
             recent=self._visitor.harvest,
+            left=self.gauges.countdown.told if state is State.RUNNING else None,
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(
@@ -293,6 +294,13 @@ class Run:
     def _stopped(self) -> Stopped | None:
         reason = self.life.reason
         return None if reason in (None, Stop.FINISHED) else Stopped(reason, stop_text(self.life))
+
+    def _ahead(self) -> dict[str, Any] | None:
+        """Return what tells how long the run takes; None while it hands out no URLs."""
+        if self.paused is not None or self.life.state is not State.RUNNING:
+            return None
+        pending, hosts = self.job.counters.pending, self.gauges.hosts
+        return ahead(pending, hosts, self.slots, endless=self.job.revisiting.enabled)
 
     @property
     def slots(self) -> SlotFigures:

@@ -81,7 +81,12 @@ def _server_error(host: Host, errors: int, taken_at: float, now: float, settings
 def _forgiven(failures: Failures) -> Failures:
     """Reset the counts: the host answered. The times stay, because requests that were in flight at the last failure
     still belong to it."""
-    return Failures(failed_at=failures.failed_at, throttled_at=failures.throttled_at, erred_at=failures.erred_at)
+    return Failures(
+        failed_at=failures.failed_at,
+        throttled_at=failures.throttled_at,
+        erred_at=failures.erred_at,
+        retry_after=failures.retry_after,
+    )
 
 
 def _throttled(
@@ -91,6 +96,7 @@ def _throttled(
     no row of server errors."""
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)
+    failures = failures._replace(retry_after=0.0 if request.retry_after is None else hold[0])
     if taken_at >= failures.throttled_at:
         failures = failures._replace(backoff=failures.backoff + 1, throttled_at=now)
     if settings.retire_throttled and failures.backoff >= settings.retire_throttled:
@@ -131,26 +137,6 @@ def _unanswered(
         hold = snooze(failures.snoozes, settings, host.name)
     host.failures = failures
     return hold
-
-
-def slowed(host: Host, settings: PolitenessSettings) -> float | None:
-    """Seconds that the holds of a host whose last requests were refused add to each of its URLs, if it goes on as it
-    has so far. None while it does not answer: nobody knows when it will."""
-    failures, tally, politeness = host.failures, host.tally, host.politeness
-    if failures.in_a_row or failures.snoozes:
-        return None
-    if failures.backoff:
-        hold = politeness.next_time - politeness.last_request
-        if politeness.hold_reason is not HoldReason.RETRY_AFTER or hold <= 0:
-            hold, _ = hold_after_throttle(None, failures.backoff - 1, settings, host.name)
-        refusals = sum((tally.errors or {}).get(each, 0) for each in _REFUSALS)
-        return hold * max(1, refusals) / max(1, tally.fetched)
-    own, _ = gap(politeness.crawl_delay, politeness.latency, settings)
-    held = hold_after_errors(failures.server_errors, own, settings)
-    return 0.0 if held is None else held[0]
-
-
-_REFUSALS = (FailureClass.THROTTLED, FailureClass.BLOCKED)
 
 
 def give_another_chance(host: Host) -> None:

@@ -415,11 +415,13 @@ class Frontier:
         host = self.seen(name, now)
         if host is None:
             return None
-        return describe(host, now, self._gate.politeness(host), self._gate.budget(host), serving)
+        own, budget = self._gate.politeness(host), self._gate.budget(host)
+        return describe(host, now, own, budget, serving, self._gate.limits.retry)
 
     def snapshot(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostSnapshot | None:
         """The host at ``now``, for reading only; None when the job has not met it."""
         host = self._workbench.look(name)
         if host is None:
             return None
-        return snapshot(self._gate.seen(host, now), now, self._gate.politeness(host), self._gate.budget(host), serving)
+        own, budget = self._gate.politeness(host), self._gate.budget(host)
+        return snapshot(self._gate.seen(host, now), now, own, budget, serving, self._gate.limits.retry)

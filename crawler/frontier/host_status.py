@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from crawler.frontier.backoff_policy import slowed
 from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost, stored_host
 from crawler.frontier.host_closed import closure, is_used_up, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
-from crawler.settings import BudgetSettings, PolitenessSettings, hours_of
+from crawler.frontier.tries_ahead import Pace, Troubles, slowed
+from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings, hours_of
 
 _NO_BUDGET = BudgetSettings()
+_RETRY = RetrySettings()
 
 
 class HostState(StrEnum):
@@ -76,12 +77,17 @@ class HostSnapshot:
 
 
 def snapshot(
-    host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings, serving: Serving = AT_ONCE
+    host: Host,
+    now: float,
+    settings: PolitenessSettings,
+    budget: BudgetSettings,
+    serving: Serving = AT_ONCE,
+    retry: RetrySettings = _RETRY,
 ) -> HostSnapshot:
     """The host at ``now``, in a crawl that can do so much."""
     politeness = host.politeness
     return HostSnapshot(
-        describe(host, now, settings, budget, serving),
+        describe(host, now, settings, budget, serving, retry),
         host.asked,
         host.side_request,
         host.in_line,
@@ -96,7 +102,12 @@ def snapshot(
 
 
 def describe(
-    host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings, serving: Serving = AT_ONCE
+    host: Host,
+    now: float,
+    settings: PolitenessSettings,
+    budget: BudgetSettings,
+    serving: Serving = AT_ONCE,
+    retry: RetrySettings = _RETRY,
 ) -> HostRow:
     """The row of a host at ``now``. A host read from the store has nothing in flight."""
     state = state_of(host, now, budget, serving)
@@ -108,6 +119,7 @@ def describe(
         state, next_time = HostState.WAITING, opens
         rule, reason = HoldReason.HOURS.name.lower(), HoldReason.HOURS.words
     tally, known = host.tally, host.politeness
+    between, _ = gap(known.crawl_delay, known.latency, settings)
     return HostRow(
         host=host.name,
         state=state,
@@ -119,10 +131,10 @@ def describe(
         wait_seconds=0.0 if next_time is None else max(0.0, next_time - now),
         rule=rule,
         reason=reason,
-        gap_seconds=gap(known.crawl_delay, known.latency, settings)[0],
+        gap_seconds=between,
         latency_seconds=known.latency,
         errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
-        slowed_seconds=slowed(host, settings),
+        slowed_seconds=slowed(Troubles.of(host), Pace(between, known.latency), settings, retry),
     )
 
 

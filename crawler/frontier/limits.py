@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from crawler.frontier.request_outcome import longest_retry
-from crawler.settings import BudgetSettings, Settings, Sites
+from crawler.settings import BudgetSettings, RetrySettings, Settings, Sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class MemoryLimits:
 class Limits:
     """``budget`` of each host, ``slow_slots``: how many of all ``slots`` new and slow hosts may always hold,
     ``longest_retry``: the longest wait of a URL for its next try, in seconds, ``revisits``: the share of a host's turns
-    that revisits have while first visits wait too, ``sites``: the settings of single hosts, None if none has any."""
+    that revisits have while first visits wait too, ``sites``: the settings of single hosts, None if none has any,
+    ``retry``: how often URLs are tried."""
 
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     slow_slots: int = 2**16
@@ -35,12 +36,20 @@ class Limits:
     revisits: float = 0.5
     slots: int = 2**17
     sites: Sites | None = None
+    retry: RetrySettings = field(default_factory=RetrySettings)
 
     @staticmethod
     def of(settings: Settings) -> Limits:
         """The limits from the settings."""
         slots = settings.crawl.concurrency
         slow = max(1, math.floor(settings.politeness.slow_share * slots))
-        retry = longest_retry(settings.retry)
-        share, sites = settings.recrawl.share, Sites(settings)
-        return Limits(settings.budget, slow, retry, revisits=share, slots=slots, sites=sites if sites else None)
+        longest, sites = longest_retry(settings.retry), Sites(settings)
+        return Limits(
+            settings.budget,
+            slow,
+            longest,
+            revisits=settings.recrawl.share,
+            slots=slots,
+            sites=sites if sites else None,
+            retry=settings.retry,
+        )

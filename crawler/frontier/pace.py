@@ -10,29 +10,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crawler.frontier.host import Host, decode_host, workload
-from crawler.frontier.politeness import gap
-from crawler.settings import PolitenessSettings
+from crawler.frontier.host import Host, decode_host, stored_host
+from crawler.frontier.politeness import HoldReason, gap
+from crawler.frontier.tries_ahead import Pace, Troubles, slowed, until_given_up
+from crawler.settings import PolitenessSettings, RetrySettings
 from crawler.urls import registrable_domain
 
+_RETRY = RetrySettings()
 GROUPS_MOST = 100_000  # groups that are added up; beyond, the hosts of a new one count one by one
 
 
 @dataclass(frozen=True, slots=True)
 class HostTime:
-    """``seconds`` until a host has been asked for all ``pending`` URLs: until its next time, and ``seconds_per_url``
-    for each. Of ``hosts`` that share one gap it is the sum, by the name of the one that has most pending."""
+    """``seconds`` until a host has been asked for all ``pending`` URLs: until its next time in ``wait_seconds``, and
+    ``seconds_per_url`` for each, with further tries and holds, as its requests have failed so far. If it does not
+    answer: until it is given up. ``reason`` says what it waits for, empty if only for its gap. Of ``hosts`` that share
+    one gap it is the sum, by the name of the one that has most pending."""
 
     name: str
     pending: int
     seconds_per_url: float
     seconds: float
     hosts: int = 1
+    wait_seconds: float = 0.0
+    reason: str = ""
 
 
 class Work(NamedTuple):
-    """What a host has to do: ``size`` URLs from ``next_time`` on (seconds since 1970). ``address``: None if it is not
-    known."""
+    """What a host has to do: ``size`` URLs from ``next_time`` on (seconds since 1970), which ``reason`` set.
+    ``address``: None if it is not known. ``troubles``: None if it has had none."""
 
     name: str
     size: int
@@ -40,17 +46,41 @@ class Work(NamedTuple):
     crawl_delay: float | None
     latency: float | None
     address: str | None = None
+    reason: HoldReason = HoldReason.NONE
+    troubles: Troubles | None = None
 
     @classmethod
     def of(cls, host: Host) -> Work:
-        known = host.politeness
-        return cls(host.name, host.queue.size, known.next_time, known.crawl_delay, known.latency, known.address)
+        known, queue = host.politeness, host.queue
+        # If nothing else waits, the host is asked when the first retry is due.
+        only_retries = queue.retries_waiting and not queue.immediate
+        return cls(
+            host.name,
+            queue.size,
+            max(known.next_time, queue.retry_at) if only_retries else known.next_time,
+            known.crawl_delay,
+            known.latency,
+            known.address,
+            known.hold_reason,
+            Troubles.of(host),
+        )
 
     @classmethod
     def stored(cls, name: str, value: bytes, rule: str) -> Work:
         """That of a stored record, which is decoded only if the host key ``rule`` needs more. Raises
         HostRecordError."""
-        return cls.of(decode_host(name, value)) if rule == "address" else cls(name, *workload(value))
+        found = stored_host(value)
+        if rule == "address" or found.troubled or found.error_count:
+            return cls.of(decode_host(name, value))
+        delay, latency = found.crawl_delay, found.latency
+        return cls(
+            name,
+            found.size,
+            found.next_time,
+            None if delay < 0 else delay,
+            None if latency < 0 else latency,
+            reason=HoldReason(found.reason),
+        )
 
 
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
@@ -62,13 +92,22 @@ def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessS
 
 def seconds_per_url(between: float, latency: float | None, per_host: int) -> float:
     """The same, of a gap that is known."""
-    return max(between, (between + (latency or 0.0)) / per_host)
+    return Pace(between, latency).each(per_host)
 
 
-def time_of(work: Work, now: float, settings: PolitenessSettings) -> HostTime:
+def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySettings = _RETRY) -> HostTime:
     """The time of a host on its own from ``now`` (seconds since 1970) on."""
-    each = pace(work.crawl_delay, work.latency, settings)
-    return HostTime(work.name, work.size, each, max(0.0, work.next_time - now) + work.size * each if work.size else 0.0)
+    known = Pace(gap(work.crawl_delay, work.latency, settings)[0], work.latency)
+    more = slowed(work.troubles, known, settings, retry)
+    wait, reason = max(0.0, work.next_time - now), "" if work.reason.is_gap else work.reason.words
+    if not work.size:
+        return HostTime(work.name, 0, known.each(settings.per_host), 0.0)
+    if more is None:
+        assert work.troubles is not None
+        lasts = until_given_up(work.troubles, work.size, work.latency, settings, retry)
+        return HostTime(work.name, work.size, lasts / work.size, wait + lasts, 1, wait, reason)
+    each = known.each(settings.per_host) + more
+    return HostTime(work.name, work.size, each, wait + work.size * each, 1, wait, reason)
 
 
 def shared_key(work: Work, rule: str) -> str | None:
@@ -91,6 +130,7 @@ class _Group:
     gaps: float = 0.0  # seconds
     responses: float = 0.0  # seconds
     delay: float = 0.0  # the longest Crawl-delay counts for all
+    more: float = 0.0  # seconds of further tries and holds
     wait: float = float("inf")  # until the first may be asked
 
 
@@ -98,11 +138,12 @@ class HostTimes:
     """The times of all hosts of a job from ``now`` on, added one by one. ``slowest``: of all so far; None if none has
     anything queued. ``slot_seconds``: the time of all responses."""
 
-    def __init__(self, rule: str, now: float) -> None:
+    def __init__(self, rule: str, now: float, retry: RetrySettings = _RETRY) -> None:
         self.slowest: HostTime | None = None
         self.slot_seconds = 0.0
         self._rule = rule
         self._now = now
+        self._retry = retry
         self._groups: dict[str, _Group] = {}
         self._key: str | None = None
 
@@ -111,7 +152,7 @@ class HostTimes:
         if not work.size:
             return
         self.slot_seconds += work.size * (work.latency or 0.0)
-        alone, key = time_of(work, self._now, settings), shared_key(work, self._rule)
+        alone, key = time_of(work, self._now, settings, self._retry), shared_key(work, self._rule)
         if key is None:
             self._longer(alone)
             return
@@ -134,16 +175,19 @@ class HostTimes:
         group.responses += work.size * (work.latency or 0.0)
         if work.crawl_delay is not None:
             group.delay = max(group.delay, min(work.crawl_delay, settings.max_crawl_delay))
-        group.wait = min(group.wait, max(0.0, work.next_time - self._now))
+        group.wait = min(group.wait, alone.wait_seconds)
+        plain = pace(work.crawl_delay, work.latency, settings)
+        group.more += max(0.0, work.size * (alone.seconds_per_url - plain))
         if alone.pending > group.most.pending:
             group.most = alone
         if group.hosts == 1:
             self._longer(alone)
             return
         gaps = max(group.gaps, group.pending * group.delay)
-        seconds = max(gaps, (gaps + group.responses) / settings.per_host)
+        seconds = max(gaps, (gaps + group.responses) / settings.per_host) + group.more
         each = seconds / group.pending
-        self._longer(HostTime(group.most.name, group.pending, each, group.wait + seconds, group.hosts))
+        most, wait = group.most, group.wait
+        self._longer(HostTime(most.name, group.pending, each, wait + seconds, group.hosts, wait, most.reason))
 
     def _longer(self, other: HostTime) -> None:
         if self.slowest is None or other.seconds > self.slowest.seconds:

@@ -111,7 +111,7 @@ class HostStates:
         self.counts, self.slowest, self.slot_seconds = found.counts, found.times.slowest, found.times.slot_seconds
 
     def _nothing(self) -> _Pass:
-        times = HostTimes(self.settings.host_key, self._clock())
+        times = HostTimes(self.settings.host_key, self._clock(), self.settings.retry)
         return _Pass({state.value: 0 for state in HostState}, times)
 
     def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:

@@ -13,7 +13,7 @@ from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe
 from crawler.inspect.hosts_now import HostsNow
 from crawler.kv import Family, Reader
-from crawler.settings import BudgetSettings, PolitenessSettings, Settings, Sites
+from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings, Settings, Sites
 
 Row = dict[str, Any]
 # "work": hosts at work first, then those with most to do.
@@ -36,6 +36,10 @@ class HostTableSettings:
     def host_key(self) -> str:
         """What shares one gap."""
         return self.sites.settings.politeness.host_key
+
+    @property
+    def retry(self) -> RetrySettings:
+        return self.sites.settings.retry
 
     def politeness(self, name: str) -> PolitenessSettings:
         return self.sites.of_host(name).politeness
@@ -85,7 +89,7 @@ def host_rows(
         row = working.get(name)
         if row is None:
             politeness, budget = settings.politeness(name), settings.budget(name)
-            row = describe(beside.host(name, value, held), now, politeness, budget, beside.serving)
+            row = describe(beside.host(name, value, held), now, politeness, budget, beside.serving, settings.retry)
         yield table_row(row)
 
 

@@ -160,7 +160,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
         pending, now, settings = 0, job_time(job.store), HostTableSettings.of(job.settings)
-        times = HostTimes(job.settings.politeness.host_key, now)
+        times = HostTimes(job.settings.politeness.host_key, now, job.settings.retry)
 
         def counted() -> Iterator[Host]:
             nonlocal pending

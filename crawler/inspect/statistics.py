@@ -11,6 +11,7 @@ from crawler.exact import LedgerCounts
 from crawler.filters import SeenSet
 from crawler.frontier import ALL, Bar, HostTime, Serving
 from crawler.job.border import BorderCounts
+from crawler.metrics import TimeLeft
 from crawler.output.rotated_files import Size
 from crawler.records import HOOKS_ASKED, Counters, refused_by
 from crawler.refusal import Rule
@@ -118,7 +119,7 @@ class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
     slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, the last
-    pages that one has scored, and what stopped it."""
+    pages that one has scored, what stopped it, and how long the crawl takes."""
 
     elapsed: float
     in_flight: int
@@ -135,6 +136,7 @@ class RunFigures:
     hooks: dict[str, dict[str, Any]]
     recent: Rated | None = None
     stopped: Stopped | None = None
+    left: TimeLeft | None = None
 
 
 def assemble(
@@ -147,6 +149,7 @@ def assemble(
     advice: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None."""
+    left = None if run is None else _no_earlier(run.left, hosts.slowest)
     return {
         "state": state,
         "endless": job.endless,
@@ -157,6 +160,7 @@ def assemble(
         "hosts_by_state": hosts.by_state,
         "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
         "least_seconds": None if run is None else _least(hosts, run.slots, job.counters.pending),
+        "time_left": None if left is None else asdict(left),
         "slots": None if run is None else asdict(run.slots),
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
@@ -167,7 +171,7 @@ def assemble(
         "seeds_rejected": None if run is None else run.seeds_rejected,
         "status": _statuses(job.counters),
         "seen": _seen(job.seen, job.ledger),
-        "advice": _no_earlier(advice, hosts.slowest),
+        "advice": _as_told(advice, left),
         "commits": None if run is None else run.commits,
         "paused": None if run is None else run.paused,
         "paused_by": None if run is None else run.paused_by,
@@ -185,6 +189,16 @@ def assemble(
     }
 
 
+def ahead(left: int, hosts: HostFigures, slots: SlotFigures, *, endless: bool) -> dict[str, Any]:
+    """Return those statistics of a running crawl with so many URLs ``left`` that tell how long it takes."""
+    return {
+        "endless": endless,
+        "urls_pending": left,
+        "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
+        "least_seconds": _least(hosts, slots, left),
+    }
+
+
 def _least(hosts: HostFigures, slots: SlotFigures, pending: int) -> float | None:
     """Return how many seconds the slots and the rate limit take at least for what is queued. None if unknown."""
     if hosts.slot_seconds is None:
@@ -192,13 +206,20 @@ def _least(hosts: HostFigures, slots: SlotFigures, pending: int) -> float | None
     return slots.least_seconds(hosts.slot_seconds, pending)
 
 
-def _no_earlier(advice: dict[str, Any] | None, slowest: HostTime | None) -> dict[str, Any] | None:
-    """Return the advice with an end of the crawl that is not before that of its slowest host. The pace of the crawl is
-    that of all hosts together, and those which end early leave the last one alone."""
+def _no_earlier(left: TimeLeft | None, slowest: HostTime | None) -> TimeLeft | None:
+    """Return the time left, which was told a moment ago, with no earlier end than that of the slowest host now."""
+    if left is None or slowest is None or slowest.seconds <= left.seconds:
+        return left
+    return TimeLeft(slowest.seconds, left.at_least, slowest.name)
+
+
+def _as_told(advice: dict[str, Any] | None, left: TimeLeft | None) -> dict[str, Any] | None:
+    """Return the advice with the end of the crawl that everybody tells. Its own pace is that of all hosts together, and
+    those which end early leave the last one alone."""
     told = None if advice is None else advice["forecast"]
-    if advice is None or told is None or slowest is None or told["when"] != "end":
+    if advice is None or told is None or left is None or told["when"] != "end":
         return advice
-    return {**advice, "forecast": {**told, "seconds": max(told["seconds"], slowest.seconds)}}
+    return {**advice, "forecast": {**told, "seconds": left.seconds}}
 
 
 def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:

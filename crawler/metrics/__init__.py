@@ -6,30 +6,36 @@ part of the crawl does not exist: it yields no sample, never a zero.
 
 from crawler.figures import count, counted, duration, noun, per_second, probability, share, size
 from crawler.metrics.attention import Need, needs
+from crawler.metrics.countdown import Countdown, Look
 from crawler.metrics.course import Course, CourseError
 from crawler.metrics.events import Event, Events, Kind
 from crawler.metrics.history import History
 from crawler.metrics.notice_watch import Notice, NoticeWatch
 from crawler.metrics.sentences import (
+    TimeLeft,
     forecast,
     outlook,
     standing,
     suspicion,
     time_left,
     trust,
+    waiting,
     working,
 )
 
 __all__ = [
+    "Countdown",
     "Course",
     "CourseError",
     "Event",
     "Events",
     "History",
     "Kind",
+    "Look",
     "Need",
     "Notice",
     "NoticeWatch",
+    "TimeLeft",
     "count",
     "counted",
     "duration",
@@ -45,5 +51,6 @@ __all__ = [
     "suspicion",
     "time_left",
     "trust",
+    "waiting",
     "working",
 ]

@@ -10,7 +10,18 @@ from crawler.figures import count, counted, probability
 from crawler.metrics.attention import attention
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
-from crawler.metrics.sentences import LATELY, doing, kept_fresh, outlook, standing, suspicion, time_left, trust, working
+from crawler.metrics.sentences import (
+    LATELY,
+    doing,
+    kept_fresh,
+    outlook,
+    standing,
+    suspicion,
+    time_left,
+    told_left,
+    trust,
+    working,
+)
 
 _AT_PRESENT = 10.0  # seconds over which a pace is told
 _OVER = ("ended", "stopped")
@@ -62,7 +73,10 @@ class Course:
         pages, told_over = self._pace()
         # Over the same seconds as the pages, as the numbers beside it.
         growth = sum(self.history.slope(level, told_over) or 0.0 for level in ("pending", "in_flight"))
-        left = time_left(stats, slope, new) if stats.get("state") == "running" else None
+        if "time_left" in stats:
+            left = told_left(stats)
+        else:  # a crawl of an earlier version
+            left = time_left(stats, slope, new) if stats.get("state") == "running" else None
         return {
             "left": None if left is None else asdict(left),
             "standing": standing(stats),

@@ -159,6 +159,11 @@ METRICS: tuple[Metric, ...] = (
         "Seconds that the slowest host takes at least for what it has queued.",
     ),
     _gauge(
+        "crawler_time_left_seconds",
+        ("time_left", "seconds"),
+        "Seconds that the crawl takes at least, as it is told everywhere.",
+    ),
+    _gauge(
         "crawler_least_seconds",
         ("least_seconds",),
         "Seconds that slots and rate limit take at least for what is queued.",

@@ -14,6 +14,7 @@ PLANNED = frozenset({"hours", "round", "schedule"})  # pauses that end by the cl
 LATELY = 60.0  # seconds that the sentences describe
 _NEARLY_ALL = 0.9  # share of what is left
 _STEADY = 1.5  # as much longer may it take with the URLs that are yet to be found
+_SLOW = 0.1  # pages per second; below, a crawl says what it waits for
 _NOISE = 0.15  # of a pace that was measured over half a minute
 
 
@@ -61,24 +62,28 @@ class TimeLeft:
     host: str | None
 
 
-def time_left(stats: Mapping[str, Any], slope: float | None, new: float | None = None) -> TimeLeft | None:
+def time_left(
+    stats: Mapping[str, Any], slope: float | None, new: float | None = None, *, measured: bool = True
+) -> TimeLeft | None:
     """Return the longest of three times: until all hosts together have finished everything, at the present pace; until
     the slowest host has; and what slots and rate limit take at least. None if unknown, or if the crawl has no end.
 
-    ``slope`` URLs joined the frontier per second, and ``new`` of them were found; None if unknown."""
+    ``slope`` URLs joined the frontier per second, and ``new`` of them were found; None if unknown. ``measured``: enough
+    URLs were finished that this is a pace."""
     left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
     slowest = stats.get("slowest_host")
     if slope is None or not left or stats.get("endless"):
         return None
-    together, grows = _together(left, slope, new or 0.0)
+    together, grows = _together(left, slope, new or 0.0) if measured else (0.0, bool(new))
+    bound = bool(new) or (measured and slope >= 0)
     least = stats.get("least_seconds") or 0.0
     if least > max(together, 0.0 if slowest is None else slowest["seconds"]):
-        return TimeLeft(least, slope >= 0 or bool(new), None)
+        return TimeLeft(least, bound, None)
     if slowest is not None:
         # If nearly all is the slowest host's, its own pace is known better than that of the last seconds.
         noise = _NOISE if slowest["pending"] >= _NEARLY_ALL * left else 0.0
         if slowest["seconds"] * (1 + noise) > together:
-            return TimeLeft(slowest["seconds"], slope >= 0 or bool(new), slowest["name"])
+            return TimeLeft(slowest["seconds"], bound, slowest["name"])
     return TimeLeft(together, grows, None) if together else None
 
 
@@ -94,6 +99,12 @@ def _together(left: int, slope: float, new: float) -> tuple[float, bool]:
     least = left / finished
     shrinking = left / -slope if slope < 0 else math.inf
     return (least, True) if shrinking > _STEADY * least else (shrinking, False)
+
+
+def told_left(stats: Mapping[str, Any]) -> TimeLeft | None:
+    """The time left that the crawl tells; None if it does not know, or does not run."""
+    told = stats.get("time_left")
+    return TimeLeft(**told) if told and stats.get("state") == "running" else None
 
 
 def _to_go(left: TimeLeft) -> str:
@@ -116,8 +127,33 @@ def working(
     ``new`` were found per second; None if unknown. ``growth`` is the slope to tell if another than ``slope``.
     """
     told = doing(stats, pages, slope if growth is None else growth, over)
-    left = time_left(stats, slope, new) if told["mark"] == "good" and pages else None
+    # A crawl of an earlier version does not tell.
+    left = told_left(stats) if "time_left" in stats else time_left(stats, slope, new) if pages else None
+    if told["mark"] != "good" or kept_fresh(stats):
+        return told
     return told if left is None else told | {"text": f"{told['text'].removesuffix('.')}, {_to_go(left)}."}
+
+
+def waiting(stats: Mapping[str, Any]) -> str:
+    """Say which host a crawl waits for, why and how long, without a full stop; empty if for none. Of several it is the
+    one that takes longest."""
+    slowest = stats.get("slowest_host")
+    if stats.get("state") != "running" or not slowest or kept_fresh(stats):
+        return ""
+    others = (stats.get("hosts_pending") or 0) - slowest["hosts"]
+    more = f" and {counted(others, 'other host')}" if others > 0 else ""
+    text = f"waits for {slowest['name']}{more}"
+    wait, why = slowest.get("wait_seconds") or 0.0, slowest.get("reason") or ""
+    if why:
+        text += f" ({why})"
+    if wait >= 1:
+        return f"{text}, asked again in {duration(wait)}"
+    return text if why else ""
+
+
+def crawls_along(pages: float | None) -> bool:
+    """Whether so few pages per second come that somebody will ask what the crawl waits for."""
+    return pages is not None and pages < _SLOW
 
 
 def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, over: float = LATELY) -> dict[str, str]:
@@ -133,6 +169,8 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
             text = f"Working: {per_second(pages)} pages/s over {_lately(over)}"
             if slope is not None and slope > 0:
                 text += f", pending URLs grow by {per_second(slope)}/s"
+            if crawls_along(pages) and (why := waiting(stats)):
+                text += f"; {why}"
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
@@ -141,7 +179,8 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
         case "running":
             none = "no page has come yet" if not stats.get("pages_fetched") else f"no page in {_lately(over)}"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
-            return {"mark": "wait", "text": f"Waiting: {none}, {where}."}
+            why = waiting(stats)
+            return {"mark": "wait", "text": f"Waiting: {none}, {where}{f'; {why}' if why else ''}."}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended" if why := nothing_fetched(stats):
@@ -174,6 +213,9 @@ def outlook(stats: Mapping[str, Any]) -> str:
     brings = f"Each finished URL brings {each} new one{'' if each == '1' else 's'}" if new >= 0.01 else _NOTHING_NEW
     if told["when"] == "day" and new < 1:
         return "The crawl never ends: it revisits its pages."
+    left = told_left(stats)
+    if told["when"] == "end" and left is not None:
+        return f"{brings}: the crawl ends in {'at least ' if left.at_least else 'about '}{duration(left.seconds)}."
     if not told.get("steady", True):
         return f"{brings}{'' if brings == _NOTHING_NEW else ' at present'}: too early to tell when the crawl ends."
     if told["when"] == "day":

@@ -12,7 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawler.metrics import count, counted, noun, per_second, probability, standing
+from crawler.metrics import count, counted, noun, per_second, probability, standing, waiting
+from crawler.metrics.sentences import crawls_along
 from crawler.progress.printable import printable, terminal
 from crawler.progress.say import say, turn_away, watched
 from crawler.progress.wrapped import wrapped
@@ -87,13 +88,20 @@ class Progress:
 def _line(stats: Mapping[str, Any], rate: float | None) -> str:
     seen = stats.get("seen") or {}
     pace = "" if rate is None else f" ({per_second(rate)}/s)"
-    why = f"; {stats['paused']}" if stats.get("paused") else ""
+    why = f"; {text}" if (text := _why_nothing(stats, rate)) else ""
     return (
         f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{pace},"
         f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
         f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')},"
         f" fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))}){why}"
     )
+
+
+def _why_nothing(stats: Mapping[str, Any], rate: float | None) -> str:
+    """Return why hardly a page comes; empty if pages come, or if it is not known."""
+    if stats.get("paused"):
+        return str(stats["paused"])
+    return waiting(stats) if crawls_along(rate) else ""
 
 
 def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
@@ -128,5 +136,5 @@ def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
     else:
         together.add_row(bar)
         together.add_row(known)
-    why = [Text(printable(str(stats["paused"])), "yellow")] if stats.get("paused") else []
+    why = [Text(printable(text), "yellow")] if (text := _why_nothing(stats, rate)) else []
     return Group(wrapped(figures, width), together, wrapped(trusted, width), *why)

@@ -35,9 +35,10 @@ class HostPageSettings:
         return cls(HostTableSettings.of(settings), settings.fetch.user_agent)
 
 
-def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot) -> dict[str, Any]:
-    """Return everything about one host except its last records."""
-    (row,), name = with_outlook([table_row(host.row)], settings.table.politeness), host.row.host
+def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot, *, running: bool = True) -> dict[str, Any]:
+    """Return everything about one host except its last records. ``running``: the crawl hands out URLs."""
+    (row,) = with_outlook([table_row(host.row)], settings.table.politeness, running=running)
+    name = host.row.host
     own = settings.table.sites.of_host(name)
     robots = RobotsCache(store, own.robots, settings.user_agent).get(name)
     row["robots"] = {

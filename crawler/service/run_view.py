@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from crawler.engine.lifecycle import State
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
 from crawler.frontier.host import host_name
@@ -75,7 +76,8 @@ class RunView:
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
         frontier, table, stored = run.job.frontier, self._page.table, run.job.store.pages(Family.HOSTS)
-        values = SortValues(asked.sort, table, now, run.serving)
+        running = _is_running(run)
+        values = SortValues(asked.sort, table, now, run.serving, running=running)
         memory: dict[str, Any] = {}
         selection = asked.selection(
             lambda name, value: memory[name] if name in memory else values.of_record(name, value)
@@ -90,8 +92,8 @@ class RunView:
                         memory[name] = values.in_memory(host)
             wanted = chosen_hosts(page, table, beside, selection.wants)
             async for rows in self._described(run, wanted, now, beside):
-                selection.add(sortable(asked.sort, rows, table.politeness))
-        return Table(selection.total, with_outlook(selection.rows(), table.politeness))
+                selection.add(sortable(asked.sort, rows, table.politeness, running=running))
+        return Table(selection.total, with_outlook(selection.rows(), table.politeness, running=running))
 
     async def all_hosts(self) -> AsyncGenerator[list[Row]]:
         run, now, table = self._running(), self._clock(), self._page.table
@@ -99,7 +101,7 @@ class RunView:
         stored = run.job.store.pages(Family.HOSTS)
         hosts = (host for page in stored for host in chosen_hosts(page, table, beside))
         async for rows in self._described(run, hosts, now, beside):
-            yield with_outlook(rows, table.politeness)
+            yield with_outlook(rows, table.politeness, running=_is_running(run))
 
     async def _described(
         self, run: Run, hosts: Iterator[Chosen], now: float, beside: HostsNow
@@ -117,7 +119,8 @@ class RunView:
         host = run.job.frontier.snapshot(name, now, run.serving)
         if host is None:
             return None
-        row = await self._in_thread(functools.partial(host_page, run.job.store, self._page, host))
+        read = functools.partial(host_page, run.job.store, self._page, host, running=_is_running(run))
+        row = await self._in_thread(read)
         return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
 
     async def explain(self, text: str) -> Explanation:
@@ -257,3 +260,8 @@ def crawl_now(run: Run, host: str | None, now: float) -> CrawlNow:
         None if host is None else line.turn(host, now),
         None if host is None else line.place_in_group(host),
     )
+
+
+def _is_running(run: Run) -> bool:
+    """Whether the run hands out URLs."""
+    return run.paused is None and run.life.state is State.RUNNING

@@ -104,12 +104,22 @@ def test_what_is_left_brings_others_and_these_bring_others() -> None:
     assert told.bytes < more.bytes
 
 
-@pytest.mark.parametrize(("new", "endless"), [(60, False), (90, False), (6, True)])
+@pytest.mark.parametrize(("new", "endless"), [(60, False), (90, False), (90, True)])
 def test_where_each_url_brings_one_or_more_a_day_is_looked_ahead(new: int, endless: bool) -> None:
     seen = seen_set("scalable", 1_000)
     told = forecast(seen.statistics(), seen.parameters(), 100, Pace(new, 60, 20.0), endless=endless)
     assert (told.when, told.seconds) == (When.DAY, 86_400.0)
     assert told.urls == 86_400 * new / 20
+
+
+def test_a_crawl_that_visits_its_pages_again_finds_no_more_than_its_first_visits_bring() -> None:
+    seen = seen_set("scalable", 1_000)
+    fill(seen, 0, 600)
+    told = forecast(seen.statistics(), seen.parameters(), 100, Pace(6, 60, 20.0), endless=True)
+    assert (told.when, told.seconds) == (When.DAY, 86_400.0)
+    assert told.urls == 611, "a tenth of a hundred, a tenth of these, ... and not 25,920 at the present pace"
+    done = forecast(seen.statistics(), seen.parameters(), 0, Pace(6, 60, 20.0), endless=True)
+    assert done.urls == 600
 
 
 def test_a_forecast_rests_on_the_last_half_minute_and_on_fifty_urls() -> None:

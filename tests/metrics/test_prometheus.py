@@ -78,7 +78,9 @@ def test_who_asks_for_openmetrics_gets_the_same_values_in_it(accept: str, kind: 
 
 
 def test_full_statistics_yield_every_metric() -> None:
-    assert {name for name, _ in read(statistics())} == {metric.name for metric in METRICS}
+    assert {
+        name for name, _ in read(statistics() | {"time_left": {"seconds": 103.2, "at_least": False, "host": None}})
+    } == {metric.name for metric in METRICS}
 
 
 def test_what_does_not_exist_is_absent_and_not_zero() -> None:
@@ -201,6 +203,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested |= {("slots", key) for key in ("total", "free", "quick", "new", "slow", "rate_waiting")}
     nested |= {
         ("slowest_host", "seconds"),
+        ("time_left", "seconds"),
         ("hosts_overlooked", "count"),
         ("loop_stalls", "count"),
     }  # the names are for people
@@ -211,6 +214,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         "loop_stalls",
         "hosts_overlooked",
         "slowest_host",
+        "time_left",
         "slots",
         "proxies",
         "endless",  # a setting

@@ -3,10 +3,6 @@
 import { find, write } from "./dom.js";
 import * as format from "./format.js";
 
-const STEADY = 20; // seconds over which an estimate must hold before it is shown
-const SETTLED = 60; // seconds after which a crawl has found its pace
-const SWING = 1.6; // times by which it may change meanwhile
-
 // URLs that are done, that are still to come, and that are known so far. A page that is revisited is still to come, if that has an end.
 export function counts(stats) {
   const pending = (stats.urls_pending ?? 0) + (stats.urls_in_flight ?? 0);
@@ -22,27 +18,11 @@ export function shareDone({ stats, standing }) {
   return known ? done / known : null;
 }
 
-const estimates = [];
-
-// The estimate of the time left, if those of the last seconds agree on the moment of the end. Of a crawl that has been
-// running for a while, the first one that the page gets is good enough.
-function steady(now, left, elapsed) {
-  if (!left) {
-    estimates.length = 0;
-    return null;
-  }
-  estimates.push({ now, seconds: left.seconds });
-  while (now - estimates[0].now > STEADY) estimates.shift();
-  if (now - estimates[0].now < STEADY / 2 && !(elapsed >= SETTLED)) return null;
-  const ends = estimates.map((one) => Math.max(1, one.seconds - (now - one.now)));
-  return Math.max(...ends) <= Math.max(SWING * Math.min(...ends), Math.min(...ends) + 15) ? left : null;
-}
-
 // Returns the time left that is shown, null if none is.
 function showTimeLeft({ stats, point, standing }, left) {
-  const holds = stats.state === "running" ? steady(point.t, left, stats.elapsed_seconds) : null;
+  const holds = stats.state === "running" ? left : null;
   const over = { ended: "done", stopped: "stopped", failed: "failed", paused: "paused", gone: "–", waiting: "waiting", stopping: "stopping" }[standing || stats.state];
-  write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : left ? "estimating…" : stats.endless && stats.state === "running" ? "no end" : "–"));
+  write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : stats.endless && stats.state === "running" ? "no end" : stats.state === "running" ? "estimating…" : "–"));
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
   const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
   write(find("time-left-note"), end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran);

@@ -1,0 +1,160 @@
+"""How many tries and seconds the URLs of a host will still take, from how it has answered so far.
+
+A URL that failed is tried again, and after a failure the host is held. How often its URLs fail is what its record
+counts: failures of all tries, over URLs that are finished. A row of failures that lasts counts too: a host that was
+fine for a day and fails since a minute is believed to go on so. Both change by one try at a time, so that what follows
+from them does not jump.
+
+Pure: a function of the host's record and the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from crawler.frontier.host import NO_FAILURES, Failures, Host
+from crawler.frontier.politeness import HoldReason, hold_after_failure, snooze
+from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
+from crawler.settings import PolitenessSettings, RetrySettings
+
+_DOUBLINGS = 64  # of a hold: beyond, any is at its most
+_ROW = 3  # failures in a row that are as likely to go on as to be chance, of a host that never failed before
+_STEPS = 64  # tries of a host that does not answer that are looked at one by one
+
+
+class Troubles(NamedTuple):
+    """How requests to a host have failed. ``finished`` URLs of it were fetched or failed. ``retry_after`` is how long
+    its last refusal asked the crawler to wait, 0 if it named no time."""
+
+    name: str
+    failures: Failures
+    errors: Mapping[FailureClass, int]
+    finished: int
+    retry_after: float
+
+    @classmethod
+    def of(cls, host: Host) -> Troubles | None:
+        """None if the host has had none."""
+        failures, known = host.failures, host.politeness
+        if failures is NO_FAILURES and not host.tally.errors:
+            return None
+        asked = failures.retry_after
+        if not asked and failures.backoff and known.hold_reason is HoldReason.RETRY_AFTER:
+            asked = max(0.0, known.next_time - known.last_request)  # as it was stored
+        return cls(host.name, failures, host.tally.errors or {}, host.tally.fetched + host.tally.failed, asked)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the host does not answer at present."""
+        return bool(self.failures.in_a_row or self.failures.snoozes)
+
+
+class Pace(NamedTuple):
+    """A host's ``gap`` between two requests, and its ``latency``; both in seconds."""
+
+    gap: float
+    latency: float | None
+
+    def each(self, per_host: int) -> float:
+        """Seconds that each try takes over the lease slots. The starts of two requests are a gap apart however many
+        slots there are."""
+        return max(self.gap, (self.gap + (self.latency or 0.0)) / per_host)
+
+    def at_once(self, per_host: int) -> float:
+        """How many requests begin before the answer to the first can hold the others."""
+        latency = self.latency or 0.0
+        return min(per_host, 1 + latency / self.gap) if self.gap else per_host
+
+
+class _Kind(NamedTuple):
+    """A kind of failure: how many tries of each URL end so, of at most ``tries``, and how long one holds the host."""
+
+    failing: float
+    tries: int
+    hold: float
+
+
+def slowed(troubles: Troubles | None, pace: Pace, settings: PolitenessSettings, retry: RetrySettings) -> float | None:
+    """Seconds that further tries and holds add to each URL of a host, if it goes on as it has so far. None while it
+    does not answer: nobody knows when it will."""
+    if troubles is None:
+        return 0.0
+    if troubles.unanswered:
+        return None
+    each, at_once = pace.each(settings.per_host), pace.at_once(settings.per_host)
+    kinds = list(_kinds(troubles, pace.gap, settings, retry))
+    return sum(min(kind.failing, kind.tries - 1) * each + kind.failing * kind.hold / at_once for kind in kinds)
+
+
+def _kinds(troubles: Troubles, gap: float, settings: PolitenessSettings, retry: RetrySettings) -> Iterator[_Kind]:
+    rows = {FailureClass.SERVER_ERROR: troubles.failures.server_errors, FailureClass.THROTTLED: 0}
+    refused = FailureClass.BLOCKED if FailureClass.THROTTLED not in troubles.errors else FailureClass.THROTTLED
+    rows[refused] = troubles.failures.backoff
+    for failure in {**troubles.errors, **{each: 0 for each, row in rows.items() if row}}:
+        tries, row, met = tries_of(failure, retry), rows.get(failure, 0), troubles.errors.get(failure, 0)
+        # Of a host that fails now and then, a longer row is chance.
+        usual = min(tries, max(0, met - row) / (troubles.finished + 1))
+        chance = _ROW / max(0.01, 1 - usual / (1 + min(usual, tries - 1)))
+        lasting = row**3 / (row**3 + chance**3)
+        failing = max(min(tries, met / (troubles.finished + 1)), tries * lasting)
+        # The last try of a URL does not fail, unless it was the last that it has.
+        share = max(lasting, failing / (1 + min(failing, tries - 1)))
+        yield _Kind(failing, tries, max(0.0, _hold(failure, share, troubles, settings, gap)))
+
+
+def _hold(failure: FailureClass, share: float, troubles: Troubles, settings: PolitenessSettings, gap: float) -> float:
+    """Seconds beyond its gap for which a failure holds the host, if ``share`` of its tries fail."""
+    longer = 1 + settings.jitter / 2
+    match failure:
+        case FailureClass.SERVER_ERROR:
+            first = max(gap, settings.errors_min)
+            # The first of a row is nothing.
+            return _mean(first, settings.errors_max, share) - (1 - share) * first - gap * share
+        case FailureClass.THROTTLED if troubles.retry_after:
+            return troubles.retry_after - gap
+        case FailureClass.THROTTLED | FailureClass.BLOCKED:
+            return longer * _mean(settings.backoff_first, settings.backoff_max, share) - gap
+        case FailureClass.LOGIN:
+            return longer * settings.backoff_first - gap
+        case _ if failure.unanswered:
+            return longer * min(settings.backoff_first, settings.backoff_max) - gap
+    return 0.0
+
+
+def _mean(first: float, most: float, share: float) -> float:
+    """The mean of a hold that doubles with each failure in a row, if ``share`` of all tries fail."""
+    mean, left, hold = 0.0, 1.0, first
+    for _ in range(_DOUBLINGS):
+        if hold >= most:
+            break
+        mean += left * (1 - share) * hold
+        left, hold = left * share, 2 * hold
+    return mean + left * min(hold, most)
+
+
+def until_given_up(
+    troubles: Troubles, size: int, latency: float | None, settings: PolitenessSettings, retry: RetrySettings
+) -> float:
+    """Seconds from its next time until a host that goes on giving no answer is retired, or each of its ``size`` URLs
+    has had all its tries."""
+    failures = troubles.failures
+    last = FailureClass.TIMEOUT if failures.last is None else failures.last
+    in_a_row, snoozes, each, seconds, hold = failures.in_a_row, failures.snoozes, latency or 0.0, 0.0, 0.0
+    tries = max(1, size * tries_of(last, retry) - in_a_row)
+    for number in range(min(tries, _STEPS)):
+        seconds += each
+        in_a_row += 1
+        if settings.snooze_after and (snoozes or in_a_row >= settings.snooze_after):
+            if settings.retire_after and snoozes >= settings.retire_after:
+                return seconds
+            snoozes += 1
+            hold, _ = snooze(snoozes, settings, troubles.name)
+        else:
+            hold, _ = hold_after_failure(in_a_row, settings, troubles.name)
+        if number == tries - 1:
+            return seconds
+        if size == 1:  # nothing else is asked meanwhile
+            hold = max(hold, retry_wait(last, in_a_row, retry, troubles.name))
+        seconds += hold
+    return seconds + (tries - _STEPS) * (each + hold)

@@ -149,7 +149,7 @@ def test_the_dashboard_has_the_panels_that_its_how_to_names() -> None:
         "time left",
         "pages",
         "downloaded",
-        "Lost",
+        "Failed, broken or blocked",
     ):
         assert f"*{word}*" in text
         assert f">{word}" in shown

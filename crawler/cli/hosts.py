@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -65,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
         return Exit.OK
-    columns = os.environ.get("COLUMNS", "")  # as rich obeys it on a terminal
-    width = None if sys.stdout.isatty() or (columns.isdecimal() and int(columns)) else _PIPED_WIDTH
+    # In a pipe names of hosts stay whole, for the programs that look for them, whatever COLUMNS says of the terminal.
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
     console = Console(file=terminal(sys.stdout), width=width)
     console.print(_table(found))
     if total > len(found):

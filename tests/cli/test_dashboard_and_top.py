@@ -202,7 +202,7 @@ def test_where_there_is_no_terminal_top_prints_once(made: Stopped) -> None:
     ran = crawler("top", made.job)
     assert ran.code == 0, ran.err
     assert "\x1b" not in ran.out
-    assert "URLs pending: run the same command to resume." in ran.out
+    assert "URLs pending: the limit of 20 pages was reached" in ran.out
     assert made.site.hosts[0] in ran.out
     assert "begun" in ran.out
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from crawler.engine.lifecycle import Stop
+from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.frontier import (
     AT_ONCE,
@@ -131,6 +131,8 @@ class Standing(NamedTuple):
 
     job: Any
     serving: Serving = AT_ONCE
+    paused: str | None = None
+    life: Any = SimpleNamespace(state=State.RUNNING)
 
 
 def _standing(hosts: int) -> Standing:

@@ -542,12 +542,16 @@ def test_what_is_refused_leaves_nothing(tmp_path: Path, made: Stopped) -> None:
 def test_a_crawl_that_fails_at_once_is_told_in_its_own_words_and_its_name_stays_free(tmp_path: Path) -> None:
     new, config = tmp_path / "jobs", tmp_path / "base.toml"
     new.mkdir()
-    config.write_text('[[site]]\nmatch = "https://h.test"\nlogin = "env:NO_SUCH_VARIABLE_HERE"\n')
+    config.touch()
     with board("--new-jobs", new, "--config", config) as shown:
+        config.write_text('[[site]]\nmatch = "https://h.test"\nlogin = "env:NO_SUCH_VARIABLE_HERE"\n')
         status, answer = shown.ask("api/jobs", {"name": "x", "seeds": ["http://h.test/"]})
         assert status == 400
         assert "NO_SUCH_VARIABLE_HERE" in answer["error"]
         assert [each.name for each in new.iterdir()] == ["dashboard-token"]
+    refused = crawler("dashboard", "--new-jobs", new, "--config", config)
+    assert refused.code == 2, "with such settings no new job could begin: the dashboard says so when it is started"
+    assert "NO_SUCH_VARIABLE_HERE" in refused.err
 
 
 def test_a_crawl_that_fetches_nothing_and_fails_leaves_its_name_free(tmp_path: Path) -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import pytest
 
+from crawler.clock import SteadyClock
+from crawler.dashboard import Dashboard, Feed
 from crawler.dashboard.token import TOKEN
+from crawler.job.stored_errors import DAMAGE
+from crawler.service.api import Api
+from crawler.service.attach import AttachedView, WatchedJob
+from crawler.settings import DashboardSettings
 from tests.asked import asked, free_port
 from tests.jobs import CHAIN, OPTIONS, flip, stopped_job
-from tests.program import ROOT, running, wait_until
+from tests.program import PATIENCE, ROOT, running, wait_until
 
 
 def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> None:
@@ -70,22 +77,34 @@ def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("lost", ["job.json", "store/CURRENT"])
-def test_nor_does_a_job_that_is_only_looked_at_and_lost_meanwhile(tmp_path: Path, lost: str) -> None:
+async def test_nor_does_a_job_that_is_only_looked_at_and_lost_meanwhile(tmp_path: Path, lost: str) -> None:
+    """Nobody looks at the job but who asks: the dashboard of a job that is gone would soon end."""
     with stopped_job(tmp_path, 10) as made:
-        url = made.site.url("/")
-        port = free_port()
-        with running("dashboard", made.job, "--listen", str(port)) as process:
-            base = f"http://127.0.0.1:{port}"
-            looks = ["/api/hosts", f"/api/hosts/{made.site.hosts[0]}", f"/api/explain?url={quote(url, safe='')}"]
-            wait_until(lambda: asked(f"{base}/healthz")[0] == 503, "the page is served")
-            assert [asked(base + look)[0] for look in looks] == [200, 200, 200]
+        job = WatchedJob(made.job, SteadyClock())
+        view, feed = AttachedView(job, SteadyClock(), DAMAGE), Feed(dict, SteadyClock())
+        board = Dashboard(DashboardSettings(listen="127.0.0.1:0"), feed, Api(view, SteadyClock()).routes())
+        base = await board.start()
+        looks = ["/api/hosts", f"/api/hosts/{made.site.hosts[0]}"]
+        looks.append(f"/api/explain?url={quote(made.site.url('/'), safe='')}")
+        try:
+            assert [(await asyncio.to_thread(asked, urljoin(base, look)))[0] for look in looks] == [200, 200, 200]
             os.replace(made.job / lost, tmp_path / "elsewhere")
             looks[0] += "?limit=9"  # no table that was read lately
-            answers = [asked(base + look) for look in looks]
-            process.terminate()
-            assert process.wait() == 0
-            assert b"Traceback" not in process.stderr.read()
+            answers = [await asyncio.to_thread(asked, urljoin(base, look)) for look in looks]
+        finally:
+            await board.stop()
+            await view.close()
     for status, text in answers:
         assert status == 500
         assert json.loads(text)["error"].startswith("The job cannot be read: ")
         assert str(tmp_path) not in text.decode()
+
+
+def test_a_dashboard_whose_job_is_lost_ends_and_says_so(tmp_path: Path) -> None:
+    with stopped_job(tmp_path, 10) as made, running("dashboard", made.job, "--listen", "0") as process:
+        assert process.stdout.readline().startswith(b"dashboard: ")
+        os.replace(made.job / "job.json", tmp_path / "elsewhere")
+        assert process.wait(PATIENCE) == 2
+        said = process.stderr.read()
+    assert said.splitlines()[-1].startswith(b"crawler: error: ")
+    assert b"Traceback" not in said

@@ -68,7 +68,10 @@ class Board:
         return {row["name"]: row for row in self.ask("api/jobs")[1]["jobs"]}
 
     def wait(self, name: str, *states: str) -> Any:
-        wait_until(lambda: self.rows().get(name, {}).get("state") in states, f"{name} is {states}")
+        try:
+            wait_until(lambda: self.rows().get(name, {}).get("state") in states, f"{name} is {states}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.rows().get(name)}") from None
         return self.rows()[name]
 
 
@@ -312,7 +315,7 @@ def test_crawls_outlive_a_dashboard_that_is_killed_and_two_others_resume_each_on
     new = tmp_path / "jobs"
     new.mkdir()
     words = ("--new-jobs", new, "--config", configuration(tmp_path / "base.toml"))
-    with Site(tree(200), latency=0.05) as site, ended(new / "fresh"):
+    with Site(tree(PAGES), latency=2.0) as site, ended(new / "fresh"):
         with running("dashboard", *words) as process:
             asked = {"name": "fresh", "seeds": [site.url("/")], "settings": ""}
             assert Board(process).ask("api/jobs", asked)[0] == 201
@@ -324,16 +327,18 @@ def test_crawls_outlive_a_dashboard_that_is_killed_and_two_others_resume_each_on
             assert [shown.wait("fresh", "running")["running"] for shown in boards] == [True, True]
             assert crawl is not None
             assert lock_holder(new / "fresh") == crawl
+            wait_until(lambda: len(site.pages_asked()) > 2, "some pages")
             os.kill(crawl, signal.SIGKILL)
             for shown in boards:
                 shown.wait("fresh", "stopped")
             with ThreadPoolExecutor(2) as pool:
                 answers = list(pool.map(lambda shown: shown.ask("api/jobs/fresh/resume", {})[0], boards))
             assert sorted(answers) == [200, 409]
+            site.latency = 0.0  # until here it lasts, so that it does not end before all others have begun
             for shown in boards:
                 shown.wait("fresh", "ended")
-        assert sorted(row["url"] for row in rows(new / "fresh")) == sorted(site.url(path) for path in tree(200))
-        assert len(site.pages_asked()) <= 200 + 2, "what was in flight is asked for again, and no more"
+        assert sorted(row["url"] for row in rows(new / "fresh")) == sorted(site.url(path) for path in tree(PAGES))
+        assert len(site.pages_asked()) <= PAGES + 2, "what was in flight is asked for again, and no more"
         assert verify(new / "fresh").code == 0
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_SIZE = 36
 _READINGS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Struct, frozen=True):
     """Distinguishes, within one boot of a machine, a clock step from elapsed time: the boot's id, and the clock's
     reading minus the seconds since boot. Two clocks of one boot with the same offset agree."""
 

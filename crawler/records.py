@@ -11,11 +11,12 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.refusal import Refusal, Rule
@@ -66,8 +67,7 @@ NO_EXCHANGE = Exchanged()
 NO_PROFILE = Profile()
 
 
-@dataclass(frozen=True, slots=True)
-class PageRecord:
+class PageRecord(Struct, frozen=True):
     """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
     None if no body was read. ``links`` counts the distinct outlinks of a page; ``links_cut`` says that the page has
     more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
@@ -264,8 +264,7 @@ def body_name(digest: bytes) -> str:
     return f"bodies/{name[:2]}/{name[2:4]}/{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Aside:
+class Aside(Struct, frozen=True):
     """What is kept of an answer that finishes no URL: the robots.txt of a host."""
 
     host: str
@@ -376,8 +375,7 @@ def sequence_key(sequence: int) -> bytes:
 COUNTERS_VERSION = 1
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(Struct):
     """What the job has counted since it began. Stored in every transaction, so it always agrees with queue and journal.
 
     The stored form is a version byte and one unsigned 64-bit number for each field, in this order. New fields are only
@@ -531,7 +529,7 @@ def count_outside(counters: Counters, reason: Outside, links: int) -> None:
             counters.filtered += links
 
 
-_COUNTER_NAMES = tuple(Counters.__dataclass_fields__)
+_COUNTER_NAMES = tuple(Counters.__struct_fields__)
 _COUNTS = attrgetter(*_COUNTER_NAMES)  # in every transaction: a loop over the names takes six times as long
 _COUNTERS = struct.Struct(f"<B{len(_COUNTER_NAMES)}Q")
 

@@ -7,9 +7,11 @@ import json
 import selectors
 from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from crawler.clock import Anchor
 from crawler.disk import PowerCutError

@@ -31,12 +31,14 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from crawler.disk import PowerCutError
 from crawler.engine.lifecycle import Stop

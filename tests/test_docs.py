@@ -274,7 +274,7 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
     tables = first_column(text)
     assert {family.value for family in Family} <= set(tables)
     assert {COUNTERS.decode(), OUTPUT_END.decode()} <= set(tables)
-    in_order = ", ".join(f"`{name}`" for name in Counters.__dataclass_fields__)
+    in_order = ", ".join(f"`{name}`" for name in Counters.__struct_fields__)
     assert in_order in text, "the counters, in their order"
     assert ", ".join(f"{rule.value} {rule.name.lower()}" for rule in HoldReason) in text
     assert ", ".join(f"{number} {outcome}" for number, outcome in enumerate(Outcome)) in text
@@ -302,13 +302,13 @@ def test_every_number_of_the_statistics_is_documented(tmp_path: Path) -> None:
         *seen,
         *seen["slices"][0],
         "advice",
-        *Advice.__dataclass_fields__,
+        *Advice.__struct_fields__,
         "new_urls_per_second",
         "forecast",  # its row, and the head of its table
         "forecast",
-        *Forecast.__dataclass_fields__,
+        *Forecast.__struct_fields__,
         "slots",
-        *SlotFigures.__dataclass_fields__,
+        *SlotFigures.__struct_fields__,
         "checkpoint",
         *checkpoint,
     ]

@@ -167,7 +167,7 @@ def test_a_setting_may_leave_out_any_field_but_the_headers_which_it_names() -> N
     assert set(OutputSettings().fields) == {*OUTPUT_FIELDS} - {"payload_digest"}
 
 
-COUNTED = list(Counters.__dataclass_fields__)
+COUNTED = list(Counters.__struct_fields__)
 counters = st.lists(u64, min_size=len(COUNTED), max_size=len(COUNTED)).map(lambda numbers: Counters(*numbers))
 
 

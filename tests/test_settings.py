@@ -17,11 +17,7 @@ from crawler.settings import TABLES, PriorityRule, Settings, SettingsError, as_t
 DEFAULTS = as_tables(Settings())
 LISTED = (("priority", "rules"), ("site", "tables"))  # lists of tables, with tests of their own
 KEYS = [(table, key) for table, values in DEFAULTS.items() for key in values if (table, key) not in LISTED]
-HINTS = {
-    (part.name, key): hint
-    for part in TABLES.values()
-    for key, hint in typing.get_type_hints(typing.cast("type[Any]", part.default_factory)).items()
-}
+HINTS = {(table, key): hint for table, part in TABLES.items() for key, hint in typing.get_type_hints(part).items()}
 
 
 LISTS: tuple[Any, ...] = (tuple[str, ...], tuple[int, ...])

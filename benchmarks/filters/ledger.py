@@ -15,8 +15,9 @@ import random
 import shutil
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from benchmarks.filters.add_many import machine, url
 from crawler.job.found import Found

@@ -7,8 +7,9 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from crawler.backup.body_copies import copy_bodies
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
@@ -41,8 +42,7 @@ from crawler.records import Counters, decode_done, decode_ends, file_number
 _TAIL = 64 * 1024  # bytes at the end of the earlier copy that must agree with the output before it is extended
 
 
-@dataclass(frozen=True, slots=True)
-class BackedUp:
+class BackedUp(Struct, frozen=True):
     """A finished backup. ``written``: what it had to write."""
 
     manifest: Manifest

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from crawler.output.record_text import open_text
 
@@ -14,8 +15,7 @@ _CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP,
 _PIECE = 2**20
 
 
-@dataclass(slots=True)
-class Copied:
+class Copied(Struct):
     """What a backup or a restoration had to write. A file that only got a second name counts with no bytes.
     ``missing``: bodies that records name and that were not there to be copied."""
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field, to_builtins
 
 from crawler import __version__
 from crawler.checkpoint import EnvelopeError, UnknownVersionError, encode_envelope, read_envelope
@@ -33,8 +34,7 @@ class BackupError(Exception):
     """A backup cannot be made or restored as asked. The text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where a backup comes from. ``store`` is RocksDB's name for the database; a copy of it has the same. ``output`` is
     the device and inode of ``pages.jsonl``; a repair replaces that file."""
 
@@ -48,8 +48,7 @@ class Source:
         return self.directory != source.directory and self.store != source.store
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """The content of ``backup.json``. ``files`` maps the path of each file of the state to its size in bytes.
     ``output_end`` is in bytes, ``made_at`` in seconds since 1970. ``kept_files`` maps the path in the job of each file
     of another output to the bytes of it; ``kept`` is the number of their directory, 0 if there are none. ``bodies``:
@@ -128,7 +127,7 @@ def read_manifest(top: Path) -> Manifest | None:
 
 def write_manifest(disk: Disk, top: Path, manifest: Manifest) -> None:
     """Replace ``backup.json``, durably. Raises OSError."""
-    content = encode_envelope(MAGIC, VERSION, {"program": __version__, **asdict(manifest)})
+    content = encode_envelope(MAGIC, VERSION, {"program": __version__, **to_builtins(manifest)})
     replace_file(disk, top / MANIFEST, content, "backup.manifest")
 
 

@@ -7,16 +7,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 import crawler
 
 _POLL = 0.005  # seconds between two looks at a child that is to be killed
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """The cost of one process and the children it waited for."""
 
     cpu: float  # seconds, user and system

@@ -11,8 +11,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from crawler.bench.child import Cost, module_environment, run
 from crawler.bench.made_pages import make_files
@@ -26,8 +27,7 @@ class MadeCrawlError(Exception):
     """The crawl or its web did not finish. The text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class MadeCrawl:
+class MadeCrawl(Struct, frozen=True):
     """A crawl that finished."""
 
     pages: int  # fetched

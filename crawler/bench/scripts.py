@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 import crawler
 
@@ -16,8 +17,7 @@ CHECKOUT = Path(crawler.__file__).resolve().parent.parent / "benchmarks"
 STUDIES = ("hashes", "bits-per-key", "membership")  # known by name even without a checkout
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A benchmark that is a program of its own."""
 
     name: str

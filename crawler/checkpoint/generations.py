@@ -24,9 +24,11 @@ import re
 import stat
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.checkpoint.envelope import (
     EnvelopeError,
@@ -46,8 +48,7 @@ _MANIFEST_FILE = re.compile(r"generation-([0-9]{6,})(?:\.part)?", re.ASCII)
 _CHECKSUM = re.compile(r"[0-9a-f]{32}")
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
+class SegmentFile(Struct, frozen=True):
     """A segment in a manifest; ``size`` is the length of the file in bytes."""
 
     name: str
@@ -57,8 +58,7 @@ class SegmentFile:
     sealed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """The content of a generation. ``sequence`` is the first journal number that it does not cover: everything older
     was durable when it was written. ``seen_sequence`` is the first journal number whose keys are not in ``state`` and
     ``segments``. ``written_at`` is in seconds since 1970; ``seconds`` is the time that writing took."""
@@ -73,16 +73,14 @@ class Manifest:
     segments: tuple[SegmentFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A generation read back: its manifest and each segment's payload by name."""
 
     manifest: Manifest
     payloads: dict[str, memoryview]
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A generation whose segments are durable and whose manifest does not exist yet."""
 
     started: float

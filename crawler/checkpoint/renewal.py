@@ -15,7 +15,8 @@ A seen-set of at most ``FEW_BYTES`` is stored each time: writing it is cheap, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from crawler.checkpoint.generations import Manifest
 from crawler.filters import Part
@@ -25,8 +26,7 @@ BYTES_PER_KEY = 32
 MOST_KEYS = 6 * 2**20  # about three seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Renewal:
+class Renewal(Struct, frozen=True):
     """The bounds that decide; a measurement or a simulation sets others."""
 
     few_bytes: int = FEW_BYTES

@@ -6,8 +6,9 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over

@@ -9,9 +9,10 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
+
+from msgspec.structs import replace
 
 from crawler.cli.dedup import (
     STDIN,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text

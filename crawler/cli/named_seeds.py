@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.named_urls import say_taken
@@ -32,8 +33,7 @@ _SHOWN = 5  # names in a message
 _OF_LISTS = frozenset({"bz2", "csv", "gz", "json", "jsonl", "list", "log", "lst", "tsv", "txt", "urls", "xz", "zst"})
 
 
-@dataclass(frozen=True, slots=True)
-class NamedSeeds:
+class NamedSeeds(Struct, frozen=True):
     """What is read: URLs first, then files, then what can be read only once."""
 
     urls: list[str] = field(default_factory=list)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.pattern_files import PatternFiles
@@ -271,8 +272,7 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-@dataclass(frozen=True)
-class Giver:
+class Giver(Struct, frozen=True):
     """Who gives flags, for messages. ``place`` is where they are, ``of_flag`` where one of them is."""
 
     place: str

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.filters import FilterError, Plan, not_planned, plan, plan_compacted
@@ -52,8 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The plans for ``urls`` URLs."""
 
     urls: int

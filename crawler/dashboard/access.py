@@ -33,8 +33,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
 
 from crawler.dashboard.listen import is_loopback
 
@@ -44,16 +45,14 @@ LOOKING = frozenset({"GET", "HEAD"})
 HEALTH = "/healthz"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a request is refused: the status and one line."""
 
     status: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """``token`` is required for changes, and with ``to_look`` for everything. If it is None, nothing can be changed."""
 
     token: str | None = None

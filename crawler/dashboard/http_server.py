@@ -12,18 +12,17 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
+from msgspec import Struct
 
 from crawler.dashboard.access import HEALTH, Access
 from crawler.dashboard.guard import BODY_TIMEOUT, HEADERS, Handler, guarded_application, refused
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What visitors may use."""
 
     connections: int = 1_024  # at a time, including idle ones; they take file descriptors that the crawl needs too

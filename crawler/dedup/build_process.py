@@ -17,8 +17,10 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from crawler.dedup.filter_setup import make_filter
 from crawler.dedup.key_spec import KeySpec
@@ -30,8 +32,7 @@ from crawler.settings import SeenSettings
 NOTHING = memoryview(b"")
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """What to make of the lines of a list."""
 
     keys: KeySpec
@@ -40,8 +41,7 @@ class Recipe:
     layout: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(Struct, frozen=True):
     """Every ``step``-th piece of ``piece`` bytes of a list of ``size`` bytes, starting with piece ``first``."""
 
     size: int
@@ -55,8 +55,7 @@ class Pieces:
             yield start, min(start + self.piece, self.size)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """The work of one process: apply the recipe to pieces of the list. ``unite``: put them into one filter."""
 
     path: str

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from crawler.filters import JSON, FilterError, KeyHash
 from crawler.metrics import counted
@@ -22,8 +23,7 @@ NOT_UTF8 = Rejected("not UTF-8")
 EMPTY = Rejected("empty line")
 
 
-@dataclass(frozen=True, slots=True)
-class KeySpec:
+class KeySpec(Struct, frozen=True):
     """How the keys of a filter were made from lines. It is stored with the filter, because other keys would find
     nothing in it."""
 

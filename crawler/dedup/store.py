@@ -13,10 +13,11 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol
+
+from msgspec import Struct
 
 from crawler.dedup.key_spec import KeySpec
 from crawler.disk import Appender, Disk, RealDisk
@@ -31,8 +32,7 @@ class FilterFileError(Exception):
     """The file is not the filter that was asked for. The text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFilter:
+class StoredFilter(Struct, frozen=True):
     """The contents of a file. ``keys`` is None if the file does not say."""
 
     seen: Filter

@@ -18,8 +18,9 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from operator import itemgetter
+
+from msgspec import Struct, field
 
 from crawler.dedup.filter_setup import room_of
 from crawler.dedup.key_spec import KeySpec, LineKeys
@@ -32,8 +33,7 @@ from crawler.memory import available_memory
 _SHARE = 10  # storing takes at most a tenth of the time
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What happened to the lines."""
 
     lines: int = 0  # with a key

@@ -17,10 +17,10 @@ import random
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import web
+from msgspec import Struct, field
 
 from crawler.demo.modules import MODULES
 from crawler.demo.news import News
@@ -43,8 +43,7 @@ _PORTS = range(20_000, 32_000 - DOCS - len(OTHERS))
 _ATTEMPTS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where the web is: ports of the documentation and of the other hosts, by their names, and since when (seconds
     since 1970). The demos of earlier versions have no other hosts."""
 

@@ -15,14 +15,14 @@ import errno
 import os
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from crawler.disk.files import DiskFile, Place, RealDisk
 
 
-@dataclass(slots=True)
-class _Inode:
+class _Inode(Struct):
     """The bytes of a file at its last sync, and the changes since: (offset, data) or (size, None)."""
 
     synced: bytes = b""
@@ -53,8 +53,7 @@ class _Inode:
         return bytes(data)
 
 
-@dataclass(slots=True)
-class _Directory:
+class _Directory(Struct):
     """The entries of a directory at its last sync, and the changes since: name -> inode, or None for a removed name."""
 
     synced: dict[str, _Inode] = field(default_factory=dict)
@@ -62,8 +61,7 @@ class _Directory:
     pending: list[dict[str, _Inode | None]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """The ``number``-th call (from 1) of an operation fails, and with ``lasting`` all later ones too.
 
     ``operation`` is one of open, pread, pwrite, truncate, sync, replace, move, link, unlink, sync_file, sync_directory.

@@ -8,9 +8,11 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from crawler.filters import FilterError, SeenSet, advise, project
 from crawler.filters.advisor import Cause, matters_at
@@ -42,8 +44,7 @@ class When(StrEnum):
 STEADY = {When.END: 20.0, When.DAY: 60.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far the crawl has come: the numbers of finished and of unfinished URLs. Of a crawl without an end, which
     visits its pages again, only first visits count."""
 
@@ -51,8 +52,7 @@ class Progress:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """The seen-set as it will be if the crawl continues at this pace. Counts are URLs; ``bytes`` is the seen-set's
     size."""
 
@@ -67,8 +67,7 @@ class Forecast:
     steady: bool = False  # the forecasts of the last seconds say nearly the same
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """The pace of the crawl: it found ``new`` URLs and finished ``finished`` in the last ``seconds``."""
 
     new: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from crawler.engine.context import Context
 from crawler.engine.discover import Outlinks

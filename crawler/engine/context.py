@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.reading import Reading
@@ -15,8 +17,7 @@ from crawler.fetch import Fetches
 from crawler.parsing import PageParser
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """What a worker has left to give: ``free`` of its ``slots``. ``waiting`` requests wait for the rate limit, which is
     ``rate`` a second; None: there is no limit. ``alone``: nothing is handed out, because a page is visited alone."""
 
@@ -27,8 +28,7 @@ class Capacity:
     alone: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
     ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting

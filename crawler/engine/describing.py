@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, Response
 from crawler.frontier import Entry
@@ -34,8 +36,7 @@ class Facts(NamedTuple):
         return replace(record, robots=robots, exchanged=self.exchanged, profile=self.profile)
 
 
-@dataclass(frozen=True, slots=True)
-class Describer:
+class Describer(Struct, frozen=True):
     """Describes URLs in the ``fields`` that are wanted, and with the ``headers``, whose names are in lower case."""
 
     fields: frozenset[str]

@@ -14,9 +14,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.engine.reading import Reading, Unreadable
 from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts
@@ -40,8 +42,7 @@ COPY, NOFOLLOW = "copy", "nofollow"  # why links of a page are not followed
 _SHOWN = 200  # characters of foreign text in a message
 
 
-@dataclass(frozen=True, slots=True)
-class Outlinks:
+class Outlinks(Struct, frozen=True):
     """Some links of a page: ``found`` counts the distinct links, ``inside`` holds those that may be admitted, and
     ``outside`` counts those that a limit left out."""
 
@@ -56,8 +57,7 @@ class Outlinks:
     classes: Mapping[str, int] | None = None  # of those in ``inside``, by their scores
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A page whose links are not resolved yet. ``base`` is what they are resolved against. ``of_copy``: it is a copy
     whose links are not followed. ``judged`` says whether the host sends it for paths that do not exist."""
 
@@ -73,8 +73,7 @@ class Page:
         return not self.of_copy and self.judged.kind is PageKind.PAGE
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The target of a redirect: its ``location`` as in the record, and the link to follow or the reason why there is
     none. ``outside`` counts it if a limit left it out."""
 
@@ -93,8 +92,7 @@ class Target:
         return [(self.location, "", Facts(REDIRECT, why=left_out[0] if left_out else None))]
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """URLs that were added to a job: those that may be admitted, the number out of scope, the invalid texts with the
     reasons, and the number of those with credentials, which are not sent."""
 
@@ -104,8 +102,7 @@ class Added:
     credentials_dropped: int
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoverySettings:
+class DiscoverySettings(Struct, frozen=True):
     """The settings of discovery."""
 
     rules: tuple[str, ...]  # of canonicalisation
@@ -451,8 +448,7 @@ class Discovery:
         return outside
 
 
-@dataclass(frozen=True, slots=True)
-class _Resolved:
+class _Resolved(Struct, frozen=True):
     """The URLs of some links of a page, how many are none, and how many have a query that is too long. ``texts`` and
     ``facts``: what the page says of each of the URLs, if an output wants it."""
 

@@ -12,7 +12,8 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from crawler.engine.context import Context
 from crawler.engine.discover import Outlinks

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.engine.change_check import ChangeCheck
 from crawler.engine.context import Context
@@ -81,8 +83,7 @@ class HandingOver:
             self._handler.ended(page, finished=finished)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnCode:
+class OwnCode(Struct, frozen=True):
     """Where the visits of one run meet code of the user."""
 
     handing_over: HandingOver | None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from crawler.fetch import Failure, Response
 from crawler.job.verdict import NO_HEADING, Heading
@@ -12,8 +13,7 @@ from crawler.settings import DescribedLinks, LinkSettings, Settings
 from crawler.traps import wall_by_headers
 
 
-@dataclass(frozen=True, slots=True)
-class HeadingReader:
+class HeadingReader(Struct, frozen=True):
     """Reads headings, for the crawler with the product token ``agent``."""
 
     links: LinkSettings

@@ -3,11 +3,11 @@ out."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 import mmh3
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import Answer, Entry, FailureClass, RequestOutcome, retry_wait, tries_of, validator

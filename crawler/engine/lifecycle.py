@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from crawler.settings import CrawlSettings
 
@@ -41,8 +42,7 @@ class PausedBy(StrEnum):
     HOURS = "hours"  # all hosts that wait are outside their hours
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """Why the crawl hands out no URLs although it is not over. ``detail`` is the system's message, the
     whole reason of an outage, or the time at which hours begin."""
 

@@ -7,15 +7,16 @@ the system takes back when it wants.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, replace
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.job.verdict import Finished
 
 
-@dataclass(frozen=True, slots=True)
-class OnDisk:
+class OnDisk(Struct, frozen=True):
     """What was finished, without its bodies, and these. ``decoded`` and ``raw``: those of the answer, if other outputs
     want them."""
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any
+
+from msgspec import Struct, field
 
 from crawler.engine.context import Context
 from crawler.engine.judge import request_outcome
@@ -53,8 +54,7 @@ class State(Enum):
     DOWN = auto()
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
+class _Waiting(Struct, eq=False):
     """A failure whose meaning is not known yet. ``ours`` will be. ``counts``: it may show that our line is down.
     ``of_url``: it is that of a URL, not of a robots.txt or an address."""
 
@@ -65,8 +65,7 @@ class _Waiting:
     ours: asyncio.Future[bool]
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(Struct):
     """What is told of outages in this run. ``since`` and ``reason`` are about the present one."""
 
     outages: int = 0

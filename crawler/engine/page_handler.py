@@ -8,8 +8,9 @@ that, a later run fetches the page and hands it over again, with the same ``id``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from crawler.job.verdict import Finished
 from crawler.records import Outcome, PageRecord
@@ -21,8 +22,7 @@ class Withdrawn(Exception):
     """The page will not be handled in this run: its URL stays pending."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandedPage:
+class HandedPage(Struct, frozen=True):
     """A page for the code of the user. ``id`` names the visit: no other visit of the job has it, and the page keeps it
     when it is handed over again. ``links`` are the distinct URLs that it links to, canonical, in their order.
     ``follows(text)`` says whether the crawl would follow a link of the page; it raises ValueError if the text is no URL

@@ -12,8 +12,9 @@ anew go before it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from crawler.frontier import Lease
 from crawler.frontier.entry import is_retry, is_revisit
@@ -41,8 +42,7 @@ class Owner(Protocol):
 Who = TypeVar("Who", bound=Owner)
 
 
-@dataclass(eq=False)
-class _Aside(Generic[Who]):
+class _Aside(Struct, Generic[Who], eq=False):
     owner: Who
     lease: Lease
     since: float

@@ -15,9 +15,10 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
+
+from msgspec import Struct
 
 from crawler.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 from crawler.frontier import FailureClass
@@ -33,8 +34,7 @@ _ROOT = Path(__file__).parents[2]
 _SHOWN = 200  # characters of the text of an exception, which may be foreign
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """What reading a page raised, in one line."""
 
     message: str

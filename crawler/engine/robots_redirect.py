@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
@@ -31,8 +32,7 @@ LATER = 5.0  # seconds; the shortest time until then
 _LOOK = 0.1  # seconds between two looks whether a lease is free
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsVisitSettings:
+class RobotsVisitSettings(Struct, frozen=True):
     """The settings of requests for robots.txt. At most ``most_waiting`` hosts wait for another host at a time."""
 
     robots: RobotsSettings

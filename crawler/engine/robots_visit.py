@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
@@ -40,8 +41,7 @@ REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
 log = logging.getLogger("crawler")
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """The final answer of a visit: as it is stored, and as it is used. ``request`` is what is charged to the host.
     ``stands_in``: the copy that is used was used before. ``kept``: what outputs keep of it."""
 

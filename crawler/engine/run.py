@@ -14,9 +14,10 @@ import asyncio
 import logging
 import shutil
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from crawler.engine.archiving import WARC, head_of_files
 from crawler.engine.capacity_forecast import Adviser

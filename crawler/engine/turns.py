@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain, islice
+
+from msgspec import Struct
 
 SHARE = 0.02  # seconds of a pass after which no further piece of work begins
 BULK_EVERY = 4  # passes, of which one begins with bulk work
@@ -24,8 +25,7 @@ def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-@dataclass(slots=True, eq=False)
-class _Place:
+class _Place(Struct, eq=False):
     """A place in line. ``look`` ends when the task is to look: True if it is its turn."""
 
     look: asyncio.Future[bool]

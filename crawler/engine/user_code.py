@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field, to_builtins
 
 from crawler.engine.link_judge import LinkJudge
 from crawler.engine.page_handler import HandedPage, PageHandler
 
 
-@dataclass(slots=True)
-class HookFigures:
+class HookFigures(Struct):
     """What one function of the user did in this run. ``hanging``: calls that have not returned for long (10 s, or half
     of what a call may take). ``stopped``: why it stopped the crawl, if it did."""
 
@@ -22,7 +22,8 @@ class HookFigures:
     stopped: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        figures: dict[str, Any] = to_builtins(self)
+        return figures
 
 
 class PreviousVisit(NamedTuple):
@@ -47,8 +48,7 @@ def _nothing() -> None:
     """There is nothing to close."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserCode:
+class UserCode(Struct, frozen=True):
     """The code of the user in a run. ``handler`` gets its pages; ``judge`` is asked about them and their links.
     ``headers`` is asked for headers of a request, ``is_changed`` whether a page has changed; both may raise Withdrawn.
     ``figures``: by the setting that names the function. ``close`` is called when the run is over."""

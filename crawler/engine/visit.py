@@ -11,9 +11,11 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
@@ -76,8 +78,7 @@ NO_LINKS = Outlinks(0, [])
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go: a hundredth of a second
 
 
-@dataclass(frozen=True, slots=True)
-class VisitSettings:
+class VisitSettings(Struct, frozen=True):
     """The settings of visits."""
 
     retry: RetrySettings

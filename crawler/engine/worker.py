@@ -12,8 +12,10 @@ import logging
 import shutil
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
@@ -35,8 +37,7 @@ log = logging.getLogger("crawler")
 LOOK = 5.0  # seconds between two looks at the clock: it goes on while the machine sleeps, and timers do not
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
+class WorkerSettings(Struct, frozen=True):
     """The settings that all runs of a worker share."""
 
     concurrency: int  # URLs in flight

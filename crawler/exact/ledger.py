@@ -29,7 +29,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from crawler.exact.rows import DIGEST_BYTES, HOST_BYTES, rows_of
 from crawler.filters import FilterError
@@ -43,8 +44,7 @@ _VERSION = 1
 _COUNTS = struct.Struct("<BQQQ")
 
 
-@dataclass(slots=True)
-class LedgerCounts:
+class LedgerCounts(Struct):
     """What the ledger has done since the job began. Stored form: a version byte and three numbers of 8 bytes."""
 
     waiting: int = 0  # doubted and not decided

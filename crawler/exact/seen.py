@@ -19,8 +19,10 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.exact.rows import HOST_BYTES, rows_of
 from crawler.filters import (
@@ -55,8 +57,7 @@ _HOSTS_REMEMBERED = 2**16  # about 6 MB
 _TOGETHER = 4096  # keys that ``update`` adds at a time
 
 
-@dataclass(slots=True)
-class Answers:
+class Answers(Struct):
     """Which part answered the lookups since the set was opened. A key that occurs twice in a batch is looked up
     once."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from crawler.export.time_line import TimeLine
 from crawler.output import Record
@@ -30,8 +31,7 @@ REST = ""  # the name of all hosts that were not chosen
 GOOD, BROKEN, NOT_FETCHED = "good", "broken", "not fetched"  # what the time line tells apart
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """A URL that answers, but not with a page; or that does not answer: ``status`` is then None. ``via`` is the page on
     which it was found first, None for a seed."""
 
@@ -41,8 +41,7 @@ class Broken:
     via: str | None
 
 
-@dataclass(slots=True)
-class HostFigures:
+class HostFigures(Struct):
     """The URLs of a host, by what became of them."""
 
     fetched: int = 0
@@ -53,8 +52,7 @@ class HostFigures:
     size: int = 0
 
 
-@dataclass(slots=True)
-class Figures:
+class Figures(Struct):
     """What the records of a crawl tell."""
 
     hosts: defaultdict[str, HostFigures]

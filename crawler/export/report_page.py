@@ -10,10 +10,11 @@ import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from crawler.export.crawl_figures import (
     BROKEN,
@@ -44,8 +45,7 @@ _CANONICAL = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+/[!#-;=?-~]*")
 _CSS = Path(__file__).with_name("report.css")
 
 
-@dataclass(slots=True)
-class LinkedFrom:
+class LinkedFrom(Struct):
     """How many pages link to a URL, and the first of them."""
 
     pages: int = 0
@@ -57,8 +57,7 @@ class LinkedFrom:
             self.first.append(clipped(page, LONGEST))
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What a report tells of a job at ``made_at`` (seconds since 1970). ``stats`` are those of ``stats --json``.
     ``hosts`` are rows of the table of hosts. ``linked`` has the pages that link to broken URLs, None if unknown;
     ``unlinked`` counts the pages whose links are not in the job any more."""
@@ -107,8 +106,7 @@ def report_page(report: Report) -> str:
     return f"<!doctype html>\n{MARK}\n{element('html', head, body, lang='en')}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A titled part of the page."""
 
     anchor: str

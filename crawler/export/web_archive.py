@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+from msgspec import Struct, field
 
 from crawler.archive.cdxj import HEAD_MOST, line_of
 from crawler.archive.warc_reader import WarcError, read_records
@@ -47,8 +48,7 @@ class Packed(NamedTuple):
     size: int  # bytes of OUT
 
 
-@dataclass(slots=True)
-class _Survey:
+class _Survey(Struct):
     """What the records say of the archive: where each file ends, by its number, and how many pages there are."""
 
     ends: dict[int, int] = field(default_factory=dict)

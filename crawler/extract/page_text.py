@@ -9,9 +9,10 @@ The process read a stranger's page, so the crawler trusts its answers no more th
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from hashlib import sha256
 from json.encoder import encode_basestring as quoted
+
+from msgspec import Struct
 
 from crawler.parsing.wire import NO_CHARSET, REQUEST, WireError
 
@@ -23,8 +24,7 @@ _CHARSET_MOST = 1_000
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
-@dataclass(frozen=True, slots=True)
-class PageText:
+class PageText(Struct, frozen=True):
     """The main text of a page in one form or two; None: not in that form. ``cut``: it is longer than what is kept."""
 
     text: str | None = None
@@ -32,8 +32,7 @@ class PageText:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NoText:
+class NoText(Struct, frozen=True):
     """A page has no text because it could not be extracted: why. ``traceback``: where, if an exception was raised."""
 
     reason: str
@@ -73,8 +72,7 @@ def decode_text(payload: bytes) -> PageText:
         raise WireError(f"not the text of a page: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """What the row of a page says besides its text; ``fetched_at`` as in its record. ``whole``: the page is."""
 
     url: str

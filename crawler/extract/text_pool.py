@@ -15,10 +15,11 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from mmap import mmap
 from typing import Protocol
+
+from msgspec import Struct
 
 from crawler.extract.page_text import NoText, PageText, decode_text, text_request
 from crawler.parsing.fair_line import FairLine
@@ -51,8 +52,7 @@ def default_processes() -> int:
     return min(_PROCESSES_MOST, len(os.sched_getaffinity(0)))
 
 
-@dataclass(frozen=True, slots=True)
-class TextLimits:
+class TextLimits(Struct, frozen=True):
     """How many ``processes`` there are, what each page may take: ``seconds`` of CPU time, bytes of ``memory`` of the
     whole process, and ``patience``, seconds of anything; and the ``extractor``, as ``module:function``."""
 
@@ -75,8 +75,7 @@ class Texts(Protocol):
         """End what runs beside, and cancel what waits for a page."""
 
 
-@dataclass(slots=True, eq=False)
-class _Page:
+class _Page(Struct, eq=False):
     """A page in line."""
 
     host: str

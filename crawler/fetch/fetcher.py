@@ -8,7 +8,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -17,6 +16,7 @@ import aiohttp
 import yarl
 from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
+from msgspec.structs import replace
 
 from crawler.fetch.bodies import ReadBody, drop_body, keep_body, keep_rest, read_body
 from crawler.fetch.body_memory import BodyMemory

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from msgspec import Struct
 from multidict import MultiMapping
 
 from crawler.refusal import Refusal
@@ -73,8 +73,7 @@ class Truncation(StrEnum):
     UNSPECIFIED = "unspecified"  # it was no body that could be read on
 
 
-@dataclass(frozen=True, slots=True)
-class RawExchange:
+class RawExchange(Struct, frozen=True):
     """One exchange as it was on the wire, for archives.
 
     ``request``: the request line and the headers as they were sent, up to the empty line; without headers that may hold
@@ -92,8 +91,7 @@ class RawExchange:
     address: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """No complete response: the reason in one line for people, and the seconds that it took. ``refusal``: the rule of
     ours that forbids the request. ``address``: what was dialled, if that is known. ``local``: this machine knows no way
     to the host: no route, no name server. ``kept``: the connection had been used before, and was closed before the
@@ -120,8 +118,7 @@ class Failure:
         return f"{self.kind.value}: {self.message}" if self.refusal is None else self.refusal.error
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """A complete response. For some responses only status and headers are wanted.
 
     ``headers`` is case-insensitive and returns the first value of a name. A byte that is not UTF-8 becomes a lone

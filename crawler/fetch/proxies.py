@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 import aiohttp
 import yarl
+from msgspec import Struct
 
 from crawler.fetch.secret import read_login
 from crawler.settings import DIRECT, PROXY_SCHEMES, FetchSettings, SettingsError
@@ -20,8 +20,7 @@ class ProxyTrouble(aiohttp.ClientError):
     """The proxy cannot be reached, or does not serve us."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
+class Proxy(Struct, frozen=True):
     """A proxy. ``url`` may contain a login: ``shown`` is what messages say."""
 
     url: yarl.URL

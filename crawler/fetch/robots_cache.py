@@ -16,8 +16,9 @@ import asyncio
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from crawler.fetch.outcome import Failure, FailureKind, Response
 from crawler.kv import Family, Reader
@@ -45,8 +46,7 @@ class RobotsRefusal(Enum):
         return self is not RobotsRefusal.NO_ANSWER
 
 
-@dataclass(frozen=True, slots=True)
-class NoRobots:
+class NoRobots(Struct, frozen=True):
     """Why a robots.txt could not be fetched. ``kind`` is None if the record names no known kind."""
 
     kind: FailureKind | None
@@ -58,8 +58,7 @@ class NoRobots:
         return self.message if self.kind is None else f"{self.kind.value}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class GoodCopy:
+class GoodCopy(Struct, frozen=True):
     """What a host last said of its rules: ``body`` with a 2xx; any other final status says that there are none.
     ``stands_in``: an answer after it said nothing, so it was needed before."""
 
@@ -69,8 +68,7 @@ class GoodCopy:
     stands_in: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Robots:
+class Robots(Struct, frozen=True):
     """What a host's robots.txt says. If it could not be fetched, ``status`` is None and ``failure`` is set.
 
     ``copy_of``: the last answer said nothing, and the rules are those of the copy that was fetched at that time."""
@@ -140,8 +138,7 @@ def _failure(text: str) -> NoRobots:
 Parse = Callable[[int, bytes, str, int], RobotsRules | NoRobots]
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(Struct, frozen=True):
     """A stored record. ``status`` and ``body`` are of the good copy if there is one."""
 
     answered: int  # the status of the last answer

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.fetch.outcome import Failure, Fetches, Keeps, RawExchange, Response
 from crawler.robots import robots_url, unreachable
@@ -15,8 +16,7 @@ from crawler.urls import Canonicaliser, Rejected
 _REDIRECTS = 5  # RFC 9309, 2.3.1.2
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """What a redirect led to, whether that is another host, and how many seconds ago it was answered."""
 
     answer: Response | Failure
@@ -34,8 +34,7 @@ class Exchanged(NamedTuple):
     raw: RawExchange
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsResult:
+class RobotsResult(Struct, frozen=True):
     """The final answer of a host.
 
     The body of a response has at most ``RobotsSettings.max_bytes``. Its status is 3xx if there were more than five
@@ -69,8 +68,7 @@ class RobotsResult:
         return unreachable(self.answer.status)
 
 
-@dataclass(frozen=True, slots=True)
-class NotNow:
+class NotNow(Struct, frozen=True):
     """A redirect leads to a host that cannot be asked for ``wait`` seconds."""
 
     wait: float

@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count, islice
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.figures import counted, noun, probability
 from crawler.filters.chain_compaction import following_share, successor_share
@@ -34,8 +35,7 @@ _SOON_SHARE = 0.1  # of the capacity
 _SOON_SECONDS = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class SlicePlan:
+class SlicePlan(Struct, frozen=True):
     """The size and fpp of a slice to be made."""
 
     capacity: int  # keys
@@ -43,8 +43,7 @@ class SlicePlan:
     fpp: float  # when full
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a seen-set of one kind takes when it holds the planned number of URLs."""
 
     kind: str
@@ -66,8 +65,7 @@ class Cause(StrEnum):
     PASSED = "passed"  # the fpp exceeds the target
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """The forecast for a seen-set in use. Counts are admitted URLs; sizes are bytes."""
 
     full_at: int  # URLs in all when the present slice is full

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from crawler.filters.protocol import SeenSnapshot
 from crawler.filters.segment_format import NAMES_HASH, FormatError, Output, read_segment, write_segment
@@ -26,8 +27,7 @@ _HOLDS = "seen-set"
 _PRIVATE = 0o600
 
 
-@dataclass(frozen=True, slots=True)
-class StoredParts:
+class StoredParts(Struct, frozen=True):
     """The content of a file: the first segment's ``header``, which contains the ``state``, and the other segments by
     name."""
 

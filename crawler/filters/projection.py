@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.filters.advisor import SlicePlan, schedule, successor_plan
 from crawler.filters.protocol import SeenStatistics
@@ -21,8 +22,7 @@ from crawler.slices.fpp_model import compound
 _STEPS = 12  # of the sum that approximates the URLs skipped while a slice fills
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(Struct, frozen=True):
     """A seen-set in the future."""
 
     urls: int
@@ -32,8 +32,7 @@ class Projection:
     urls_skipped: float  # expected in all, until then
 
 
-@dataclass(slots=True)
-class _Slice:
+class _Slice(Struct):
     capacity: int
     count: float
     size: int  # bytes

@@ -7,9 +7,10 @@ journal. ``restore`` rebuilds the seen-set from the digests. "New" always means:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypedDict
+
+from msgspec import Struct, field
 
 from crawler.kv import Batch
 from crawler.slices.digests import Key
@@ -60,8 +61,7 @@ class SeenStatistics(TypedDict):
     compactions: int  # how often one slice replaced the chain
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A slice that says it holds a key."""
 
     number: int  # of the slice, from 1, the oldest
@@ -69,8 +69,7 @@ class Claim:
     fpp: float  # chance that the slice says so of an absent key
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """The answer of a seen-set for one key, and its reliability. "No" is always certain."""
 
     known: bool
@@ -88,8 +87,7 @@ class NotForgotten(StrEnum):
     CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """One piece of stored state. A sealed one never changes again: it is written once."""
 
     name: str
@@ -98,8 +96,7 @@ class Segment:
     buffer: memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A segment that a snapshot would have, without its bytes; ``size`` is their number. ``journaled``: the journal can
     restore every key added after it was stored."""
 
@@ -117,8 +114,7 @@ class Copying(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SeenSnapshot:
+class SeenSnapshot(Struct, frozen=True):
     """A seen-set at one moment. ``state`` is a copy; the buffers of ``segments`` are live views, or copies.
 
     Live views may be stored with bits of later keys. That is harmless: the journal has those keys, and sets the same

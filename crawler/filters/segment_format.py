@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import mmh3
+from msgspec import Struct
 
 from crawler.slices.bit_storage import zeroed_bytes
 from crawler.slices.errors import JSON
@@ -44,8 +44,7 @@ class FormatError(ValueError):
     """The bytes are not a segment, or of another version. The text says what is wrong, and at which offset."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentSum:
+class SegmentSum(Struct, frozen=True):
     """A written segment: its whole ``size`` in bytes, and the checksum in hexadecimal."""
 
     size: int

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.filters.protocol import SliceStatistics
 from crawler.slices.bit_storage import adopt_words
@@ -32,8 +34,7 @@ class Reading(NamedTuple):
     count_estimated: float
 
 
-@dataclass(slots=True, eq=False)
-class SliceEntry:
+class SliceEntry(Struct, eq=False):
     """A slice with its counts: ``count`` keys are in now, ``admitted`` keys were ever added."""
 
     filter: Slice
@@ -46,7 +47,7 @@ class SliceEntry:
     compactions: int = 0  # of the chain when this slice was made
     built: int = 0  # keys added when the slice replaced a chain, without a lookup in it
     _curve: tuple[int, SkipCurve] | None = None
-    _last: Reading | None = field(default=None, repr=False)
+    _last: Reading | None = None
 
     def reading(self) -> Reading:
         """The figures read from the memory, at most once after each change."""

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from crawler.frontier.entry import FRESH_END, FRESH_SLOT_SIZE, FRESH_START, RETRY_LANE, RETRY_START, REVISIT_START
 from crawler.frontier.politeness import HoldReason
@@ -46,8 +47,7 @@ class HostRecordError(ValueError):
     """Stored bytes are not a host record of a known version."""
 
 
-@dataclass(slots=True, eq=False)
-class RevisitLane:
+class RevisitLane(Struct, eq=False):
     """The revisits of one host that wait. ``window``, ``cursor`` and ``complete`` are like those of its queue.
 
     ``turns`` counts what was taken from the fresh lane. It begins with the URLs that the host has finished, so that it
@@ -59,8 +59,7 @@ class RevisitLane:
     window: list[bytes] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
-class BackQueue:
+class BackQueue(Struct, eq=False):
     """The state of one host's queue (``queues`` works on it).
 
     ``size`` and ``retry_size`` count entries on disk, including those in flight. ``taken`` entries are in flight,
@@ -121,8 +120,7 @@ class BackQueue:
         return first
 
 
-@dataclass(slots=True, eq=False)
-class Politeness:
+class Politeness(Struct, eq=False):
     """Whether and when a host may be asked next, and the rule that decides."""
 
     next_time: float = 0.0
@@ -157,8 +155,7 @@ class Failures(NamedTuple):
 NO_FAILURES = Failures()
 
 
-@dataclass(slots=True, eq=False)
-class Tally:
+class Tally(Struct, eq=False):
     """Counts of a host's requests and their outcomes."""
 
     fetched: int = 0
@@ -169,8 +166,7 @@ class Tally:
     opic_score: float = 0.0  # the importance that links have brought the host and its pages have not handed on
 
 
-@dataclass(slots=True, eq=False)
-class DomainTally:
+class DomainTally(Struct, eq=False):
     """Counts of the requests to all hosts of a registrable domain. Not stored: each host's own are."""
 
     name: str
@@ -180,8 +176,7 @@ class DomainTally:
     leased: int = 0  # lease slots that are out
 
 
-@dataclass(slots=True, eq=False)
-class Host:
+class Host(Struct, eq=False):
     """The working state of one host."""
 
     name: str
@@ -190,20 +185,20 @@ class Host:
     failures: Failures = NO_FAILURES
     tally: Tally = field(default_factory=Tally)
 
-    leased: int = field(default=0, init=False)  # leases that are out
-    answered: int = field(default=0, init=False)  # of these, those whose request is over: they hold no lease slot
-    inside: int = field(default=0, init=False)  # of the leases, those that hold a place at the gate
-    key: str = field(default="", init=False)  # its host key, see ``host_keys``; empty: not found out yet
-    side_request: bool = field(default=False, init=False)  # a request for its robots.txt or its address is in flight
-    in_line: bool = field(default=False, init=False)  # in a line at the gate
-    on_heap: bool = field(default=False, init=False)
-    ready: float = field(default=0.0, init=False)  # when it may be handed out, according to the heap
-    place: int = field(default=0, init=False)  # in the schedule: its class, its kind, in a session or not
-    kind: int = field(default=1, init=False)  # quick, new or slow, see ``slot_share``
-    session_until: float = field(default=0.0, init=False)  # when its session ends (seconds since 1970); 0: in none
-    session_pages: int = field(default=0, init=False)  # URLs handed out in its session
-    domain: DomainTally | None = field(default=None, init=False)  # if domains have budgets
-    kept: dict[str, Host] | None = field(default=None, init=False)  # the part of the working set that holds it
+    leased: int = 0  # leases that are out
+    answered: int = 0  # of these, those whose request is over: they hold no lease slot
+    inside: int = 0  # of the leases, those that hold a place at the gate
+    key: str = ""  # its host key, see ``host_keys``; empty: not found out yet
+    side_request: bool = False  # a request for its robots.txt or its address is in flight
+    in_line: bool = False  # in a line at the gate
+    on_heap: bool = False
+    ready: float = 0.0  # when it may be handed out, according to the heap
+    place: int = 0  # in the schedule: its class, its kind, in a session or not
+    kind: int = 1  # quick, new or slow, see ``slot_share``
+    session_until: float = 0.0  # when its session ends (seconds since 1970); 0: in none
+    session_pages: int = 0  # URLs handed out in its session
+    domain: DomainTally | None = None  # if domains have budgets
+    kept: dict[str, Host] | None = None  # the part of the working set that holds it
 
     @property
     def asked(self) -> int:

@@ -6,7 +6,7 @@ holds for URLs that are admitted later.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from crawler.frontier.host import DomainTally, Host
 from crawler.frontier.request_outcome import FailureClass
@@ -14,8 +14,7 @@ from crawler.refusal import Refusal
 from crawler.settings import BudgetSettings
 
 
-@dataclass(frozen=True, slots=True)
-class HostClosed:
+class HostClosed(Struct, frozen=True):
     """Why requests to a host have stopped. ``failed``: its URLs end as failed; otherwise they end as excluded.
     ``refusal``: the rule of ours that is the reason, if one is."""
 

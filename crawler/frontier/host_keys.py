@@ -19,8 +19,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.host import Host, Politeness
@@ -44,8 +46,7 @@ OF_THE_KEY = frozenset(
 )
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """Hosts with one gap and one set of lease slots."""
 
     slots: FairSemaphore

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost, stored_host
 from crawler.frontier.host_closed import closure, is_used_up, retired_words
@@ -36,8 +37,7 @@ class HostState(StrEnum):
 _WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
-@dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(Struct, frozen=True):
     """One row of the table of hosts. ``next_time`` is in seconds since 1970; None if nothing is queued or requests to
     the host have stopped. ``rule`` is one word and ``reason`` a sentence that explain the state. ``errors`` counts
     the failures of all tries by class. ``slowed_seconds``: see ``slowed``."""
@@ -58,8 +58,7 @@ class HostRow:
     slowed_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class HostSnapshot:
+class HostSnapshot(Struct, frozen=True):
     """A host at one moment, for readers in other threads: nothing in it is shared with the working state. Times are in
     seconds since 1970."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.frontier.entry import Entry
 from crawler.frontier.host import Host
@@ -11,8 +12,7 @@ from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.request_outcome import ANSWERED, RequestOutcome
 
 
-@dataclass(slots=True, eq=False)
-class Lease:
+class Lease(Struct, eq=False):
     """A lease slot of a host. ``entry`` is the URL to fetch. It is None for a side request: to look up the host's
     address if ``address`` is set, otherwise to fetch its robots.txt. ``closed`` says why the URL ends without a
     request. ``kind``: the host's (``slot_share``) when the lease began. ``lent``: the visit only waits; ``left``: the

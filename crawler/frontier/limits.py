@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from crawler.frontier.request_outcome import longest_retry
 from crawler.settings import BudgetSettings, RetrySettings, Settings, Sites
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLimits:
+class MemoryLimits(Struct, frozen=True):
     """How much of the frontier is in memory, and how many hosts one call of ``take`` may examine."""
 
     waiting: int = 131_072  # hosts on the heap
@@ -22,8 +22,7 @@ class MemoryLimits:
     passed_over: int = 256  # hosts that one call of take may send away or find not ready
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """``budget`` of each host, ``slow_slots``: how many of all ``slots`` new and slow hosts may always hold,
     ``longest_retry``: the longest wait of a URL for its next try, in seconds, ``revisits``: the share of a host's turns
     that revisits have while first visits wait too, ``sites``: the settings of single hosts, None if none has any,

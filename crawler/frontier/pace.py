@@ -7,8 +7,9 @@ all URLs together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.frontier.host import Host, decode_host, stored_host
 from crawler.frontier.politeness import HoldReason, gap
@@ -20,8 +21,7 @@ _RETRY = RetrySettings()
 GROUPS_MOST = 100_000  # groups that are added up; beyond, the hosts of a new one count one by one
 
 
-@dataclass(frozen=True, slots=True)
-class HostTime:
+class HostTime(Struct, frozen=True):
     """``seconds`` until a host has been asked for all ``pending`` URLs: until its next time in ``wait_seconds``, and
     ``seconds_per_url`` for each, with further tries and holds, as its requests have failed so far. If it does not
     answer: until it is given up. ``reason`` says what it waits for, empty if only for its gap. Of ``hosts`` that share
@@ -120,8 +120,7 @@ def shared_key(work: Work, rule: str) -> str | None:
     return name if rule == "host" and port.isdigit() else None
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """Hosts that share one gap: the sums over their URLs."""
 
     most: HostTime

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.recrawl import ChangeRate, after_signal, after_visit, first_guess, from_counts
@@ -50,8 +51,7 @@ class PageError(ValueError):
     """Stored bytes are not a page of a known version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a visit found. ``fingerprint`` identifies the whole answer; None: the server answered 304 (Not Modified).
     The next request sends the validators back (RFC 9110, 8.8). ``gone``: the page does not exist (404, 410).
     ``of_text``: the fingerprint is that of the text of a page instead of its bytes. ``changed``: what code of the user

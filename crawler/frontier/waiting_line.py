@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from crawler.frontier.serving import Bar, Serving
 from crawler.frontier.workbench import Workbench
@@ -10,8 +10,7 @@ from crawler.frontier.workbench import Workbench
 COUNTED_MOST = 16_384  # tickets of a heap that are visited for one look: some milliseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """The turn of a host that is due. ``before``: how many hosts that wait go first; at least so many if ``at_least``.
     ``in_sessions``: hosts that keep their turns, and are asked meanwhile. ``asked_at``: when it was asked last, in
     seconds since 1970; None: never. ``starved``: it gets no slot, and hosts that were asked later have their turns

@@ -6,8 +6,9 @@ A function that is not async is called in a thread, an async one in an event loo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from crawler.engine.page_handler import Withdrawn
 from crawler.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
@@ -23,8 +24,7 @@ T = TypeVar("T")
 HANG_MOST = 3  # calls of one question that do not return, before nothing more is asked: a page has many links
 
 
-@dataclass(frozen=True, slots=True)
-class AskSettings:
+class AskSettings(Struct, frozen=True):
     """``timeout``: seconds that a call may take; None: any time. ``stops``: a failure stops the
     crawl."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 
 from crawler.engine.lifecycle import Stop
@@ -93,7 +92,7 @@ def load_hooks(settings: HookSettings, source: Source) -> dict[str, NamedCode]:
 def idle_settings(settings: HookSettings) -> list[str]:
     """Settings that do nothing, because the function that they are about is not named: a sentence for each function."""
     others = HookSettings()
-    changed = [each.name for each in fields(HookSettings) if getattr(settings, each.name) != getattr(others, each.name)]
+    changed = [name for name in HookSettings.__struct_fields__ if getattr(settings, name) != getattr(others, name)]
     found = []
     for function, names in _NEEDS.items():
         named = ARGUMENTS if function is None else (function,)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.hooks.answers import Answered, CallFailed
@@ -16,8 +17,7 @@ from crawler.scope import StoreChoice
 from crawler.settings import HookSettings, OutputSettings
 
 
-@dataclass(frozen=True, slots=True)
-class OnPageSettings:
+class OnPageSettings(Struct, frozen=True):
     """Which pages the function is called with, and how."""
 
     choice: StoreChoice

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawler.links import encoding_name, python_codec, sniff_encoding

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from crawler.exact import rows_of
 from crawler.fetch.robots_cache import RobotsCache
@@ -60,16 +62,14 @@ _DAY = 86_400.0
 _PAUSE = 1_024  # entries between two points where the search may be abandoned
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """The URL after one step of canonicalisation."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeAnswer:
+class ScopeAnswer(Struct, frozen=True):
     """What the scope says of a link to the URL. ``outside`` is the first rule against it, None if it is in scope."""
 
     mode: str
@@ -77,8 +77,7 @@ class ScopeAnswer:
     reasons: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class SliceAnswer:
+class SliceAnswer(Struct, frozen=True):
     """A slice (``number`` counts from 1) that reports that it holds the key."""
 
     number: int
@@ -86,8 +85,7 @@ class SliceAnswer:
     fpp_estimated: float
 
 
-@dataclass(frozen=True, slots=True)
-class SeenAnswer:
+class SeenAnswer(Struct, frozen=True):
     """What the seen-set says.
 
     ``exact``: it has no false positives. Otherwise ``fpp_estimated`` is the probability of yes for a key that was never
@@ -119,8 +117,7 @@ class RobotsState(StrEnum):
     DAMAGED = "damaged"
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsAnswer:
+class RobotsAnswer(Struct, frozen=True):
     """``reason`` says why the URL is disallowed or the stored record is damaged. ``last_answer`` is set if it said
     nothing of the rules, which are then those of the copy that was fetched at ``copy_of`` (seconds since 1970).
     ``cut`` says what of the file was left out. ``until``: when the file is fetched again before the next page, in
@@ -154,8 +151,7 @@ class Wait(StrEnum):
     OVERLOOKED = "overlooked"  # nothing: its host is due, and the running crawl does not ask it
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """What holds a slot since a time (seconds since 1970): a URL, or a request for the robots.txt or the address of a
     host (``url`` is None)."""
 
@@ -164,8 +160,7 @@ class Holder:
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
+class Slots(Struct, frozen=True):
     """How many slots are free and how many quick, new and slow hosts hold, and the requests that have lasted longest.
     ``shut_to``: kinds of hosts that get none now."""
 
@@ -178,8 +173,7 @@ class Slots:
     longest: list[Holder]
 
 
-@dataclass(frozen=True, slots=True)
-class NextTry:
+class NextTry(Struct, frozen=True):
     """When a pending URL may be fetched. ``not_before`` is in seconds since 1970, if a time is known. ``reason`` says
     why its host waits, if the host is the cause. ``since``: when the request began that it waits for.
 
@@ -199,8 +193,7 @@ class NextTry:
     rate_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The place of a URL in its host's queue. ``number`` counts from 1; it is None for a URL in flight, which was
     handed out at ``in_flight_since``. ``crashes`` counts how often the crawler died while it read the page; such a URL
     is the last of its host. ``priority_rule`` is the sentence for the rule that gives its class today."""
@@ -219,8 +212,7 @@ class Place:
     next: NextTry | None
 
 
-@dataclass(frozen=True, slots=True)
-class RevisitSchedule:
+class RevisitSchedule(Struct, frozen=True):
     """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued, or
     (with no ``visits``) has no next visit: it is not finished yet, or gone. ``rate`` is the estimate of its changes a
     day, None if there is none yet. ``moved_for`` is the time to which its site dates its last change, if the visit was
@@ -234,8 +226,7 @@ class RevisitSchedule:
     moved_for: float | None = None
 
 
-@dataclass(slots=True)
-class Explanation:
+class Explanation(Struct):
     """What is known of the URL ``url`` at ``at`` (seconds since 1970). A part that does not apply is None.
 
     ``rejected`` says why the text is not a URL to crawl, ``refused`` which rule of ours forbids to ask for it.
@@ -274,11 +265,11 @@ class Explanation:
     settings: list[SettingInForce] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        figures: dict[str, Any] = to_builtins(self)
+        return figures
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlNow:
+class CrawlNow(Struct, frozen=True):
     """What a running crawl knows. ``in_flight`` maps URLs handed out to their times, ``side_requests`` hosts whose
     robots.txt or address is asked for; ``overlooked`` are hosts that it should ask and does not; ``paused`` says why it
     hands out nothing; ``due`` is how many hosts were due when it last looked at all. ``slots`` is None if no crawl
@@ -296,8 +287,7 @@ class CrawlNow:
     in_line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """Where to look. ``seen`` returns the answer for a key; ``host`` returns the host as it is in a crawl that runs in
     this process, None if there is none. ``hash`` makes the digests of the ledger. ``crawl`` is what a running crawl
     tells. ``older_sets`` names the older seen-sets that know a URL."""
@@ -438,8 +428,7 @@ def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
+class _Link(Struct, frozen=True):
     href: str
 
 

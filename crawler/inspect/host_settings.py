@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.scope import UrlSites
 from crawler.settings import DIRECT, OF_HOSTS, OF_PATHS, OF_URLS, WAYS, Sites
@@ -12,8 +13,7 @@ from crawler.settings import DIRECT, OF_HOSTS, OF_PATHS, OF_URLS, WAYS, Sites
 DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingInForce:
+class SettingInForce(Struct, frozen=True):
     """A setting by its key in a ``[[site]]``, its value, and the line of the configuration or the flag that states it;
     ``DEFAULT`` if none does. Of a header only the name is shown, of a login only its reference."""
 

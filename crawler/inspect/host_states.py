@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from crawler.frontier import (
     AT_ONCE,
@@ -49,8 +50,7 @@ def count_states(hosts: Iterable[Host], now: float, settings: HostTableSettings,
 UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(Struct):
     """What one pass over all hosts has found so far."""
 
     counts: dict[str, int]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from crawler.frontier.host import host_name
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
@@ -17,13 +18,12 @@ from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings, 
 
 Row = dict[str, Any]
 # "work": hosts at work first, then those with most to do.
-SORTS = ("work", *(name for name in HostRow.__dataclass_fields__ if name != "reason"))
+SORTS = ("work", *(name for name in HostRow.__struct_fields__ if name != "reason"))
 UNTOLD: Any = object()  # what a host is sorted by, if only its row tells
-_COLUMNS = tuple(HostRow.__dataclass_fields__)
+_COLUMNS = tuple(HostRow.__struct_fields__)
 
 
-@dataclass(frozen=True, slots=True)
-class HostTableSettings:
+class HostTableSettings(Struct, frozen=True):
     """The settings of rows of hosts."""
 
     sites: Sites

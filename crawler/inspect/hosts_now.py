@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import groupby
+
+from msgspec import Struct, field
 
 from crawler.frontier import AT_ONCE, Bar, HoldReason, Host, Serving, queue_of
 from crawler.frontier.host import decode_host, glance, host_name, workload
@@ -18,8 +19,7 @@ from crawler.settings import PolitenessSettings, Settings
 _PORTS_MOST = 64  # records of one name that are looked at for one host
 
 
-@dataclass(frozen=True, slots=True)
-class HostsNow:
+class HostsNow(Struct, frozen=True):
     """``in_flight`` counts handed-out URLs by host. ``side_requests`` are the hosts whose robots.txt or address is
     asked for. ``serving``: what the crawl can do for a host that is due."""
 

@@ -11,9 +11,11 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from crawler.checkpoint import EnvelopeError, Generations
 from crawler.disk import RealDisk
@@ -47,8 +49,7 @@ from crawler.store import RocksStore, StoreError, is_made
 LATELY = 60.0  # seconds of the last run over which its rate is measured
 
 
-@dataclass(frozen=True, slots=True)
-class OpenJob:
+class OpenJob(Struct, frozen=True):
     """A job opened for reading. ``settings`` are those of the last run, unless ``settings_fault`` says why they are
     not."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from crawler.output import Record, lines_of, record_of
 from crawler.output.record_text import path_at
@@ -24,8 +25,7 @@ _BROKEN = re.compile(b'"status":[4-9][0-9]|"outcome":"soft404"')
 Lines = list[tuple[bytes, Record]]  # with the record of each
 
 
-@dataclass(frozen=True, slots=True)
-class RecordChoice:
+class RecordChoice(Struct, frozen=True):
     """``kind`` is one of ``KINDS``, or empty with a ``host``."""
 
     kind: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from crawler.checkpoint import Manifest
 from crawler.exact import LedgerCounts
@@ -20,8 +22,7 @@ from crawler.scope import COUNTED
 OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 
 
-@dataclass(frozen=True, slots=True)
-class JobFigures:
+class JobFigures(Struct, frozen=True):
     """What a job has stored. ``manifest`` is the newest generation's, None before the first. ``ledger`` is None for a
     job without one. ``generations`` counts those on disk. ``disk_free`` is in bytes. ``outputs``: how large each output
     is, by name. ``endless``: pages are
@@ -38,8 +39,7 @@ class JobFigures:
     endless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HostFigures:
+class HostFigures(Struct, frozen=True):
     """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
     longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
     crawl should ask and does not; None if none runs. ``slot_seconds``: how long all responses take that are to come."""
@@ -51,8 +51,7 @@ class HostFigures:
     slot_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FailingProxy:
+class FailingProxy(Struct, frozen=True):
     """A proxy that failed when it was asked last, ``since`` a time (seconds since 1970)."""
 
     proxy: str
@@ -63,8 +62,7 @@ class FailingProxy:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class SlotFigures:
+class SlotFigures(Struct, frozen=True):
     """The slots of a running crawl. ``quick``, ``new`` and ``slow`` hosts hold so many. A host whose time has come
     waits for ``due_wait_for``, None if it is asked at once; ``reason`` says why the crawl hands out nothing.
     ``shut_to``: the kinds of hosts that get no slot now, ``quick`` only if they are in no session. A host that takes
@@ -95,8 +93,7 @@ class SlotFigures:
         return Serving(None if self.due_wait_for is None else Bar(self.due_wait_for), kinds, self.slow_from_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Rated:
+class Rated(Struct, frozen=True):
     """How many of some pages that a function of the user was to score are relevant."""
 
     pages: int
@@ -114,8 +111,7 @@ class Stopped(NamedTuple):
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunFigures:
+class RunFigures(Struct, frozen=True):
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
     slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, the last

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.integrity.finding import Detail
 
@@ -63,8 +64,7 @@ class Done(StrEnum):
     SEEN_REBUILT = "seen-rebuilt"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One thing that a repair has done."""
 
     done: Done

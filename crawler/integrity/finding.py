@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from crawler.kv import Family
 
@@ -103,8 +104,7 @@ class Severity(StrEnum):
 _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong. ``place`` is a file or directory of the job. If it is the store, ``family`` and ``key``
     name the row, if it is one row. ``mends``: the next run mends it by itself."""
 

@@ -11,9 +11,10 @@ import contextlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
+
+from msgspec import Struct, field
 
 from crawler.archive.payloads import PayloadError, decode_payload
 from crawler.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, LedgerCounts, rows_of
@@ -107,8 +108,7 @@ class Observer(Protocol):
         """Return what is wrong with everything since the last call."""
 
 
-@dataclass(frozen=True, slots=True)
-class InventorySettings:
+class InventorySettings(Struct, frozen=True):
     """The settings of a job that an inventory needs."""
 
     rules: tuple[str, ...]  # of canonicalisation
@@ -139,8 +139,7 @@ class UrlKeys:
         return (name or url.key) if isinstance(url, Canonical) and url.href == stored else None
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A job with an open store. ``counters`` is None if they cannot be read; then nothing is compared with them."""
 
     directory: Path
@@ -149,8 +148,7 @@ class Source:
     counters: Counters | None
 
 
-@dataclass(slots=True)
-class Journal:
+class Journal(Struct):
     """What the journal says.
 
     ``end`` is the end of the output according to the last event. ``admitted`` and ``forgotten`` are sums over the
@@ -165,8 +163,7 @@ class Journal:
     whole: bool = False
 
 
-@dataclass(slots=True)
-class Queue:
+class Queue(Struct):
     """The queues of all hosts.
 
     ``sizes`` has (all, retries) for each host, ``first`` the first slot of its fresh lane. ``number`` is above every

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.output import Record
@@ -37,8 +38,7 @@ def path_of(job: Path, file: int) -> Path | None:
     return None if form is None else form.path(job, file_in_output(file))
 
 
-@dataclass(slots=True)
-class _Lost:
+class _Lost(Struct):
     """What one file lacks: where the first part was and whose it is, and how many there were."""
 
     offset: int

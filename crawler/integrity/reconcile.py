@@ -10,10 +10,11 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.archive.payloads import DIGEST
 from crawler.disk import Appender, Disk, failpoint
@@ -68,8 +69,7 @@ _CHANGES = 4_096  # changes in one batch
 _EVENT = 256  # URLs in one new event
 
 
-@dataclass(frozen=True, slots=True)
-class RepairContext:
+class RepairContext(Struct, frozen=True):
     """A job whose store is open for writing, and the tools to repair it."""
 
     directory: Path

@@ -15,8 +15,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError
 from crawler.disk import Disk, RealDisk, failpoint, make_private_directory
@@ -66,8 +68,7 @@ _PART = "store.part"  # the new store while it is written
 _ROWS_LOST = b"rows"  # the value of REPAIRING in a new store that lacks rows of the old one
 
 
-@dataclass(frozen=True, slots=True)
-class Repaired:
+class Repaired(Struct, frozen=True):
     """``was_whole``: nothing was wrong and nothing was changed. ``left``: what is still wrong."""
 
     was_whole: bool

@@ -18,10 +18,10 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from crawler.frontier import Entry
 from crawler.integrity.finding import Finding
@@ -81,8 +81,7 @@ class UrlMarks:
         self._waiting.clear()
 
 
-@dataclass(slots=True)
-class JournalMarks:
+class JournalMarks(Struct):
     """The URLs of the journal."""
 
     admitted: array[int] = field(default_factory=lambda: array("Q"))
@@ -92,8 +91,7 @@ class JournalMarks:
     start: int = 0  # start of the record of the first kept event
 
 
-@dataclass(slots=True)
-class QueueMarks:
+class QueueMarks(Struct):
     """The pending URLs. ``revisits`` says for each whether it was finished before."""
 
     urls: UrlMarks
@@ -107,8 +105,7 @@ class QueueMarks:
         return chosen
 
 
-@dataclass(slots=True)
-class OutputMarks:
+class OutputMarks(Struct):
     """The lines of the output: where each ends, its URL, whether it is a valid record, and whether other outputs hold
     what it names."""
 
@@ -175,8 +172,7 @@ def _is(line: bytes, done: Done) -> bool:
     return position.length == len(line) and position.crc == zlib.crc32(line)
 
 
-@dataclass(frozen=True, slots=True)
-class Belief:
+class Belief(Struct, frozen=True):
     """What the other parts are checked against.
 
     ``journal_names_all``: every admitted URL is in the journal. ``end``: the end of the output according to the
@@ -210,8 +206,7 @@ def finished_lines(found: Remembered, belief: Belief) -> Flags:
     return good
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """How often each URL is in the journal too many or too few times: counts by the first half of its digest."""
 
     excess: dict[int, int]

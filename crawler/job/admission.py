@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+
+from msgspec import Struct
 
 from crawler.exact import Ledger
 from crawler.filters import CannotForgetError, SeenSet
@@ -44,8 +45,7 @@ class KnownUrls(Protocol):
         """The names of those that know the URL. Raises OSError."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionPolicy:
+class AdmissionPolicy(Struct, frozen=True):
     """Decides on single URLs: ``traps`` refuses some, ``classes`` gives the priority class of the others, ``router``
     leaves out those of other jobs, and ``known`` links to URLs that older seen-sets know."""
 

@@ -17,8 +17,9 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
+
+from msgspec import Struct, field
 
 from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
 from crawler.kv import Batch, Family, Reader
@@ -43,8 +44,7 @@ class BorderError(ValueError):
     """A row is not a page at the border."""
 
 
-@dataclass(frozen=True, slots=True)
-class BorderPage:
+class BorderPage(Struct, frozen=True):
     """A page some of whose links were left out. ``bounds`` is the number of the limits under which it was read.
     ``depth`` is that of its links."""
 
@@ -62,8 +62,7 @@ class BorderPage:
         return any(self.counts.get(limit) and (shallow or limit is not Limit.MAX_DEPTH) for limit in lifted)
 
 
-@dataclass(slots=True)
-class BorderCounts:
+class BorderCounts(Struct):
     """How many pages are at the border, and how many of their links each limit left out. For a limit that cuts a page
     off, the number of such pages."""
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from crawler.checkpoint import Generations, Manifest, Renewal, must_store
 from crawler.disk import FULL, failpoint, no_room
@@ -33,8 +34,7 @@ class RefusedBy(StrEnum):
     UNWRITTEN = "a transaction is still unwritten because the disk is full"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointResult:
+class CheckpointResult(Struct, frozen=True):
     """``manifest`` describes the generation that was written. It is None if nothing had changed since the last one, or
     if the generation was ``refused``; the changes are then only in the journal. ``detail`` is the system's error."""
 

@@ -23,8 +23,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from crawler.disk import Disk, failpoint, make_private_directory
 from crawler.filters import KeyHash

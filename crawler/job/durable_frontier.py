@@ -19,11 +19,12 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict, Unpack
+
+from msgspec import Struct
 
 from crawler.clock import SteadyClock
 from crawler.frontier import FailureClass, Lease, RequestOutcome
@@ -86,8 +87,7 @@ class Options(TypedDict, total=False):
     checkpoint_interval: float  # seconds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UrlLease:
+class UrlLease(Struct, frozen=True, eq=False):
     """A URL on lease. It counts against ``per_host`` of its host, and is not handed out again, until it is finished or
     put back, or the program ends. ``tries``: the number of earlier tries."""
 
@@ -95,7 +95,7 @@ class UrlLease:
     depth: int
     via: str | None
     tries: int
-    inner: Lease = field(repr=False)
+    inner: Lease
 
 
 class DurableFrontier:

@@ -16,17 +16,17 @@ docs/reference/versions.md says what a new format needs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.kv import Family, Store
 
 FIRST = 1
 
 
-@dataclass(frozen=True, slots=True)
-class AddedSetting:
+class AddedSetting(Struct, frozen=True):
     """A shaping setting that older jobs do not name. ``before`` is the value that they were made with, which is not
     today's default."""
 
@@ -35,8 +35,7 @@ class AddedSetting:
     before: Any
 
 
-@dataclass(frozen=True, slots=True)
-class JobCopy:
+class JobCopy(Struct, frozen=True):
     """The copy of the job's state that a conversion changes. If the process dies, the copy is discarded and the
     conversion begins again, so a change need be neither atomic nor repeatable."""
 
@@ -44,8 +43,7 @@ class JobCopy:
     seen: Path  # the copied directory; its files are shared with the job: replace them, never write into them
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """What one format adds to the one before it. ``keyed``: from now on the hash of URLs has a secret. ``on_demand``:
     only jobs that need the format get its number."""
 
@@ -56,8 +54,7 @@ class Format:
     on_demand: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Formats:
+class Formats(Struct, frozen=True):
     """All formats that the program knows: the first, and ``later`` ones in order."""
 
     later: tuple[Format, ...] = ()

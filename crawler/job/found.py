@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from crawler.frontier import Entry, Place, Statements
 from crawler.kv import Batch
@@ -16,8 +17,7 @@ NONE_OUTSIDE: Mapping[str, int] = MappingProxyType({})
 SITEMAP_DEPTH = 1  # of a sitemap listed in robots.txt
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """What a site says about the URLs that it lists: their ``priorities`` from 0 to 1, by href, whether they are
     ``sitemaps``, and when its own pages changed (``statements``)."""
 

@@ -15,7 +15,8 @@ import contextlib
 import hashlib
 import struct
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
 from crawler.kv import Batch, Family, Reader, Store
@@ -35,8 +36,7 @@ class HeldBackError(ValueError):
     """A row is not a URL that was held back."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnRules:
+class OwnRules(Struct, frozen=True):
     """The rules of one run: what the user permits, and the limits of hosts and ports."""
 
     permitted: FetchSettings

@@ -6,9 +6,11 @@ knows a format can tell what the stored bytes mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler import __version__
 from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
@@ -29,8 +31,7 @@ class OtherFormatError(JobError):
     """The job is of a format that cannot be used here. It is not damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The content of ``job.json``. ``shaping`` has every shaping setting; those that the job's format does not know
     have the values that the program used then. ``converting`` is the format from which the job is being converted to
     ``format``; None if no conversion is under way.

@@ -25,9 +25,10 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
+
+from msgspec import Struct
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
@@ -52,8 +53,7 @@ _NUMBERS = itertools.count(1)  # of this process
 _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(Struct, frozen=True):
     """The content of one file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer.
     ``again``: finished URLs that are put back. ``priority``: the class that the URLs get, whatever the rules say.
     ``pattern``: pending URLs that match it get the class too."""
@@ -67,8 +67,7 @@ class Parcel:
     pattern: Pattern | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The result for a set of URLs: how many were new, seen before or out of scope, the invalid ones with the reason,
     and how many name a user or a password, which is not sent."""
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from crawler import frontier
 from crawler.checkpoint import Generations

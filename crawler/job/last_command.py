@@ -8,9 +8,10 @@ next run by hand writes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import Disk, replace_file
@@ -22,8 +23,7 @@ VERSION = 1
 STDIN = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class LastCommand:
+class LastCommand(Struct, frozen=True):
     """``seeds``: as they were named, but for files in the job's directory. Those are ``own_seeds``, relative to it, so
     that the job may be moved. ``words``: the flags, without that for the job's directory. ``directory``: where other
     relative paths begin."""

@@ -9,9 +9,10 @@ import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from crawler.checkpoint import read_bounded
 from crawler.disk import FULL, private_opener
@@ -22,8 +23,7 @@ _SHOWN = 4_096  # URLs in flight that are listed
 _SPARE = 1_024  # blanks at the end, so that longer figures fit when the file is overwritten
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Struct, frozen=True):
     """The status of a running crawl. ``in_flight``: URLs on lease, with the time of each lease (seconds since 1970).
     ``side_requests``: the same of hosts whose robots.txt or address is asked for.
     ``output_end``: bytes of the output that no crash removes; None if not known yet. ``dashboard``: its address, or

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from crawler.disk import DisplacedError, failpoint, is_at, make_private_directory
 from crawler.filters import KeyHash

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from crawler.checkpoint import Renewal
 from crawler.disk import Disk, RealDisk
@@ -18,8 +19,7 @@ def _durability_thread() -> Executor:
     return ThreadPoolExecutor(1, thread_name_prefix="durability")
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
+class Platform(Struct, frozen=True):
     """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
     ``renewal`` says how often the seen-set is stored again, ``formats`` which jobs can be opened, and
     ``fetcher`` whose: None is this program."""

@@ -13,9 +13,10 @@ import itertools
 import json
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from crawler.checkpoint import Generations
 from crawler.disk import FULL
@@ -66,16 +67,14 @@ REPAIRING = b"repairing"  # present while a repair is running, and after one was
 _END = struct.Struct("<Q")
 
 
-@dataclass(frozen=True, slots=True)
-class SeenSpec:
+class SeenSpec(Struct, frozen=True):
     """What the seen-set of a job is made of. ``hash`` is that of the journal."""
 
     settings: SeenSettings
     hash: KeyHash
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredSeen:
+class RestoredSeen(Struct, frozen=True):
     """The restored seen-set. ``sequence``: the journal sequence of its generation; later finished URLs are not part of
     it. ``replayed``: how many keys were replayed from the journal, including forgotten ones. ``faults``: what was wrong
     with the generations that were skipped."""
@@ -154,8 +153,7 @@ def note_faults(restored: RestoredSeen, generations: Generations) -> list[str]:
     return [f"{fault}; restored from an older generation or the journal, nothing is lost" for fault in restored.faults]
 
 
-@dataclass(frozen=True, slots=True)
-class OutputCut:
+class OutputCut(Struct, frozen=True):
     """``end``: the offset at which ``pages.jsonl`` must end. ``durable``: the offset up to which the newest generation
     made it durable. ``ends`` and ``durable_ends`` are the same of the other outputs, by kind. ``lost``: finished URLs
     of which an output lacks a record, with their sequence keys; ``lost_asides``: asides."""
@@ -309,8 +307,7 @@ def _finished(store: Reader, border: bytes) -> Iterator[tuple[bytes, Done | Asid
     return heapq.merge(finished, asides, key=itemgetter(0))
 
 
-@dataclass(slots=True)
-class _OutputWalk:
+class _OutputWalk(Struct):
     """What the journal says of one output. ``durable``: the end of what is durable for sure; ``last_durable``: the last
     record before it. ``end``: that of the last record that is held; ``cut``: the start of the first that is lost."""
 
@@ -402,8 +399,7 @@ def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> No
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class Requeue:
+class Requeue(Struct, frozen=True):
     """Where finished URLs with lost records go back to. ``body_sizes`` are those of the bodies that are not lost."""
 
     store: Store

@@ -26,8 +26,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from crawler.disk import failpoint
 from crawler.exact import rows_of
@@ -64,8 +65,7 @@ class NotWholeError(Exception):
     """The job does not know the address of every URL that it admitted. The text says what is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChange:
+class KeyChange(Struct, frozen=True):
     """From which hash to which, and what the job keeps: ``ledger`` is one of its settings, ``rules`` are those of
     canonicalisation."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Page, Revisits, Statements
 from crawler.job.border import Border
@@ -23,8 +25,7 @@ NOT_MODIFIED = 304
 _STEP = 256  # pages moved in one transaction
 
 
-@dataclass(frozen=True, slots=True)
-class RevisitSettings:
+class RevisitSettings(Struct, frozen=True):
     """The settings of revisits."""
 
     recrawl: RecrawlSettings

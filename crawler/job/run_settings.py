@@ -6,8 +6,10 @@ written when a run begins. If it is missing or damaged, the commands use the def
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import Disk, replace_file
@@ -21,8 +23,7 @@ VERSION = 1
 _SECRETS = (("dashboard", "token"), ("notify", "url"))
 
 
-@dataclass(frozen=True, slots=True)
-class LastRun:
+class LastRun(Struct, frozen=True):
     """``settings`` are those of the last run. If the file is damaged, ``fault`` says why, and they are the defaults
     with the shaping settings of the job."""
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from crawler.disk import FULL, failpoint, no_room
 from crawler.kv import Batch, Family, Store
@@ -40,8 +41,7 @@ T = TypeVar("T")
 OUTPUT_ENDS = b"output-ends"  # of the outputs besides pages.jsonl
 
 
-@dataclass(slots=True)
-class Transaction:
+class Transaction(Struct):
     """The batch for the store, and the records that go to the outputs before it, each with its journal sequence and its
     parts. ``positions`` are those of the parts of the first record that are written."""
 

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from msgspec.structs import replace
 
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run

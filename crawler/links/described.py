@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from selectolax.lexbor import LexborNode
 
 TEXT_MOST = 200  # characters of what the page says of a link
 
 
-@dataclass(slots=True)
-class Described:
+class Described(Struct):
     """What a page says of its links, which are without their fragments here. ``texts`` has all of them, in the order
     in which they were found, and what their elements say. ``kinds`` has the names of the elements that are no ``a``,
     and ``rels`` has each ``rel`` that there is: few links are in these. ``of`` is the list of hrefs whose links these

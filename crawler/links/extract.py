@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawler.links.about import NOTHING_SAID, About, about
@@ -41,8 +42,7 @@ _FRAMES = frozenset(("iframe", "frame"))
 _HTML_INSIDE = frozenset(("foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext"))
 
 
-@dataclass(frozen=True, slots=True)
-class PageLinks:
+class PageLinks(Struct, frozen=True):
     """The links of a page.
 
     ``base`` is the first ``base[href]`` as written, or None. ``hrefs`` are distinct, in document order,
@@ -163,8 +163,7 @@ def _name(tag: bytes) -> str:
     return "" if found is None else found[1].decode("ascii").lower()
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """What was read of a page so far."""
 
     settings: LinkSettings

@@ -19,12 +19,13 @@ import codecs
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
 from typing import NamedTuple
 from xml.parsers import expat
+
+from msgspec import Struct
 
 from crawler.links.encoding import python_codec, sniff_xml_encoding
 from crawler.settings import LinkSettings
@@ -69,8 +70,7 @@ _named = re.compile(r"(?:sitemap[^/]*|\.xml(?:\.gz)?)\Z", re.I).search
 _called = re.compile(r"sitemap[^/]*\Z", re.I).search
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A URL in a sitemap, as written, and its priority from 0 to 1 among the site's URLs; None if it has none.
     ``begin`` and ``end`` enclose the time of its last change (seconds since 1970; 0: not stated): a date may be that of
     a whole day. ``frequency``: how often it changes by the site's guess, from 1 (hourly) to 3 (rarely); 0: no guess."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 EACH = 200  # events kept per kind
 _TEXT_MAX = 400  # characters in a sentence
@@ -31,8 +33,7 @@ class Kind(StrEnum):
     ERROR = "error"  # a URL failed, the disk is full, or a file is damaged
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """``time`` is in seconds since 1970. ``host`` is a host key if the event is about a host."""
 
     number: int

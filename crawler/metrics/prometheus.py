@@ -9,9 +9,9 @@ never labels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -23,8 +23,7 @@ STATES = ("running", "paused", "stopping", "ended", "stopped")
 CAUSES = ("memory", "full", "target", "passed")
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One metric, and where the statistics hold its value.
 
     With ``label``, ``path`` leads to one of three things: a mapping, whose keys are the label's values; a list, whose

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.figures import count, counted, duration, per_second, probability, size
 
@@ -52,8 +53,7 @@ def standing(stats: Mapping[str, Any]) -> str:
     return "keeping fresh" if stats.get("state") == "running" and kept_fresh(stats) else str(stats.get("state", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLeft:
+class TimeLeft(Struct, frozen=True):
     """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer. ``host`` is
     the one that takes so long, None if it is no single host."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.output.record_reader import Record, record_of, visits_of
 from crawler.records import Outcome
@@ -32,8 +33,7 @@ class Past(NamedTuple):
     reach: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Which finished URLs are wanted: those that ``failed``, or that the rule ``excluded`` (or the outcome
     ``soft404`` or ``blocked``); of one ``host`` (with or without its port), or in ``hrefs``. What is not given does not
     matter."""

@@ -16,7 +16,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.links import PageLinks, scan_links
 from crawler.parsing.fair_line import FairLine
@@ -48,8 +50,7 @@ Found = PageLinks | SitemapRead | ParserDied
 Waits = Callable[[], AbstractContextManager[None]]
 
 
-@dataclass(slots=True, eq=False)
-class _Page:
+class _Page(Struct, eq=False):
     """A page in line."""
 
     host: str

@@ -14,9 +14,10 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from mmap import mmap
+
+from msgspec import Struct
 
 from crawler.parsing.child_process import ENDED
 from crawler.parsing.wire import Answers, Told, WireError
@@ -35,8 +36,7 @@ KILLED = -int(signal.SIGKILL)  # by somebody else: no limit of ours sends this s
 Take = Callable[[Told, bool, bytes], None]
 
 
-@dataclass(slots=True)
-class Starts:
+class Starts(Struct):
     """The last attempts to start a process, if they were in vain."""
 
     in_vain: int = 0

@@ -17,10 +17,12 @@ import json
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from crawler.links import FREQUENCY_MOST, Described, Listed, PageLinks, SitemapForm, about, without_fragments
 from crawler.settings import DescribedLinks, LinkSettings
@@ -32,8 +34,7 @@ SITEMAP_LIMITS = ("links.max_links", "links.max_sitemap_bytes")
 _CHARSET_MOST = 1_000  # bytes; no label is longer than 40
 
 
-@dataclass(frozen=True, slots=True)
-class ParseLimits:
+class ParseLimits(Struct, frozen=True):
     """What parsing one page may take: bytes of memory of the whole process, and seconds of CPU."""
 
     memory: int = 128 * 2**20
@@ -45,8 +46,7 @@ class ParseLimits:
         return self.seconds + self.seconds_per_megabyte * size / 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ParserDied:
+class ParserDied(Struct, frozen=True):
     """A page could not be parsed: why, and where in the code if an exception was raised."""
 
     reason: str
@@ -173,8 +173,7 @@ def _texts(values: Any) -> dict[str, str]:
     return {str(key): str(value) for key, value in values.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class SitemapRead:
+class SitemapRead(Struct, frozen=True):
     """A body that was read as a sitemap: what it looks like, and its URLs in parts. ``limit`` names the setting that
     ended the reading, if one did. ``parts`` are as the process sent them: ``decode_listed`` of one takes milliseconds,
     and raises WireError."""

@@ -20,11 +20,12 @@ What is decided here is pure and costs no request, so it comes before robots.txt
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
+
+from msgspec import Struct
 
 from crawler.refusal.addresses import Address, bare, special_use
 from crawler.settings import FetchSettings
@@ -87,8 +88,7 @@ class Rule(StrEnum):
     TOO_MANY_HOSTS = "too-many-hosts"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a rule of ours forbids to ask. ``subject`` is the address or the port; ``permit`` names what permits it."""
 
     rule: Rule
@@ -106,8 +106,7 @@ class Refusal:
         return f"{self.rule.value}: {self.words}"
 
 
-@dataclass(frozen=True, slots=True)
-class Permits:
+class Permits(Struct, frozen=True):
     """What the user permits."""
 
     private: bool

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, first_match
@@ -48,8 +49,7 @@ class Linked(Protocol):
 L = TypeVar("L", bound=Linked)
 
 
-@dataclass(slots=True)
-class Reach:
+class Reach(Struct):
     """The links of one page that are off the site. ``page``: how many hops off the site the page is. ``of`` holds the
     reach of those links that belong to the crawl, by href: hops, or LEAF."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from crawler.scope.boundary import Outside
 from crawler.scope.patterns import Pattern, PatternError
@@ -55,8 +57,7 @@ class BoundsError(ValueError):
     """Stored bytes are not the limits of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """The limits of one run."""
 
     max_depth: int | None
@@ -153,8 +154,7 @@ def _cover(patterns: tuple[str, ...], others: tuple[str, ...]) -> bool:
         return False  # another version of the program took it
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """What limits left out of a page that was read: the number of links by limit, and the depth that the links have."""
 
     counts: Mapping[Limit, int]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ANY = "\0"  # what a wildcard of another glob may stand for: no character of a URL
 _DIGITS_MOST = 18  # of a bound
@@ -25,8 +26,7 @@ class GlobError(ValueError):
     """A glob that no text can match; the text tells the user why."""
 
 
-@dataclass(frozen=True, slots=True)
-class NumberRange:
+class NumberRange(Struct, frozen=True):
     """The whole numbers from ``least`` to ``most``."""
 
     least: int

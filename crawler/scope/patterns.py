@@ -27,7 +27,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from crawler.scope import globs
 from crawler.scope.globs import ANY, GlobError, NumberRange
@@ -129,8 +130,7 @@ def first_match(patterns: tuple[Pattern, ...], href: str) -> Pattern | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Condition:
+class _Condition(Struct, frozen=True):
     """A parameter that a query must have. ``value`` is None if any will do."""
 
     key: Test

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from crawler.scope.modes import Scope, http_surt
 from crawler.scope.patterns import REGEX, Pattern, PatternError
@@ -15,16 +16,14 @@ from crawler.settings import OutputSettings, PrioritySettings, ScopeSettings, Se
 _BRACKETS = re.compile(r"\[([0-9]{1,18})-([0-9]{1,18})\]")
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFault:
+class RuleFault(Struct, frozen=True):
     """A fault in words for the user, and its place: table, key, number in the list, ..."""
 
     place: tuple[str | int, ...]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSettings:
+class RuleSettings(Struct, frozen=True):
     """The rules, and the other settings that limit the URLs that they can match."""
 
     scope: ScopeSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from crawler.scope.patterns import Pattern, first_match
 from crawler.settings import OutputSettings
@@ -11,8 +11,7 @@ _MISSING = "text/html"  # what browsers take an answer without a type for
 _ANY = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class StoreChoice:
+class StoreChoice(Struct, frozen=True):
     """Answers of these types and statuses, whose URLs match a pattern of ``include`` and none of ``exclude``. An empty
     list does not choose. ``max_size``: bytes of a body that are stored at most, with its content coding."""
 

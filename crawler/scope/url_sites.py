@@ -7,7 +7,8 @@ about a host is found out once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.scope.patterns import Pattern, parts
 from crawler.settings import (
@@ -25,8 +26,7 @@ ORIGINS_REMEMBERED = 100_000
 _Numbers = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UrlSettings:
+class UrlSettings(Struct, frozen=True):
     """What the tables say of a URL; None where they say nothing. ``places``: the table by its number, for each key."""
 
     include: tuple[Pattern, ...] | None

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.clock import SteadyClock
 from crawler.frontier import ANSWERED, Entry, Lease, Limits
@@ -38,8 +40,7 @@ _RECENT = 32_768  # names that were asked for lately; on most pages nearly all l
 _NOTE = b"+"  # before the name of a note, which no name of a request begins with
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How a request ended."""
 
     outcome: Outcome
@@ -50,8 +51,7 @@ class Ending:
     location: str | None = None
 
 
-@dataclass(slots=True, eq=False)
-class Taken:
+class Taken(Struct, eq=False):
     """A request that is out."""
 
     name: str
@@ -61,8 +61,7 @@ class Taken:
     answered: bool = False
 
 
-@dataclass(slots=True)
-class _Unwritten:
+class _Unwritten(Struct):
     """What the next transaction has."""
 
     brought: dict[str, Brought] = field(default_factory=dict)

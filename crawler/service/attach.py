@@ -11,9 +11,10 @@ import contextlib
 import itertools
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from crawler.disk import RealDisk
 from crawler.frontier import snapshot
@@ -49,8 +50,7 @@ INTERVAL = 1.0  # seconds between two looks
 Mark = tuple[tuple[int, int] | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The result of a look. If no crawl is running, ``live`` is None and ``stats`` are the stored ones."""
 
     live: Live | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from crawler.engine.durability import refusal_text
 from crawler.engine.lifecycle import PausedBy, State
@@ -46,23 +47,22 @@ class Refusal(Enum):
         return next((each for each in cls if each.value == status), cls.NOT_NOW)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A command that was refused, and why, in one line."""
 
     why: Refusal
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reloaded:
+class Reloaded(Struct, frozen=True):
     """The configuration was read again: which settings ``changed``, and which others differ and need a ``restart``."""
 
     changed: tuple[Change, ...] = ()
     restart: tuple[Change, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        figures: dict[str, Any] = to_builtins(self)
+        return figures
 
     @classmethod
     def of_json(cls, found: Any) -> Reloaded:
@@ -81,8 +81,7 @@ NO_CONFIGURATION = Refused(Refusal.NOT_NOW, "the crawl has no configuration that
 NOT_RUNNING = Refused(Refusal.NOT_NOW, "the crawl is not running")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """``word`` is one of ``WORDS``, or one of ``HOST_WORDS`` with a ``host`` (host and port)."""
 
     word: str

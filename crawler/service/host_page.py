@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.frontier import HostSnapshot, queue_of
@@ -23,8 +25,7 @@ _RECENT_SHOWN = 20
 _RECENT_PIECES = 16  # MiB of output to search for the last records
 
 
-@dataclass(frozen=True, slots=True)
-class HostPageSettings:
+class HostPageSettings(Struct, frozen=True):
     """The settings of the page of a host."""
 
     table: HostTableSettings

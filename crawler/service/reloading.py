@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from crawler.disk import Expendable
 from crawler.engine.run import Run
@@ -21,8 +22,7 @@ class ConfigurationError(Exception):
     """The configuration cannot be used. The text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """The settings of a run. ``read_again`` returns what they would be if it began now, and raises ConfigurationError;
     None: they come from no file."""
 
@@ -30,8 +30,7 @@ class Configuration:
     read_again: Callable[[], Settings] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What settings are handed to."""
 
     run: Run

@@ -11,8 +11,9 @@ import functools
 import itertools
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run, pause_text

@@ -8,9 +8,11 @@ import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.clock import SteadyClock
 from crawler.dashboard import TOKEN, Access, Dashboard, Feed, Limits, access_of, keep_token, spoken_of
@@ -53,8 +55,7 @@ from crawler.urls import Canonicaliser
 log = logging.getLogger("crawler")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """How the run ended."""
 
     reason: Stop
@@ -107,8 +108,7 @@ class Front:
         return self._end() if run is None else run.job.checkpointer.durable_end
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True):
     """``finite``: the seeds end, so they are all read even if a limit is reached first. ``check`` may refuse a job that
     is resumed. ``records_to``: the descriptor to which records are copied; the run ends if nobody reads them there.
     ``code``: that of the user. ``begun`` gets the run before it does anything. ``signals``: those
@@ -125,12 +125,15 @@ class RunOptions:
     kept_open: KeptOpen | None = None
 
 
+_USUAL = RunOptions()
+
+
 async def run_crawl(
     directory: Path,
     configuration: Configuration,
     seeds: AsyncIterator[list[str]],
     view: View | None,
-    options: RunOptions = RunOptions(),
+    options: RunOptions = _USUAL,
 ) -> Result:
     """Crawl in the job directory until the crawl is over or stopped, then write a last generation.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row, Selection
@@ -22,8 +23,7 @@ class Unreadable(Exception):
     """The job cannot be read. The text is one line for the client, without paths of this machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableAsked:
+class TableAsked(Struct, frozen=True):
     """The part of the table of hosts that is wanted, and its order."""
 
     sort: str

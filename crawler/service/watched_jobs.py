@@ -13,9 +13,10 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from crawler.checkpoint import UnknownVersionError
 from crawler.dashboard import Feed, JobPage, Routes
@@ -54,8 +55,7 @@ def jobs_in(directories: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(Struct, frozen=True):
     """A job that is read, and what answers for it."""
 
     job: WatchedJob

@@ -12,19 +12,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+from msgspec import Struct
 
 log = logging.getLogger("crawler")
 
 MOST_WAITING = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """Seconds: ``timeout`` of one try, ``waits`` between tries, ``last`` for all that is left when the crawl ends."""
 
     timeout: float = 10.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.settings.parts import TABLES, Settings, SiteTable
 
@@ -29,8 +31,7 @@ _FIXED: dict[str, frozenset[str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A setting that differs, by table and key; the values in words, without secrets."""
 
     setting: str
@@ -42,8 +43,7 @@ class Change:
         return f"{self.setting} {self.before} -> {self.after}"
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """``settings`` with the new values that can hold at once: those ``changed``. The others need a ``restart``."""
 
     settings: Settings
@@ -65,7 +65,7 @@ def merge(now: Settings, read: Settings) -> Merged:
     changed, restart = list[Change](), list[Change]()
     for table in TABLES:
         old, new = getattr(now, table), getattr(read, table)
-        for key in type(old).__dataclass_fields__:
+        for key in type(old).__struct_fields__:
             before, after = getattr(old, key), getattr(new, key)
             if before == after:
                 continue

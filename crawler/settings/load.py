@@ -6,7 +6,6 @@ one line that names the key, and the nearest known key when one was misspelt.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import functools
 import ipaddress
@@ -15,6 +14,9 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from crawler.settings.hours import HoursError, hours_of
 from crawler.settings.leaving import (
@@ -245,8 +247,7 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
 
 def has_key(table: str, key: str) -> bool:
     """Whether ``key`` is a setting of a table."""
-    kind = TABLES[table].default_factory
-    return dataclasses.is_dataclass(kind) and key in {field.name.rstrip("_") for field in dataclasses.fields(kind)}
+    return key in {name.rstrip("_") for name in TABLES[table].__struct_fields__}
 
 
 def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
@@ -294,7 +295,7 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
     old = _old_sites(tables.get("fetch", {}).pop("site", ()), source)
     built: dict[str, Any] = {}
     for table, values in tables.items():
-        kind = typing.cast("type[Any]", TABLES[table].default_factory)
+        kind = typing.cast("type[Any]", TABLES[table])
         hints = _hints(typing.cast("Callable[..., object]", kind))
         checked: dict[str, Any] = {}
         for key, value in values.items():
@@ -307,7 +308,7 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
         built[table] = kind(**checked)
     settings = Settings(**built, places=_places(tables, len(old), source))
     if old:
-        settings = dataclasses.replace(settings, site=SitesSettings(old + settings.site.tables))
+        settings = replace(settings, site=SitesSettings(old + settings.site.tables))
     _check_together(settings, source)
     _check_order(settings, tables, source)
     return _with_rounds(settings)
@@ -318,7 +319,7 @@ def _with_rounds(settings: Settings) -> Settings:
     the schedule alone says when."""
     if not settings.schedule.has_rounds or settings.recrawl.enabled:
         return settings
-    at_once = dataclasses.replace(
+    at_once = replace(
         settings.recrawl,
         enabled=True,
         policy="adaptive",
@@ -327,7 +328,7 @@ def _with_rounds(settings: Settings) -> Settings:
         min_interval=AT_ONCE,
         max_interval=AT_ONCE,
     )
-    return dataclasses.replace(settings, recrawl=at_once)
+    return replace(settings, recrawl=at_once)
 
 
 def _places(tables: Tables, old: int, source: Source) -> dict[tuple[str | int, ...], str]:
@@ -478,7 +479,7 @@ def _site(table: str, number: int, stated: Any, source: Source) -> SiteTable:
 def _check_site(site: SiteTable, source: Source) -> None:
     """Refuse keys that cannot belong to what the table matches, and secrets that would leave unencrypted."""
     match = host_match(site.match)
-    for key in (field.name for field in dataclasses.fields(site)):
+    for key in site.__struct_fields__:
         value = getattr(site, key)
         if value is None or key == "match":
             continue
@@ -632,7 +633,7 @@ def _check_order(settings: Settings, stated: Tables, source: Source) -> None:
 
 def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     """The settings as nested dictionaries, tuples as lists; the inverse of ``settings_from``."""
-    tables = {table: dataclasses.asdict(getattr(settings, table)) for table in TABLES}
+    tables = {table: to_builtins(getattr(settings, table)) for table in TABLES}
     return {table: {key: _plain(value) for key, value in values.items()} for table, values in tables.items()}
 
 

@@ -1,6 +1,6 @@
 """Every setting of the program, with its default and its unit.
 
-Each part has a small frozen dataclass of its own, so that it is handed only the settings that concern it. ``Settings``
+Each part has a small frozen class of its own, so that it is handed only the settings that concern it. ``Settings``
 holds them all: its field names are the tables of the TOML file, theirs are the keys. ``config/default.toml`` lists
 every key with its reason, and a test keeps the two equal.
 """
@@ -8,7 +8,8 @@ every key with its reason, and a test keeps the two equal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+
+from msgspec import Struct, field
 
 ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
@@ -40,8 +41,7 @@ HEADERS_MOST = 32  # of an answer, in a record
 RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlSettings:
+class CrawlSettings(Struct, frozen=True):
     """The whole crawl."""
 
     concurrency: int = 64  # URLs in flight
@@ -54,8 +54,7 @@ class CrawlSettings:
     known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeSettings:
+class ScopeSettings(Struct, frozen=True):
     """Patterns that narrow the scope; ``crawler.scope.patterns`` has their syntax."""
 
     include: tuple[str, ...] = ()  # if there are any, a link must match one
@@ -65,8 +64,7 @@ class ScopeSettings:
 CLASSES = 8  # priority classes: 0, which goes first, to 7
 
 
-@dataclass(frozen=True, slots=True)
-class PriorityRule:
+class PriorityRule(Struct, frozen=True):
     """One ``[[priority]]``: a URL gets the class if all given conditions match (``class_`` is ``class`` in TOML)."""
 
     class_: int  # 0, which goes first, to 7
@@ -78,15 +76,13 @@ class PriorityRule:
     max_sitemap_priority: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PrioritySettings:
+class PrioritySettings(Struct, frozen=True):
     """Which class a URL gets; the first rule whose conditions all match wins."""
 
     rules: tuple[PriorityRule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PolitenessSettings:
+class PolitenessSettings(Struct, frozen=True):
     """How often one host may be asked."""
 
     delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
@@ -118,8 +114,7 @@ class PolitenessSettings:
     session_seconds: float = 60.0  # ... and for how long at most
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
+class FetchSettings(Struct, frozen=True):
     """One HTTP exchange."""
 
     user_agent: str = "crawler/0.1"
@@ -142,8 +137,7 @@ class FetchSettings:
     cookies: bool = False  # kept for the run, each for its own host
 
 
-@dataclass(frozen=True, slots=True)
-class RetrySettings:
+class RetrySettings(Struct, frozen=True):
     """Transient failures go through the same host queue again."""
 
     tries: int = 4  # including the first
@@ -170,8 +164,7 @@ class RetrySettings:
     lasting_statuses: tuple[int, ...] = (501, 505)  # 5xx that are not retried
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetSettings:
+class BudgetSettings(Struct, frozen=True):
     """How much is taken from one host or domain in total; a URL beyond that becomes an `excluded` record."""
 
     host_pages: int | None = None  # responses
@@ -187,8 +180,7 @@ class BudgetSettings:
         return (self.domain_pages, self.domain_bytes, self.domain_seconds) != (None, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsSettings:
+class RobotsSettings(Struct, frozen=True):
     """robots.txt, by RFC 9309."""
 
     ignore: bool = False
@@ -199,8 +191,7 @@ class RobotsSettings:
     cache_bytes: int = 67_108_864  # of parsed rules in memory
 
 
-@dataclass(frozen=True, slots=True)
-class SeenSettings:
+class SeenSettings(Struct, frozen=True):
     """The seen-set."""
 
     kind: str = "scalable"
@@ -214,15 +205,13 @@ class SeenSettings:
     ledger: bool = False  # what the filter calls seen is confirmed later, from digests on the disk
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalSettings:
+class CanonicalSettings(Struct, frozen=True):
     """Identity of a URL."""
 
     rules: tuple[str, ...] = ()  # names of opt-in rules that touch the key
 
 
-@dataclass(frozen=True, slots=True)
-class LinkSettings:
+class LinkSettings(Struct, frozen=True):
     """Which links of a page are followed."""
 
     respect_meta_robots: bool = True
@@ -235,13 +224,11 @@ class LinkSettings:
     max_sitemap_bytes: int = 52_428_800  # of one sitemap, decompressed
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedLinks(LinkSettings):
+class DescribedLinks(LinkSettings, frozen=True):
     """The same where links are wanted with what the page says of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrapSettings:
+class TrapSettings(Struct, frozen=True):
     """How much of one kind is taken from a host before that counts as a trap; 0: no limit."""
 
     max_segments: int = 32  # of a path
@@ -257,8 +244,7 @@ class TrapSettings:
     soft404: bool = True  # learn the page that a host sends for paths that do not exist, and leave out its links
 
 
-@dataclass(frozen=True, slots=True)
-class RecrawlSettings:
+class RecrawlSettings(Struct, frozen=True):
     """Finished pages are visited again, each at its own pace."""
 
     enabled: bool = False
@@ -275,8 +261,7 @@ class RecrawlSettings:
     gone_after: int = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleSettings:
+class ScheduleSettings(Struct, frozen=True):
     """When the crawl runs, and when it visits all pages again."""
 
     every_hours: float | None = None  # from one round to the next
@@ -290,8 +275,7 @@ class ScheduleSettings:
         return self.every_hours is not None or bool(self.times)
 
 
-@dataclass(frozen=True, slots=True)
-class SiteTable:
+class SiteTable(Struct, frozen=True):
     """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
 
     match: str  # ``crawler.settings.match`` has its forms
@@ -321,8 +305,7 @@ class SiteTable:
     first_interval: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SitesSettings:
+class SitesSettings(Struct, frozen=True):
     """The ``[[site]]`` tables. Of several that match, the last that has a key says what it is."""
 
     tables: tuple[SiteTable, ...] = ()
@@ -333,8 +316,7 @@ ON_PAGE_IN = ("thread", "process")
 ON_ERRORS = ("count", "stop")
 
 
-@dataclass(frozen=True, slots=True)
-class HookSettings:
+class HookSettings(Struct, frozen=True):
     """Code of the user, by its name: ``module:function``, or what an installed package registers."""
 
     on_page: str | None = None  # called with each page
@@ -357,8 +339,7 @@ class HookSettings:
         return self.filter_link is not None or self.score_links is not None
 
 
-@dataclass(frozen=True, slots=True)
-class DurabilitySettings:
+class DurabilitySettings(Struct, frozen=True):
     """What a crash may cost."""
 
     sync_interval: float = 1.0  # seconds between fsyncs
@@ -373,8 +354,7 @@ TEXT_FORMS = ("text", "markdown", "both")
 KEPT = OUTPUTS  # those that can be asked for
 
 
-@dataclass(frozen=True, slots=True)
-class OutputSettings:
+class OutputSettings(Struct, frozen=True):
     """What records say, and what is kept of pages besides."""
 
     keep: tuple[str, ...] = ()
@@ -394,8 +374,7 @@ class OutputSettings:
     text_seconds: float = 10.0  # of CPU time that a page may take
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardSettings:
+class DashboardSettings(Struct, frozen=True):
     """The live page."""
 
     listen: str | None = None  # [HOST:]PORT
@@ -407,8 +386,7 @@ class DashboardSettings:
 NOTICES = ("end", "pause", "resume", "attention")
 
 
-@dataclass(frozen=True, slots=True)
-class NotifySettings:
+class NotifySettings(Struct, frozen=True):
     """A webhook that is told of the crawl."""
 
     url: str | None = None  # or a reference to it: env:NAME, file:PATH
@@ -416,8 +394,7 @@ class NotifySettings:
     text_only: bool = False  # nothing but {"text": ...}
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True, eq=False):
     """All of them; one field a TOML table, besides ``places``."""
 
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
@@ -442,10 +419,22 @@ class Settings:
     notify: NotifySettings = field(default_factory=NotifySettings)
     # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
     # "fetch", "site" and a number: a table that earlier versions called so.
-    places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict, compare=False, repr=False)
+    places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the values are the same, wherever they come from."""
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return all(getattr(self, table) == getattr(other, table) for table in TABLES)
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, table) for table in TABLES))
 
 
-TABLES = {part.name: part for part in fields(Settings) if part.compare}  # by name
+# The kind of each table, by its name.
+TABLES: dict[str, type[Struct]] = {
+    name: type(getattr(Settings(), name)) for name in Settings.__struct_fields__ if name != "places"
+}
 
 
 # Settings that stored state depends on: they are fixed when a job begins.

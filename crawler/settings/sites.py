@@ -12,8 +12,10 @@ Pure: no clock, no files. An answer is kept for each host, so that the next cost
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.settings.match import HostMatch, host_match
 from crawler.settings.parts import (
@@ -74,8 +76,7 @@ class HostSettings(NamedTuple):
     rate: Rate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
+class Stated(Struct, frozen=True):
     """A value that a table states, and its number."""
 
     value: Any

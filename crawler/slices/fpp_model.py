@@ -35,11 +35,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,8 +79,7 @@ def compound(fpps: Iterable[float]) -> float:
     return 0.0 - math.expm1(sum(math.log1p(-min(fpp, _NEARLY_ONE)) for fpp in fpps))
 
 
-@dataclass(frozen=True, slots=True)
-class BlockShape:
+class BlockShape(Struct, frozen=True):
     """What a key sets: ``hashes`` bits (8 or 16) in ``blocks`` blocks (1 or 2) that have 8 words together."""
 
     hashes: int

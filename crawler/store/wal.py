@@ -20,12 +20,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from crc32c import crc32c
+from msgspec import Struct
 
 BLOCK = 32 * 1024
 _RECORD = struct.Struct("<IHB")
@@ -49,8 +49,7 @@ def mark(sequence: int) -> bytes:
     return _MARK_FORM.pack(sequence)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A batch of changes in a log. ``offset`` is the start of its first part, in bytes."""
 
     offset: int
@@ -73,16 +72,14 @@ class Record:
         return None if found is None else int(_MARK_FORM.unpack(found[1])[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """Bytes of a log that are not a record."""
 
     offset: int
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogFault:
+class LogFault(Struct, frozen=True):
     """The first damage of a store's logs. ``behind``: the number of whole batches after it. ``durable``: a mark says
     that some of the missing changes were durable; otherwise the damage may be unsynced changes after a power loss."""
 

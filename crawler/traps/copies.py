@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
 from typing import TypeVar, cast
 
 import mmh3
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import TrapSettings
@@ -48,8 +49,7 @@ class CopyRecordError(ValueError):
     """Stored bytes are not a mark of a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """The marks of a page, and the URL of the original on its host; None if the page is the original."""
 
     digest: bytes

@@ -25,7 +25,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
 from html import escape
@@ -34,6 +33,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import numpy as np
+from msgspec import Struct, field
 
 from crawler.frontier import Entry
 from crawler.kv import Batch, Family, Reader
@@ -120,8 +120,7 @@ class Judgement(NamedTuple):
 A_PAGE = Judgement(PageKind.PAGE)
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """Some URLs with the same page, of as many shapes as possible."""
 
     hrefs: list[str] = field(default_factory=list)
@@ -143,8 +142,7 @@ class _Group:
         return len({path_shape(href) for href in self.hrefs}) > 1
 
 
-@dataclass(slots=True)
-class _Host:
+class _Host(Struct):
     rows: dict[bytes, Row]
     links: bytearray = field(default_factory=bytearray)  # digests of those of its pages, the last one last
     groups: dict[bytes, _Group] = field(default_factory=dict)  # the least recently met first

@@ -20,8 +20,9 @@ used counts are in memory. So no URL is missed or counted twice, whenever the cr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from crawler.kv import Batch, Family, Reader
 from crawler.scope import Linked
@@ -39,8 +40,7 @@ _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats")
 L = TypeVar("L", bound=Linked)
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """What a URL is counted as: the ``limit`` (a key of the settings), the ``key`` of the count, and the ``words`` that
     describe it. ``shapes`` is the count of the patterns of its path, which grows if the URL is the first of a
     pattern."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+
+class Rule(Struct, frozen=True):
     """One opt-in step from key to key."""
 
     name: str

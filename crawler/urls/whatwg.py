@@ -7,15 +7,14 @@ string, only http and https, no fragment, no credentials, and a reason if there 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ada_url import join_url, parse_url
+from msgspec import Struct
 
 from crawler.urls.steps import drop_userinfo
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """Text that names nothing to fetch."""
 
     reason: str  # one short phrase

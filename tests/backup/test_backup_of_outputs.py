@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.backup.back_up import BackedUp, back_up
 from crawler.backup.layout import BackupError, write_manifest

@@ -13,9 +13,11 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.engine.lifecycle import Stop

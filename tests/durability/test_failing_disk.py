@@ -10,10 +10,10 @@ import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk import Fault, FaultyDisk, RealDisk
 from crawler.disk.files import ReadingDisk

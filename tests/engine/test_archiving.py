@@ -9,10 +9,10 @@ import json
 import os
 import zipfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
 from crawler.cli import main

@@ -7,12 +7,12 @@ import json
 import random
 import sys
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import brotli  # type: ignore[import-untyped]
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from crawler.engine.stored_body import body_of_answer
 from crawler.fetch import RawExchange, Response, Truncation

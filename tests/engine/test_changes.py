@@ -7,13 +7,13 @@ import json
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
+from msgspec.structs import replace
 
 from crawler import Job as JobView
 from crawler.cli import main

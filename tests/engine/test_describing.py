@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b32encode
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from multidict import CIMultiDict
 
 from crawler.engine.lifecycle import Stop

@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run

@@ -7,10 +7,10 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk.failpoints import VARIABLE
 from crawler.exact import LEDGER_COUNTS, LedgerCounts

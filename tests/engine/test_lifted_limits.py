@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, FailureKind, Response
 from crawler.fetch.simulated import Answers, page

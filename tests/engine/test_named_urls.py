@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import RealDisk

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from crawler.engine.lifecycle import Stop
 from tests.ordeal import Ordeal, Run, runs_of

@@ -7,12 +7,12 @@ import itertools
 import shutil
 from collections import Counter
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.engine.lifecycle import PausedBy, State, Stop
 from crawler.engine.run import Run

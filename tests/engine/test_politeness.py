@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from crawler.engine.lifecycle import Stop
 from crawler.fetch import Failure, FailureKind

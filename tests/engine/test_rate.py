@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rate import Rate

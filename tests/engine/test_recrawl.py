@@ -9,13 +9,13 @@ import random
 import signal
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from crawler.disk import FaultyDisk, PowerCutError, RealDisk
 from crawler.engine.lifecycle import Stop

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from crawler.fetch.simulated import page
 from tests.laboratory import Laboratory

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from crawler.settings import settings_from
 from tests.laboratory import SETTINGS, Asked, Laboratory, links

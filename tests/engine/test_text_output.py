@@ -7,12 +7,13 @@ import errno
 import gzip
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.cli import main
 from crawler.disk import PowerCutError

@@ -7,11 +7,11 @@ import json
 import re
 import signal
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk.failpoints import VARIABLE
 from crawler.engine.run import Run

@@ -6,12 +6,13 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from crawler.engine.ending import Ending
 from crawler.engine.lifecycle import Lifecycle, State, Stop

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, FailureKind, Fetcher, RawExchange, Response, Truncation, is_html, with_own
 from crawler.settings import FetchSettings, Settings, Sites, SitesSettings, SiteTable

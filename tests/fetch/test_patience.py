@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from crawler.engine.loop_lag import STANDSTILL, LoopLag
 from crawler.fetch import Failure, FailureKind, Fetcher, OwnDelays, Response

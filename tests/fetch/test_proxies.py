@@ -6,11 +6,11 @@ import logging
 import socket
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, FailureKind, Fetcher, Response
 from crawler.fetch.proxies import Proxies

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, Fetcher, Response
 from crawler.refusal import Rule

@@ -6,10 +6,10 @@ import asyncio
 import gzip
 import zlib
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 import brotli  # type: ignore[import-untyped]
 import pytest
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, FailureKind, Fetcher, Response, is_html
 from tests.fetch.sites import LOCAL, page, site

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, FailureKind, Fetcher, Response, check_access
 from crawler.fetch.cookies import Cookies

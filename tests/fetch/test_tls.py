@@ -6,9 +6,9 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.fetch import Failure, FailureKind, Fetcher, Response
 from crawler.settings import FetchSettings

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 import struct
-from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
 
 from crawler.frontier.host import Host, HostRecordError, RevisitLane, decode_host, encode_host, host_name
 from crawler.frontier.politeness import HoldReason

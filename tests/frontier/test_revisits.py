@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 import struct
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from crawler.frontier import (
     Answer,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from crawler.frontier import Done, Entry, Frontier, Host, Limits, MemoryLimits, decode_host, encode_host
 from crawler.frontier.working_set import WorkingSet

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.hooks.loaded import functions_gone, idle_settings
 from crawler.hooks.named_code import CodeError, load_code, where

@@ -6,13 +6,13 @@ import asyncio
 import itertools
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind, Response

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.frontier import Entry, FailureClass, Frontier, HoldReason, RobotsKnown
 from crawler.frontier.host import encode_host

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.dedup.key_spec import KeySpec
 from crawler.fetch import SimulatedWeb

@@ -10,10 +10,10 @@ import os
 import random
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.checkpoint import Renewal
 from crawler.cli import main

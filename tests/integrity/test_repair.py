@@ -7,10 +7,10 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk import Fault, FaultyDisk, PowerCutError
 from crawler.frontier import decode_entry

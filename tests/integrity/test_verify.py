@@ -6,10 +6,10 @@ import os
 import shutil
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.frontier import decode_entry
 from crawler.job.recovery import COUNTERS, kept_hash

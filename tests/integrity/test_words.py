@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from string import Formatter
 
@@ -60,7 +59,7 @@ def test_every_part_of_an_explanation_is_documented() -> None:
     _, *tables, words = re.split(r"^\| (?:key|`waits_for`) .*\|\n\|---\|---\|\n", text, flags=re.MULTILINE)
     for part, table in zip((Explanation, Place, NextTry), tables, strict=True):
         cells = " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
-        assert set(re.findall(r"`(\w+)`", cells)) == {field.name for field in dataclasses.fields(part)}
+        assert set(re.findall(r"`(\w+)`", cells)) == set(part.__struct_fields__)
     assert re.findall(r"^\| `([\w-]+)` \|", words, re.MULTILINE) == [*map(str, Wait)]
     for word in (*Wait, *RobotsState, *LedgerAnswer):
         assert f"`{word}`" in text

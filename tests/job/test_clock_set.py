@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.clock import Anchor, SteadyClock
 from crawler.engine.judge import parse_retry_after

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import signal
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from crawler.disk.failpoints import VARIABLE
 from crawler.frontier import Entry, decode_entry, encode_entry

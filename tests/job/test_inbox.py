@@ -6,10 +6,10 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.add import gathered

@@ -7,10 +7,10 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk import DisplacedError, Fault, FaultyDisk
 from crawler.frontier import RequestOutcome

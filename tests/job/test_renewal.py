@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.checkpoint import Renewal
 from crawler.disk import FaultyDisk, PowerCutError

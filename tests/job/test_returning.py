@@ -7,11 +7,11 @@ import signal
 import urllib.error
 import urllib.request
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.cli import main
 from crawler.disk.failpoints import VARIABLE

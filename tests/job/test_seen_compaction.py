@@ -7,11 +7,11 @@ import contextlib
 import errno
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.exact import make_seen

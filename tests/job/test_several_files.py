@@ -7,10 +7,10 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk import Disk, FaultyDisk, RealDisk
 from crawler.integrity.repairer import find_all, repair_job

@@ -6,10 +6,10 @@ import asyncio
 import errno
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk import Fault, FaultyDisk
 from crawler.engine.lifecycle import Stop

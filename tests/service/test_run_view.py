@@ -6,12 +6,12 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run

@@ -427,9 +427,6 @@ class Settings(Struct, frozen=True, eq=False):
             return NotImplemented
         return all(getattr(self, table) == getattr(other, table) for table in TABLES)
 
-    def __hash__(self) -> int:
-        return hash(tuple(getattr(self, table) for table in TABLES))
-
 
 # The kind of each table, by its name.
 TABLES: dict[str, type[Struct]] = {

@@ -263,7 +263,7 @@ def test_sizes_are_any_integers_and_rates_any_reals(integer: Any, tmp_path: Path
 # -- what an import costs
 
 
-def test_importing_the_filters_loads_numpy_bitarray_and_mmh3_and_nothing_else() -> None:
+def test_importing_the_filters_loads_four_small_libraries_and_nothing_else() -> None:
     program = """
 import sys
 before = set(sys.modules)
@@ -274,6 +274,6 @@ print(*sorted(name for name in sys.modules if name.startswith("crawler.")))
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     libraries, modules = done.stdout.splitlines()
-    assert libraries.split() == ["bitarray", "mmh3", "numpy"]
+    assert libraries.split() == ["bitarray", "mmh3", "msgspec", "numpy"]
     packages = {name.split(".")[1] for name in modules.split()}
     assert packages == {"figures", "filters", "slices", "settings", "kv", "memory"}

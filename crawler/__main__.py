@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ def run() -> NoReturn:
     for number in ours:
         signal.signal(number, _quit)
     _open_standard_streams()
+    gc.disable()  # nothing of what imports make is garbage: the collector would walk all of it again and again
     from crawler.cli import main  # noqa: PLC0415
     from crawler.progress.named_stream import NamedStream  # noqa: PLC0415
     from crawler.progress.printable import PrintableStream  # noqa: PLC0415
@@ -26,6 +28,8 @@ def run() -> NoReturn:
     sys.stdout, sys.stderr = PrintableStream(NamedStream(sys.stdout)), PrintableStream(sys.stderr)
 
     def loaded() -> None:
+        gc.freeze()
+        gc.enable()
         for number in ours:
             signal.signal(number, _interrupt)
         if interruptible:

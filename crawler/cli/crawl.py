@@ -27,7 +27,8 @@ from crawler.cli.export import check_parquet, export_parquet
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
-from crawler.dashboard import Access, access_of, spoken_of
+from crawler.dashboard.access import Access
+from crawler.dashboard.token import access_of, spoken_of
 from crawler.disk import DisplacedError, Expendable, private_opener, read_regular
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run

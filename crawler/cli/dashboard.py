@@ -14,17 +14,11 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches
 from crawler.clock import SteadyClock
-from crawler.dashboard import (
-    TOKEN,
-    Access,
-    Dashboard,
-    Feed,
-    JobList,
-    LiveServer,
-    access_of,
-    keep_token,
-    spoken_of,
-)
+from crawler.dashboard.access import Access
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.job_list import JobList
+from crawler.dashboard.server import Dashboard, LiveServer
+from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.job.directory import holds_job
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import Events

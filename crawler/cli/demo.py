@@ -14,7 +14,7 @@ from crawler.cli import crawl
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import add_crawl_options
 from crawler.clock import SteadyClock
-from crawler.dashboard import Access
+from crawler.dashboard.access import Access
 from crawler.demo import DemoWeb, Place
 from crawler.disk import RealDisk, replace_file
 from crawler.job.directory import DEMO, holds_job

@@ -22,7 +22,7 @@ from typing import Any
 
 from aiohttp import web
 
-from crawler.dashboard import json_body
+from crawler.dashboard.guard import json_body
 from crawler.inspect.host_outlook import OUTLOOK_SORTS
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.output.changes import CursorError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler.clock import SteadyClock
-from crawler.dashboard import Dashboard
+from crawler.dashboard.server import Dashboard
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Reading, WatchedJob, mark_of
 from crawler.service.ending_signals import ending_signals

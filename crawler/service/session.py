@@ -15,7 +15,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.clock import SteadyClock
-from crawler.dashboard import TOKEN, Access, Dashboard, Feed, Limits, access_of, keep_token, spoken_of
+from crawler.dashboard.access import Access
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.http_server import Limits
+from crawler.dashboard.server import Dashboard
+from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.disk import Expendable
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.loop_lag import LoopLag

@@ -15,7 +15,8 @@ from typing import Any
 from aiohttp import web
 
 from crawler.clock import SteadyClock
-from crawler.dashboard import TOKEN, Feed
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.token import TOKEN
 from crawler.inspect.beginning import began_at
 from crawler.service.downloads import Downloads
 from crawler.service.job_survey import JobSurvey

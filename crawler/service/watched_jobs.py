@@ -19,7 +19,9 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.checkpoint import UnknownVersionError
-from crawler.dashboard import Feed, JobPage, Routes
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.job_list import Routes
+from crawler.dashboard.server import JobPage
 from crawler.job.directory import LIVE, JobError, holds_job
 from crawler.job.last_command import COMMAND
 from crawler.job.stored_errors import DAMAGE

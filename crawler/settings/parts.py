@@ -394,7 +394,7 @@ class NotifySettings(Struct, frozen=True):
     text_only: bool = False  # nothing but {"text": ...}
 
 
-class Settings(Struct, frozen=True, eq=False):
+class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes them
     """All of them; one field a TOML table, besides ``places``."""
 
     crawl: CrawlSettings = field(default_factory=CrawlSettings)

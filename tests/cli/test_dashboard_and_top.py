@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawler.dashboard import Feed
+from crawler.dashboard.feed import Feed
 from crawler.inspect.job_reader import job_stats
 from crawler.job.live_status import Live
 from crawler.metrics import Course, Kind

@@ -17,7 +17,10 @@ from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-from crawler.dashboard import Access, Dashboard, Feed, json_body
+from crawler.dashboard.access import Access
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.guard import json_body
+from crawler.dashboard.server import Dashboard
 from crawler.metrics import Course
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.dashboard import Dashboard, Feed, is_loopback, parse_listen
 from crawler.dashboard.access import Access, bearer, cookie_matches, cookie_value, names_this_machine, token_matches
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.listen import is_loopback, parse_listen
+from crawler.dashboard.server import Dashboard
 from crawler.settings import DashboardSettings
 
 WITH = {"Authorization": "Bearer secret"}

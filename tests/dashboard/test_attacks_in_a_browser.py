@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from selenium.webdriver import Chrome
 
-from crawler.dashboard import Dashboard
+from crawler.dashboard.server import Dashboard
 from tests.dashboard.browser import AXE, TOKEN, Crawl, chromium, complaints, faults, shown, text
 from tests.export.hostile_report import hostile_report
 from tests.program import crawler, running, wait_until

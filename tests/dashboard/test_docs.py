@@ -10,8 +10,10 @@ from aiohttp import web
 
 from crawler.checkpoint import decode_envelope
 from crawler.cli.launches import Launches
-from crawler.dashboard import Dashboard, Feed, JobList, Routes
 from crawler.dashboard.event_stream import MOST_LISTENERS
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.job_list import JobList, Routes
+from crawler.dashboard.server import Dashboard
 from crawler.job import survey_file
 from crawler.job.history_file import MAGIC, VERSION
 from crawler.job.survey_file import Counted, encode_survey

@@ -18,10 +18,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from crawler.dashboard import Access, Dashboard, Feed, Limits, access, access_of, json_body, keep_token, spoken_of
+from crawler.dashboard import access
+from crawler.dashboard.access import Access
 from crawler.dashboard.event_stream import MOST_LISTENERS
-from crawler.dashboard.guard import MOST_BODY
-from crawler.dashboard.token import TOKEN, token_from_file
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.guard import MOST_BODY, json_body
+from crawler.dashboard.http_server import Limits
+from crawler.dashboard.server import Dashboard
+from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of, token_from_file
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics
 from tests.program import ROOT

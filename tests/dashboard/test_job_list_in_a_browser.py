@@ -11,7 +11,10 @@ import pytest
 from aiohttp import web
 from selenium.webdriver import Chrome
 
-from crawler.dashboard import Access, JobList, LiveServer, Routes, json_body
+from crawler.dashboard.access import Access
+from crawler.dashboard.guard import json_body
+from crawler.dashboard.job_list import JobList, Routes
+from crawler.dashboard.server import LiveServer
 from crawler.settings import DashboardSettings
 from tests.dashboard.browser import AXE, TOKEN, complaints, faults, text, until
 

@@ -16,7 +16,8 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from crawler.dashboard import Dashboard, Feed
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.server import Dashboard
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics
 

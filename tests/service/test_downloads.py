@@ -17,7 +17,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawler.dashboard import Dashboard, Feed
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.server import Dashboard
 from crawler.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.downloads import MOST

@@ -82,7 +82,7 @@ class Laboratory:
 
     directory: Path
     pages: dict[str, Answer]
-    settings: Settings = SETTINGS
+    settings: Settings = field(default_factory=lambda: SETTINGS)
     addresses: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.2  # of a response
     slow: Mapping[str, float] = field(default_factory=dict)  # seconds of hosts that take longer, by name

@@ -140,7 +140,7 @@ MODULES: dict[str, str] = {
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api record_counter survey_store survey_answer record_news job_seeds job_survey
         report_child report_maker downloads survey_api attach launching watched_jobs job_api run_view webhook notices
-        record_pipe reloading opening file_limit resumed kept_open session
+        record_pipe reloading opening file_limit front resumed kept_open shown_run session
     """,
     "backup": """
         layout copying body_copies back_up restoration
@@ -168,7 +168,7 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority bench config backup export report integrity_text options command_words plan repair canon
-        browser crawl launches dashboard dedup explain forget hosts reload restore stats tail top verify demo filter
-        completion
+        browser parquet_after crawl launches dashboard dedup explain forget hosts reload restore stats tail top
+        verify demo filter completion
     """,
 }

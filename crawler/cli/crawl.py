@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from crawler.archive.gzip_member import slow_compression
 from crawler.checkpoint import EnvelopeError
@@ -23,7 +23,6 @@ from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.export import check_parquet, export_parquet
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
@@ -34,8 +33,6 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import AwaitedSeeds, SeedsError
 from crawler.exact import check_room
-from crawler.export.beside import ExportError
-from crawler.export.parquet import MissingLibraryError, check_library
 from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
@@ -52,14 +49,17 @@ from crawler.progress.live_line import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
 from crawler.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
-from crawler.service.kept_open import KeptOpen
+from crawler.service.front import Result
 from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
-from crawler.service.session import Result, RunOptions, run_crawl
+from crawler.service.session import RunOptions, run_crawl
 from crawler.service.status_reporter import View
 from crawler.settings import DashboardSettings, SeenSettings, Settings, SettingsError, Source, outdated, settings_from
 from crawler.store import StoreDamagedError, StoreVersionError
 from crawler.urls import Canonical, Canonicaliser
+
+if TYPE_CHECKING:
+    from crawler.service.kept_open import KeptOpen
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -135,8 +135,9 @@ def build_settings(
         webhook_url(settings.notify)
         load_hooks(settings.hooks, source)
         if arguments.parquet is not None:
-            _check_libraries(settings)
-            check_parquet(directory, arguments.parquet)
+            from crawler.cli import parquet_after  # noqa: PLC0415, most crawls write none
+
+            parquet_after.check(directory, arguments.parquet, settings)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     if "text" in settings.output.keep and (missing := missing_library()) is not None:
@@ -158,17 +159,6 @@ def read_again(arguments: argparse.Namespace) -> Settings:
         return build_settings(arguments, read=read_regular)[0]
     except UsageError as error:
         raise ConfigurationError(str(error)) from error
-
-
-def _check_libraries(settings: Settings) -> None:
-    """Raise UsageError if both libraries for text and for Parquet are missing: one line for both."""
-    text = missing_library() if "text" in settings.output.keep else None
-    try:
-        check_library()
-    except MissingLibraryError as error:
-        if text is not None:
-            needs = [line.partition(": ")[0] for line in (text, str(error))]
-            raise UsageError(f"{', '.join(needs)}: pip install 'frontier-crawler[parquet,text]'") from error
 
 
 def _check_room(settings: SeenSettings) -> None:
@@ -301,8 +291,14 @@ def _options(
         hooks.code,
         partial(_begin, arguments, hooks),
         announce=_announcing(arguments),
-        kept_open=KeptOpen(arguments.job, DAMAGE) if arguments.keep_open else None,
+        kept_open=_kept_open(arguments.job) if arguments.keep_open else None,
     )
+
+
+def _kept_open(job: Path) -> KeptOpen:
+    from crawler.service.kept_open import KeptOpen  # noqa: PLC0415, most crawls have no dashboard to keep
+
+    return KeptOpen(job, DAMAGE)
 
 
 def _begin(arguments: argparse.Namespace, hooks: Hooks, run: Run) -> None:
@@ -348,14 +344,12 @@ def _ended(arguments: argparse.Namespace, result: Result) -> int:
     code = _report(result, arguments.quiet)
     if arguments.parquet is None or result.reason is Stop.INTERRUPTED:
         return code
-    try:
-        words = export_parquet(arguments.job, arguments.parquet)
-    except (ExportError, OSError, *DAMAGE) as error:
-        say(sys.stderr, f"crawler: the Parquet files were not written: {' '.join(str(error).split())}")
-        return Exit.FAILED
-    if not arguments.quiet:
+    from crawler.cli import parquet_after  # noqa: PLC0415, most crawls write none
+
+    written, words = parquet_after.write(arguments.job, arguments.parquet)
+    if not written or not arguments.quiet:
         say(sys.stderr, words)
-    return code
+    return code if written else Exit.FAILED
 
 
 def _report(result: Result, quiet: bool) -> int:

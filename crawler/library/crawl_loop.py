@@ -23,8 +23,9 @@ from crawler.library.delivered_page import page_of
 from crawler.library.deliveries import Deliveries
 from crawler.library.keyword_options import HOOKS, code_of, settings_of, texts
 from crawler.scope import StoreChoice
+from crawler.service.front import Result
 from crawler.service.reloading import Configuration
-from crawler.service.session import Result, RunOptions, run_crawl
+from crawler.service.session import RunOptions, run_crawl
 from crawler.settings import HTML, OutputSettings, Settings
 from crawler.settings.leaving import fault_of_status, fault_of_type
 from crawler.urls import Canonical, Canonicaliser

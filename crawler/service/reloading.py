@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -14,7 +15,6 @@ from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.commands import NO_CONFIGURATION, NOT_RUNNING, Refusal, Refused, Reloaded
-from crawler.service.run_view import RunView
 from crawler.settings import Settings, SettingsError, Sites, merge
 
 
@@ -30,13 +30,20 @@ class Configuration(Struct, frozen=True):
     read_again: Callable[[], Settings] | None = None
 
 
+class Shown(Protocol):
+    """What shows the run, if anything does."""
+
+    def change(self, settings: Settings) -> None:
+        """Show and explain by other settings."""
+
+
 class Parts(Struct, frozen=True):
     """What settings are handed to."""
 
     run: Run
     worker: Worker
     fetcher: Fetcher
-    view: RunView
+    shown: Shown | None
 
 
 class Reloading:
@@ -75,7 +82,8 @@ class Reloading:
                 return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
             parts.worker.change(WorkerSettings.of(merged.settings))
             parts.run.change(merged.settings)
-        parts.view.change(merged.settings)
+        if parts.shown is not None:
+            parts.shown.change(merged.settings)
         self._settings = merged.settings
         with Expendable(str(self._directory / RUN)):
             write_run(parts.run.job.disk, self._directory, merged.settings)

@@ -9,16 +9,13 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.clock import SteadyClock
 from crawler.dashboard.access import Access
-from crawler.dashboard.feed import Feed
-from crawler.dashboard.http_server import Limits
-from crawler.dashboard.server import Dashboard
 from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.disk import Expendable
 from crawler.engine.lifecycle import State, Stop
@@ -29,87 +26,28 @@ from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher, OwnDelays
 from crawler.inspect.known_urls import open_known
-from crawler.inspect.record_stream import Tail
-from crawler.job.directory import PAGES, holds_job
+from crawler.job.directory import PAGES
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.run_settings import RUN, write_run
-from crawler.metrics import Course, Kind
-from crawler.service.api import Api
+from crawler.metrics import Kind
 from crawler.service.command_files import obey
-from crawler.service.commands import performing
 from crawler.service.ending_signals import ending_signals, quit_at_once
-from crawler.service.file_limit import allow_files, connections_left
-from crawler.service.job_survey import JobSurvey
-from crawler.service.kept_open import KeptOpen, Served
-from crawler.service.notices import Notices
+from crawler.service.file_limit import allow_files
+from crawler.service.front import Front, Result
 from crawler.service.opening import open_job_of_run
-from crawler.service.record_counter import SHARE
 from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
-from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, View
-from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_store import SurveyStore
 from crawler.settings import DashboardSettings, Settings, Sites
-from crawler.urls import Canonicaliser
+
+if TYPE_CHECKING:  # see ``_shown``
+    from crawler.service.kept_open import KeptOpen
+    from crawler.service.shown_run import ShownRun
 
 log = logging.getLogger("crawler")
-
-
-class Result(Struct, frozen=True):
-    """How the run ended."""
-
-    reason: Stop
-    stats: dict[str, Any]
-    before: dict[str, Any] | None  # the same when the run began; None for the first of a job
-    seeds_fetched: int
-    last_seed_error: str | None
-
-
-class Front:
-    """What others see of the run and do to it. It exists before the run does."""
-
-    def __init__(
-        self, directory: Path, course: Course, reloading: Reloading, settings: Settings, clock: Callable[[], float]
-    ) -> None:
-        self.run: Run | None = None
-        # Only a dashboard shows it.
-        self.survey = JobSurvey.of(directory, self._durable_end, SHARE) if settings.dashboard.listen else None
-        self.result: Result | None = None  # once the run has ended
-        self.signalled = False  # a signal stops it
-        self._directory = directory
-        self._reloading = reloading
-        self._end: Callable[[], int | None] = lambda: None
-        self.course = course
-        self.clock = clock
-        self.perform = performing(lambda: self.run, course.events, clock, reloading.reload)
-        self.view = RunView(lambda: self.run, self.perform, settings, clock)
-        self.notices = Notices(settings.notify, directory, clock)
-
-    def begin(self, word: str) -> None:
-        """The run is there, and begins."""
-        spare_the_collector()
-        self.course.observe(self.clock(), self.stats())
-        self.course.events.add(self.clock(), Kind.RUN, word)
-
-    def stats(self) -> dict[str, Any]:
-        return {} if self.run is None else self.run.stats()
-
-    def leave(self) -> None:
-        """Let go of the run: its job is closed, and whoever looks on reads the files."""
-        self._end = Tail(self._directory).end
-        self.run = self._reloading.parts = None
-
-    def is_gone(self) -> bool:
-        """Whether somebody deleted the job's directory, or moved it away."""
-        return not holds_job(self._directory)
-
-    def _durable_end(self) -> int | None:
-        run = self.run
-        return self._end() if run is None else run.job.checkpointer.durable_end
 
 
 class RunOptions(Struct, frozen=True):
@@ -149,10 +87,11 @@ async def run_crawl(
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
     front = Front(directory, load_course(directory, clock()), reloading, settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
+    shown = _shown(front, settings, access)
     async with (
         front.notices.delivering(),
-        _dashboard(settings.dashboard, access, front, options.kept_open) as address,
-        _open_job(directory, settings, clock, front) as job,
+        contextlib.nullcontext() if shown is None else shown.served(options.kept_open) as address,
+        _open_job(settings, clock, front, shown) as job,
         _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
     ):
         if options.check is not None and job.files.resumed:
@@ -162,10 +101,11 @@ async def run_crawl(
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
-        if front.survey is not None:
-            seeds = front.survey.seeds.pass_on(seeds, Canonicaliser(settings.canonical.rules))
+        if shown is not None:
+            seeds = shown.named(seeds)
         front.run = run = Run(job, settings, worker.context.with_code(options.code), seeds, finite=options.finite)
-        reloading.parts = Parts(run, worker, fetcher, front.view)
+        reloading.parts = Parts(run, worker, fetcher, shown)
+        spare_the_collector()
         front.begin("resumed" if job.files.resumed else "begun")
         spoken = [] if access is None or address is None else options.announce(settings.dashboard, access, address)
         if view is not None:
@@ -177,9 +117,8 @@ async def run_crawl(
         before = None if resumed is None else run.stats()
         reporter = StatusReporter(job.files, front.course, clock, view, address)
         options.begun(run)
-        signals = _signals(run, front) if options.signals else contextlib.nullcontext()
-        with contextlib.closing(options.code), _pipe(job, options.records_to) as pipe, signals:
-            front.result = result = await _drive(worker, run, reporter, front, pipe)
+        with contextlib.closing(options.code), _pipe(job, options.records_to) as pipe, _signals(run, front, options):
+            front.result = result = await _drive(worker, reporter, front, shown, pipe)
     return replace(result, before=before)
 
 
@@ -203,38 +142,17 @@ def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
     return Fetcher(Sites(settings), concurrency=slots, per_host=per_host, delays=delays)
 
 
-@contextlib.asynccontextmanager
-async def _dashboard(
-    settings: DashboardSettings, access: Access | None, front: Front, kept_open: KeptOpen | None
-) -> AsyncIterator[str | None]:
-    """Serve the dashboard if one is wanted, and yield its address. It binds before the job is opened, so that a taken
-    port changes nothing."""
-    survey = front.survey
-    if access is None or survey is None:
-        yield None
-        return
-    feed = Feed(front.stats, front.clock, front.course, survey.news.take)
-    limits = Limits(connections=connections_left())
-    about = SurveyApi(front.view, survey, feed)
-    apis = (Api(front.view, front.clock), about)
-    dashboard = Dashboard(settings, feed, [route for api in apis for route in api.routes()], access, limits)
-    address = await dashboard.start()
-    async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(about.close)
-        stack.push_async_callback(dashboard.stop)
-        try:
-            yield address
-        finally:
-            feed.gone = front.is_gone()
-        result = front.result
-        if kept_open is not None and result is not None and not front.signalled:
-            front.leave()
-            kept_open.take(Served(dashboard, apis, survey, address), result.stats)
-            stack.pop_all()
+def _shown(front: Front, settings: Settings, access: Access | None) -> ShownRun | None:
+    if access is None:
+        return None
+    from crawler.service.shown_run import ShownRun  # noqa: PLC0415, most crawls need no server
+
+    return ShownRun(front, settings, access)
 
 
 @contextlib.asynccontextmanager
-async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, front: Front) -> AsyncIterator[Job]:
+async def _open_job(settings: Settings, clock: SteadyClock, front: Front, shown: ShownRun | None) -> AsyncIterator[Job]:
+    directory = front.directory
     with open_known(settings.crawl.known, directory) as known:  # first: one that is refused changes nothing
         job = await open_job_of_run(directory, settings, clock)
         job.events = front.course.events
@@ -243,7 +161,8 @@ async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, fro
             try:
                 yield job
             finally:
-                await front.view.close()
+                if shown is not None:
+                    await shown.view.close()
                 job.close()
         except OSError:
             # If the directory is gone, say so: that explains more than a file that cannot be opened or a store that
@@ -252,14 +171,16 @@ async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, fro
             raise
 
 
-async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Front, pipe: RecordPipe | None) -> Result:
+async def _drive(
+    worker: Worker, reporter: StatusReporter, front: Front, shown: ShownRun | None, pipe: RecordPipe | None
+) -> Result:
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
+    run = front.run
+    assert run is not None
     job = run.job
     beside = [reporter.keep(run), obey(Inbox(job.directory, job.disk), front.perform), front.notices.keep(run.stats)]
-    survey = front.survey
-    store = None if survey is None else SurveyStore(survey.counter, job.files.is_there)
-    if survey is not None and store is not None:
-        beside += [survey.counter.keep(), store.keep()]
+    if shown is not None:
+        beside += shown.counting(job.files.is_there)
     if pipe is not None:
         beside.append(pipe.keep(lambda: job.checkpointer.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:
@@ -268,9 +189,8 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
                 await drive_and_checkpoint(worker, run, front.clock)
                 if pipe is not None:
                     await pipe.copy(job.checkpointer.durable_end)
-                if survey is not None and store is not None:
-                    await survey.counter.finish()
-                    await store.store()
+                if shown is not None:
+                    await shown.finish()
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:
@@ -326,9 +246,11 @@ def spare_the_collector() -> None:
     gc.freeze()
 
 
-def _signals(run: Run, front: Front) -> contextlib.AbstractContextManager[None]:
+def _signals(run: Run, front: Front, options: RunOptions) -> contextlib.AbstractContextManager[None]:
     """Stop in order on the first SIGINT, SIGTERM or SIGHUP. Quit at once on a second SIGINT: the journal has the
     rest."""
+    if not options.signals:
+        return contextlib.nullcontext()
     loop = asyncio.get_running_loop()
     interrupts = 0
 

@@ -1,0 +1,62 @@
+"""What others see of a run and do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.job.directory import holds_job
+from crawler.metrics import Course, Kind
+from crawler.service.commands import performing
+from crawler.service.notices import Notices
+from crawler.service.reloading import Reloading
+from crawler.settings import Settings
+
+
+class Result(Struct, frozen=True):
+    """How the run ended."""
+
+    reason: Stop
+    stats: dict[str, Any]
+    before: dict[str, Any] | None  # the same when the run began; None for the first of a job
+    seeds_fetched: int
+    last_seed_error: str | None
+
+
+class Front:
+    """What others see of the run and do to it. It exists before the run does."""
+
+    def __init__(
+        self, directory: Path, course: Course, reloading: Reloading, settings: Settings, clock: Callable[[], float]
+    ) -> None:
+        self.run: Run | None = None
+        self.result: Result | None = None  # once the run has ended
+        self.signalled = False  # a signal stops it
+        self.directory = directory
+        self._reloading = reloading
+        self.course = course
+        self.clock = clock
+        self.perform = performing(lambda: self.run, course.events, clock, reloading.reload)
+        self.notices = Notices(settings.notify, directory, clock)
+
+    def begin(self, word: str) -> None:
+        """The run is there, and begins."""
+        self.course.observe(self.clock(), self.stats())
+        self.course.events.add(self.clock(), Kind.RUN, word)
+
+    def stats(self) -> dict[str, Any]:
+        """Return those of the run; none before it exists."""
+        return {} if self.run is None else self.run.stats()
+
+    def leave(self) -> None:
+        """Let go of the run: its job is closed, and whoever looks on reads the files."""
+        self.run = self._reloading.parts = None
+
+    def is_gone(self) -> bool:
+        """Whether somebody deleted the job's directory, or moved it away."""
+        return not holds_job(self.directory)

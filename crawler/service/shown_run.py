@@ -1,0 +1,91 @@
+"""The dashboard of a run, and what is counted of its records for it.
+
+A crawl without a dashboard does not load this module, nor what it needs: a web server, and the readers of a job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from crawler.dashboard.access import Access
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.http_server import Limits
+from crawler.dashboard.server import Dashboard
+from crawler.inspect.record_stream import Tail
+from crawler.service.api import Api
+from crawler.service.file_limit import connections_left
+from crawler.service.front import Front
+from crawler.service.job_survey import JobSurvey
+from crawler.service.kept_open import KeptOpen, Served
+from crawler.service.record_counter import SHARE
+from crawler.service.run_view import RunView
+from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_store import SurveyStore
+from crawler.settings import Settings
+from crawler.urls import Canonicaliser
+
+
+class ShownRun:
+    """Shows the run of ``front`` to those with ``access``, and lets them control it."""
+
+    def __init__(self, front: Front, settings: Settings, access: Access) -> None:
+        self.view = RunView(lambda: front.run, front.perform, settings, front.clock)
+        self._front = front
+        self._settings = settings.dashboard
+        self._access = access
+        self._canonicaliser = Canonicaliser(settings.canonical.rules)
+        self._survey = JobSurvey.of(front.directory, self._durable_end, SHARE)
+        self._store: SurveyStore | None = None
+        self._end: Callable[[], int | None] = lambda: None  # of the records, once the job is closed
+
+    def change(self, settings: Settings) -> None:
+        """Show and explain by other settings."""
+        self.view.change(settings)
+
+    def named(self, seeds: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
+        """Pass the seeds on, and name the first of them to those who look."""
+        return self._survey.seeds.pass_on(seeds, self._canonicaliser)
+
+    @contextlib.asynccontextmanager
+    async def served(self, kept_open: KeptOpen | None) -> AsyncIterator[str]:
+        """Serve the dashboard, and yield its address. It binds before the job is opened, so that a taken port changes
+        nothing. Raises OSError for such a port."""
+        front, survey = self._front, self._survey
+        feed = Feed(front.stats, front.clock, front.course, survey.news.take)
+        limits = Limits(connections=connections_left())
+        about = SurveyApi(self.view, survey, feed)
+        apis = (Api(self.view, front.clock), about)
+        routes = [route for api in apis for route in api.routes()]
+        dashboard = Dashboard(self._settings, feed, routes, self._access, limits)
+        address = await dashboard.start()
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(about.close)
+            stack.push_async_callback(dashboard.stop)
+            try:
+                yield address
+            finally:
+                feed.gone = front.is_gone()
+            result = front.result
+            if kept_open is not None and result is not None and not front.signalled:
+                front.leave()
+                self._end = Tail(front.directory).end
+                kept_open.take(Served(dashboard, apis, survey, address), result.stats)
+                stack.pop_all()
+
+    def counting(self, may_store: Callable[[], bool]) -> list[Coroutine[Any, Any, None]]:
+        """Return what counts the records beside the run, until it is cancelled. ``may_store``: whether the directory of
+        the job is still there."""
+        self._store = SurveyStore(self._survey.counter, may_store)
+        return [self._survey.counter.keep(), self._store.keep()]
+
+    async def finish(self) -> None:
+        """Count the last records, and store the counts."""
+        await self._survey.counter.finish()
+        if self._store is not None:
+            await self._store.store()
+
+    def _durable_end(self) -> int | None:
+        run = self._front.run
+        return self._end() if run is None else run.job.checkpointer.durable_end

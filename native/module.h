@@ -1,0 +1,12 @@
+/* What the parts of crawler._native give to the module. */
+
+#ifndef CRAWLER_NATIVE_MODULE_H
+#define CRAWLER_NATIVE_MODULE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* Each part adds its functions and types to the module; -1 with an exception set if it cannot. */
+int add_tokeniser(PyObject *module);
+
+#endif

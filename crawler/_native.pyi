@@ -1,1 +1,27 @@
 """The parts of the crawler that are written in C (``native/``). Not there where no compiler was when it was built."""
+
+from collections.abc import Callable
+
+def scan_page(
+    html: bytes | bytearray,
+    hrefs: dict[str, None],
+    limits: tuple[int, int],
+    choices: tuple[bool, bool],
+    other: Callable[[str, str | None, str | None, str | None], str | None],
+    /,
+) -> str | tuple[list[tuple[str, str]], list[tuple[str, str]], str | None, str | None, int]:
+    """Read a page in UTF-8, or in ASCII: add its links to ``hrefs``, in document order and without white space around
+    them. Time is linear in the page, whatever it holds.
+
+    ``limits``: the characters of the longest link that is added, and the length of ``hrefs`` beyond which none is.
+    ``choices``: whether links that lead to the page itself are added too (empty, or only a fragment), and whether
+    anchors may be left out for their ``rel``.
+    ``other`` is asked what elements lead to, with the element's name, its target, its ``rel`` and its ``type``: those of
+    ``link``, ``base``, ``frame`` and ``iframe`` that may matter. It returns a link to add, or None. It is also given each
+    link that a limit keeps out ("long"), and the ``rel`` of an anchor that may be left out for it ("a"): None leaves it
+    out.
+
+    Returns name and content of the ``meta`` elements, those with a name and those with an ``http-equiv`` that matters,
+    the title, the language, and how many links to the page itself were left out. Or one word: why only a tree can tell
+    which links the page has, in which order. Then what ``hrefs`` holds is of no use.
+    """

@@ -1,8 +1,678 @@
+/*
+ * scan_page: what a page says to a crawler, in one pass over its bytes.
+ *
+ * A page's links are what its tree says, and a tree costs many times what its tokens cost, whatever the page; a hostile
+ * one makes it cost anything. But nearly always the tokens alone tell what would be in the tree, and in which order: the
+ * builder changes that only in tables (tables.c), in drawings (foreign.c), in templates and in pages of frames. So the
+ * page is cut into tokens as the standard says, with as much of the builder as these need. Where that is not enough, the
+ * page is "undecided", and somebody else has to build the tree.
+ *
+ * What links lead on, and what the page says of itself, is not decided here but by the caller, who is given the few
+ * elements that may matter (`other`). Only anchors, which are nearly all links, are added at once.
+ */
+
 #include "module.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "foreign.h"
+#include "markup.h"
+#include "references.h"
+#include "tables.h"
+
+#define TITLES_MOST 16        /* as in crawler.links.extract: titles that are looked at ... */
+#define TITLE_BYTES 65536     /* ... and what is read of one: more than is kept */
+#define METAS_MOST 64         /* named ones that are kept */
+#define SMALL 512             /* bytes of a value that is decoded without asking for memory */
+
+/* What is known of the page so far, and where the next token begins is an argument. A function that reads on returns
+ * that place, or NULL if nothing is to be read any more: the page has ended, is undecided, or an exception is set. */
+struct page {
+    const char *end;
+    const char *undecided;    /* why, if it is */
+    PyObject *hrefs;          /* dict: the links */
+    PyObject *other;          /* callable: (kind, href, rel, type) -> link or None */
+    PyObject *metas;          /* list: (name, content) */
+    PyObject *pragmas;        /* list: (http-equiv, content) */
+    PyObject *title;
+    PyObject *language;
+    Py_ssize_t longest;       /* characters of a link that is added at once */
+    Py_ssize_t most;          /* links, and one more */
+    Py_ssize_t own;           /* links to the page itself that were left out */
+    Py_ssize_t named_metas;
+    size_t found;             /* how much the page has told: what is moved out of a table would be in another order */
+    size_t templates;         /* that are open: nothing in them belongs to the page */
+    size_t titles;
+    bool keeps_own;
+    bool respects_rel;
+    bool has_language;
+    struct tables tables;
+    struct foreign foreign;
+};
+
+static const char *
+give_up(struct page *page, const char *why)
+{
+    page->undecided = why;
+    return NULL;
+}
+
+/* -- text ------------------------------------------------------------------------------------------------------- */
+
+static struct text
+stripped(struct text text)
+{
+    while (text.size > 0 && is_space(text.at[0])) {
+        text.at++;
+        text.size--;
+    }
+    while (text.size > 0 && is_space(text.at[text.size - 1])) {
+        text.size--;
+    }
+    return text;
+}
+
+static PyObject *
+as_str(struct text text)
+{
+    return PyUnicode_DecodeUTF8(text.at, (Py_ssize_t)text.size, "replace");
+}
+
+typedef PyObject *(*use_of_text)(struct page *page, struct text text);
+
+/* What `use` makes of the text when it is decoded: of about as many bytes of it as are enough. */
+static PyObject *
+with_decoded(struct page *page, struct text text, size_t enough, bool in_attribute, use_of_text use)
+{
+    char small[DECODED_GROWS * SMALL], *room = small;
+    if (!must_be_decoded(text.at, text.size)) {
+        text.size = enough < text.size ? enough : text.size;
+        return use(page, text);
+    }
+    if (text.size > SMALL) {
+        size_t most = enough < text.size ? enough : text.size;
+        room = PyMem_Malloc(DECODED_GROWS * (most + SMALL));
+        if (room == NULL) {
+            return PyErr_NoMemory();
+        }
+    }
+    size_t size = decode_references(text.at, text.size, room, enough, in_attribute);
+    PyObject *made = use(page, (struct text){room, size});
+    if (room != small) {
+        PyMem_Free(room);
+    }
+    return made;
+}
+
+static PyObject *
+just_text(struct page *page, struct text text)
+{
+    (void)page;
+    return as_str(text);
+}
+
+/* The value of an attribute; None if there is none. */
+static PyObject *
+value_of(struct page *page, const struct attributes *attributes, enum attribute place)
+{
+    if (attributes->of[place].at == NULL || (attributes->valued >> place & 1) == 0) {
+        return Py_NewRef(Py_None);
+    }
+    return with_decoded(page, attributes->of[place], SIZE_MAX, true, just_text);
+}
+
+/* -- what is found ---------------------------------------------------------------------------------------------- */
+
+/* Count what is told of the page. False if its place in the tree is another one than in the page. */
+static bool
+is_in_order(struct page *page)
+{
+    const struct tables *tables = &page->tables;
+    if (is_moved_out(tables) && tables->of[tables->open - 1].found != page->found) {
+        page->undecided = "table";
+        return false;
+    }
+    page->found++;
+    return true;
+}
+
+static bool
+calls_other(struct page *page, const char *kind, PyObject *href, PyObject *rel, PyObject *type, PyObject **link)
+{
+    PyObject *name = PyUnicode_FromString(kind);
+    if (name == NULL) {
+        return false;
+    }
+    *link = PyObject_CallFunctionObjArgs(page->other, name, href, rel, type, NULL);
+    Py_DECREF(name);
+    return *link != NULL;
+}
+
+/* Add a link, which is stripped. Returns None, or NULL with an exception. */
+static PyObject *
+add_link(struct page *page, PyObject *link)
+{
+    Py_ssize_t size = PyUnicode_GetLength(link);
+    if (!page->keeps_own && (size == 0 || PyUnicode_ReadChar(link, 0) == '#')) {
+        page->own++;
+    }
+    else if (size > page->longest || PyDict_Size(page->hrefs) > page->most) {
+        PyObject *none = NULL;
+        if (!calls_other(page, "long", link, Py_None, Py_None, &none)) {
+            return NULL;
+        }
+        Py_DECREF(none);
+    }
+    else if (PyDict_SetItem(page->hrefs, link, Py_None) < 0) {
+        return NULL;
+    }
+    return Py_NewRef(Py_None);
+}
+
+/* The href of an anchor, decoded. Most pages have many that lead into themselves: no object is made of these. */
+static PyObject *
+add_href(struct page *page, struct text href)
+{
+    href = stripped(href);
+    if (!page->keeps_own && (href.size == 0 || href.at[0] == '#')) {
+        page->own++;
+        return Py_NewRef(Py_None);
+    }
+    PyObject *link = as_str(href);
+    if (link == NULL) {
+        return NULL;
+    }
+    PyObject *none = add_link(page, link);
+    Py_DECREF(link);
+    return none;
+}
+
+/* Where the word is in the text, in any case; NULL if it is not. */
+static const char *
+find_word(struct text text, const char *word)
+{
+    size_t size = strlen(word);
+    for (size_t i = 0; i + size <= text.size; i++) {
+        if (is_word((struct text){text.at + i, size}, word)) {
+            return text.at + i;
+        }
+    }
+    return NULL;
+}
+
+/* Whether a `rel` may ask robots not to follow the link: whether it does, Python's rules of white space tell. */
+static bool
+may_say_nofollow(const struct attributes *attributes)
+{
+    struct text rel = attributes->of[ATTRIBUTE_REL];
+    return rel.at != NULL && (memchr(rel.at, '&', rel.size) != NULL || find_word(rel, "nofollow") != NULL);
+}
+
+/* Whether the caller says that the link of an anchor is not followed; -1 with an exception. */
+static int
+is_not_followed(struct page *page, const struct attributes *attributes)
+{
+    PyObject *rel = value_of(page, attributes, ATTRIBUTE_REL), *said = NULL;
+    if (rel == NULL || !calls_other(page, "a", Py_None, rel, Py_None, &said)) {
+        Py_XDECREF(rel);
+        return -1;
+    }
+    int is = Py_IsNone(said);
+    Py_DECREF(rel);
+    Py_DECREF(said);
+    return is;
+}
+
+static bool
+found_anchor(struct page *page, const struct attributes *attributes)
+{
+    struct text href = attributes->of[ATTRIBUTE_HREF];
+    if (href.at == NULL) {
+        return true;
+    }
+    if (!is_in_order(page)) {
+        return false;
+    }
+    if (page->respects_rel && may_say_nofollow(attributes)) {
+        int leaves = is_not_followed(page, attributes);
+        if (leaves != 0) {
+            return leaves > 0;
+        }
+    }
+    PyObject *none = with_decoded(page, href, SIZE_MAX, true, add_href);
+    Py_XDECREF(none);
+    return none != NULL;
+}
+
+/* Ask the caller what an element leads to that is no anchor. */
+static bool
+found_other(struct page *page, const char *kind, const struct attributes *attributes, enum attribute target)
+{
+    if (!is_in_order(page)) {
+        return false;
+    }
+    PyObject *href = value_of(page, attributes, target);
+    PyObject *rel = value_of(page, attributes, ATTRIBUTE_REL);
+    PyObject *type = value_of(page, attributes, ATTRIBUTE_TYPE);
+    PyObject *link = NULL, *none = NULL;
+    if (href != NULL && rel != NULL && type != NULL && calls_other(page, kind, href, rel, type, &link)) {
+        none = Py_IsNone(link) ? Py_NewRef(link) : add_link(page, link);
+    }
+    Py_XDECREF(href);
+    Py_XDECREF(rel);
+    Py_XDECREF(type);
+    Py_XDECREF(link);
+    Py_XDECREF(none);
+    return none != NULL;
+}
+
+/* Whether a `link` element may be of those that lead on, or canonical. Which they are, the caller decides. */
+static bool
+may_lead_on(const struct attributes *attributes)
+{
+    static const char *const relations[] = {"alternate", "canonical", "next", "prev"};
+    struct text rel = attributes->of[ATTRIBUTE_REL];
+    if (attributes->of[ATTRIBUTE_HREF].at == NULL || rel.at == NULL) {
+        return false;
+    }
+    if (memchr(rel.at, '&', rel.size) != NULL) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof relations / sizeof *relations; i++) {
+        if (find_word(rel, relations[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Add the pair of a value and the content of a `meta` to a list. */
+static bool
+append_meta(struct page *page, PyObject *list, const struct attributes *attributes, enum attribute place)
+{
+    PyObject *name = value_of(page, attributes, place), *content = NULL, *pair = NULL;
+    if (name != NULL && !Py_IsNone(name)) {
+        content = value_of(page, attributes, ATTRIBUTE_CONTENT);
+        pair = content == NULL ? NULL : PyTuple_Pack(2, name, content);
+    }
+    bool done = name != NULL && (Py_IsNone(name) || (pair != NULL && PyList_Append(list, pair) == 0));
+    Py_XDECREF(name);
+    Py_XDECREF(content);
+    Py_XDECREF(pair);
+    return done;
+}
+
+static bool
+found_meta(struct page *page, const struct attributes *attributes)
+{
+    if ((attributes->valued >> ATTRIBUTE_CONTENT & 1) == 0) {
+        return true;
+    }
+    if ((attributes->valued >> ATTRIBUTE_NAME & 1) != 0 && page->named_metas < METAS_MOST) {
+        page->named_metas++;
+        if (!is_in_order(page) || !append_meta(page, page->metas, attributes, ATTRIBUTE_NAME)) {
+            return false;
+        }
+    }
+    struct text pragma = attributes->of[ATTRIBUTE_HTTP_EQUIV];
+    if (pragma.at == NULL) {
+        return true;
+    }
+    if (!is_word(pragma, "refresh") && !is_word(pragma, "content-language") &&
+        !must_be_decoded(pragma.at, pragma.size)) {
+        return true;
+    }
+    return is_in_order(page) && append_meta(page, page->pragmas, attributes, ATTRIBUTE_HTTP_EQUIV);
+}
+
+/* The language of the page is that of the first `html` that has one: the builder merges them. */
+static bool
+found_html(struct page *page, const struct attributes *attributes)
+{
+    if (page->has_language || attributes->of[ATTRIBUTE_LANG].at == NULL) {
+        return true;
+    }
+    page->has_language = true;
+    page->language = value_of(page, attributes, ATTRIBUTE_LANG);
+    return page->language != NULL;
+}
+
+/* -- elements without markup ------------------------------------------------------------------------------------ */
+
+/* Go on behind the end tag that begins at `at`. */
+static const char *
+behind_end_tag(struct page *page, const char *at, size_t name)
+{
+    return at == NULL ? NULL : read_attributes(at + 2 + name, page->end, NULL, NULL);
+}
+
+static const char *
+skip_raw(struct page *page, struct text name, const char *at)
+{
+    char lower[16];
+    for (size_t i = 0; i < name.size && i < sizeof lower; i++) {
+        lower[i] = (char)(name.at[i] | 0x20);
+    }
+    lower[name.size] = '\0';
+    return behind_end_tag(page, find_end_tag(at, page->end, lower, name.size), name.size);
+}
+
+static const char *
+read_title(struct page *page, const char *at)
+{
+    const size_t name = sizeof "title" - 1;
+    const char *close = find_end_tag(at, page->end, "title", name);
+    if (page->templates == 0 && page->titles++ < TITLES_MOST && page->title == NULL) {
+        struct text text = {at, (size_t)((close == NULL ? page->end : close) - at)};
+        if (!is_in_order(page)) {
+            return NULL;
+        }
+        page->title = with_decoded(page, text, TITLE_BYTES, false, just_text);
+        if (page->title == NULL) {
+            return NULL;
+        }
+    }
+    return behind_end_tag(page, close, name);
+}
+
+/* -- tags ------------------------------------------------------------------------------------------------------- */
+
+/* What a start tag tells that counts wherever it is: in a drawing too. False if nothing is to be read any more. */
+static bool
+found_element(struct page *page, enum tag tag, const struct attributes *attributes)
+{
+    switch (tag) {
+        case TAG_A:
+        case TAG_AREA: return found_anchor(page, attributes);
+        case TAG_LINK: return !may_lead_on(attributes) || found_other(page, "link", attributes, ATTRIBUTE_HREF);
+        case TAG_FRAME:
+            return attributes->of[ATTRIBUTE_SRC].at == NULL || found_other(page, "frame", attributes, ATTRIBUTE_SRC);
+        case TAG_IFRAME:
+            return attributes->of[ATTRIBUTE_SRC].at == NULL || found_other(page, "iframe", attributes, ATTRIBUTE_SRC);
+        default: return true;
+    }
+}
+
+/* What a start tag tells in HTML. */
+static bool
+found_html_element(struct page *page, enum tag tag, const struct attributes *attributes)
+{
+    switch (tag) {
+        case TAG_BASE:
+            return attributes->of[ATTRIBUTE_HREF].at == NULL || found_other(page, "base", attributes, ATTRIBUTE_HREF);
+        case TAG_FRAME: return true; /* there are none but in framesets */
+        case TAG_HTML: return found_html(page, attributes);
+        case TAG_META: return found_meta(page, attributes);
+        default: return found_element(page, tag, attributes);
+    }
+}
+
+/* A start tag inside of a drawing. */
+static const char *
+foreign_start_tag(struct page *page, struct text name, enum tag tag, const char *at)
+{
+    struct attributes attributes = {0};
+    bool self_closing = false;
+    bool is_html_only = tag == TAG_BASE || tag == TAG_TITLE;
+    if (is_html_again(&page->foreign, name) || (is_html_only && may_hold_html(&page->foreign))) {
+        return give_up(page, "foreign");
+    }
+    at = read_attributes(at, page->end, &attributes, &self_closing);
+    if (at == NULL) {
+        return NULL;
+    }
+    if (page->templates == 0) {
+        if (!found_element(page, tag, &attributes)) {
+            return NULL;
+        }
+        page->titles += tag == TAG_TITLE;
+    }
+    if (!self_closing && !open_foreign(&page->foreign, name)) {
+        return give_up(page, "depth");
+    }
+    return at;
+}
+
+/* The start tag of a drawing or a formula. */
+static const char *
+first_foreign_tag(struct page *page, struct text name, const char *at)
+{
+    bool self_closing = false;
+    at = read_attributes(at, page->end, NULL, &self_closing);
+    if (at != NULL && !self_closing) {
+        open_foreign(&page->foreign, name);
+    }
+    return at;
+}
+
+static bool
+is_of_table(enum tag tag)
+{
+    switch (tag) {
+        case TAG_CAPTION:
+        case TAG_CELL_TD:
+        case TAG_CELL_TH:
+        case TAG_COLUMN:
+        case TAG_COLUMNS:
+        case TAG_ROW:
+        case TAG_SECTION_BODY:
+        case TAG_SECTION_FOOT:
+        case TAG_SECTION_HEAD:
+        case TAG_TABLE: return true;
+        default: return false;
+    }
+}
+
+/* Why a start tag cannot be understood where it is; NULL if it can. */
+static const char *
+is_too_much(struct page *page, enum tag tag)
+{
+    bool in_template = page->templates > 0, in_table = page->tables.open > 0;
+    if (tag == TAG_FRAMESET && !in_template) {
+        return "frames"; /* it may take the place of all that came before it */
+    }
+    if (tag == TAG_COLUMN && in_template) {
+        return "template"; /* one that holds columns may ignore what else is in it */
+    }
+    /* An end tag of a cell forgets the open formatting elements up to the last of these only, and what is left of them
+     * may be copied to a place in front of the table. */
+    bool parts = tag == TAG_MARKER || (in_template && (tag == TAG_CAPTION || tag == TAG_CELL_TD || tag == TAG_CELL_TH));
+    return in_table && parts ? "table" : NULL;
+}
+
+static const char *
+html_start_tag(struct page *page, struct text name, enum tag tag, const char *at)
+{
+    struct attributes attributes = {0};
+    page->undecided = is_too_much(page, tag);
+    if (page->undecided != NULL) {
+        return NULL;
+    }
+    if (tag == TAG_SVG || tag == TAG_MATH) {
+        return first_foreign_tag(page, name, at);
+    }
+    at = read_attributes(at, page->end, &attributes, NULL);
+    if (at == NULL || (page->templates == 0 && !found_html_element(page, tag, &attributes))) {
+        return NULL;
+    }
+    switch (tag) {
+        case TAG_IFRAME:
+        case TAG_RAW: return skip_raw(page, name, at);
+        case TAG_SCRIPT: return behind_end_tag(page, find_end_of_script(at, page->end), name.size);
+        case TAG_TITLE: return read_title(page, at);
+        case TAG_PLAINTEXT: return NULL;
+        case TAG_TEMPLATE: page->templates++; return at;
+        default: break;
+    }
+    if (is_of_table(tag) && page->templates == 0 && !table_starts(&page->tables, tag, page->found)) {
+        return give_up(page, "depth");
+    }
+    return at;
+}
+
+/* A start tag; `at` is at its name. */
+static const char *
+start_tag(struct page *page, const char *at)
+{
+    struct text name = {at, 0};
+    enum tag tag;
+    at = read_name(at, page->end, &tag);
+    name.size = (size_t)(at - name.at);
+    if (page->foreign.open > 0) {
+        return foreign_start_tag(page, name, tag, at);
+    }
+    if (tag == TAG_OTHER) {
+        return read_attributes(at, page->end, NULL, NULL);
+    }
+    return html_start_tag(page, name, tag, at);
+}
+
+/* An end tag; `at` is at its name. */
+static const char *
+end_tag(struct page *page, const char *at)
+{
+    struct text name = {at, 0};
+    enum tag tag;
+    at = read_name(at, page->end, &tag);
+    name.size = (size_t)(at - name.at);
+    if (page->foreign.open > 0) {
+        if (ends_foreign(name) || !close_foreign(&page->foreign, name)) {
+            return give_up(page, "foreign");
+        }
+    }
+    else if (tag == TAG_TEMPLATE) {
+        page->templates -= page->templates > 0;
+    }
+    else if (page->templates == 0 && is_of_table(tag)) {
+        table_ends(&page->tables, tag);
+    }
+    return read_attributes(at, page->end, NULL, NULL);
+}
+
+static const char *
+find_byte(struct page *page, const char *at, char byte)
+{
+    return at < page->end ? memchr(at, byte, (size_t)(page->end - at)) : NULL;
+}
+
+/* Behind "<!". */
+static const char *
+declaration(struct page *page, const char *at)
+{
+    size_t left = (size_t)(page->end - at);
+    if (left >= 2 && memcmp(at, "--", 2) == 0) {
+        return skip_comment(at + 2, page->end);
+    }
+    if (page->foreign.open > 0 && left >= 7 && memcmp(at, "[CDATA[", 7) == 0) {
+        for (at += 7; (at = find_byte(page, at, ']')) != NULL; at++) {
+            if (page->end - at >= 3 && memcmp(at, "]]>", 3) == 0) {
+                return at + 3;
+            }
+        }
+        return NULL;
+    }
+    at = find_byte(page, at, '>');
+    return at == NULL ? NULL : at + 1;
+}
+
+static bool
+is_letter(char c)
+{
+    return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
+
+/* What begins behind a "<". */
+static const char *
+markup(struct page *page, const char *at)
+{
+    if (at == page->end) {
+        return NULL;
+    }
+    if (is_letter(*at)) {
+        return start_tag(page, at);
+    }
+    if (*at == '!') {
+        return declaration(page, at + 1);
+    }
+    if (*at != '/' && *at != '?') {
+        return at; /* text */
+    }
+    if (*at == '/' && at + 1 < page->end && is_letter(at[1])) {
+        return end_tag(page, at + 1);
+    }
+    at = find_byte(page, *at == '/' ? at + 1 : at, '>'); /* a comment, or "</>", which is nothing */
+    return at == NULL ? NULL : at + 1;
+}
+
+/* -- the page --------------------------------------------------------------------------------------------------- */
+
+static void
+read_page(struct page *page, const char *at)
+{
+    while (at != NULL && (at = find_byte(page, at, '<')) != NULL) {
+        at = markup(page, at + 1);
+    }
+    /* With links into the page itself, which were left out, there might be one more than are taken. */
+    if (page->own > 0 && PyDict_Size(page->hrefs) + page->own > page->most) {
+        page->undecided = "links";
+    }
+}
+
+static PyObject *
+result(struct page *page)
+{
+    if (PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    if (page->undecided != NULL) {
+        return PyUnicode_FromString(page->undecided);
+    }
+    PyObject *title = page->title == NULL ? Py_None : page->title;
+    PyObject *language = page->language == NULL ? Py_None : page->language;
+    return Py_BuildValue("(OOOOn)", page->metas, page->pragmas, title, language, page->own);
+}
+
+PyDoc_STRVAR(scan_page_doc,
+             "scan_page(html, hrefs, limits, choices, other)\n"
+             "--\n\n"
+             "Read a page in UTF-8; see crawler/_native.pyi.");
+
+static PyObject *
+scan_page(PyObject *module, PyObject *arguments)
+{
+    struct page page = {0};
+    Py_buffer html;
+    int keeps_own, respects_rel;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y*O!(nn)(pp)O", &html, &PyDict_Type, &page.hrefs, &page.longest, &page.most,
+                          &keeps_own, &respects_rel, &page.other)) {
+        return NULL;
+    }
+    page.end = (const char *)html.buf + html.len;
+    page.keeps_own = keeps_own != 0;
+    page.respects_rel = respects_rel != 0;
+    page.metas = PyList_New(0);
+    page.pragmas = PyList_New(0);
+    if (page.metas != NULL && page.pragmas != NULL) {
+        read_page(&page, html.buf);
+    }
+    PyObject *found = result(&page);
+    PyBuffer_Release(&html);
+    Py_XDECREF(page.metas);
+    Py_XDECREF(page.pragmas);
+    Py_XDECREF(page.title);
+    Py_XDECREF(page.language);
+    return found;
+}
+
+static PyMethodDef functions[] = {
+    {"scan_page", scan_page, METH_VARARGS, scan_page_doc},
+    {NULL, NULL, 0, NULL},
+};
 
 int
 add_tokeniser(PyObject *module)
 {
-    (void)module;
-    return 0;
+    return PyModule_AddFunctions(module, functions);
 }

@@ -107,9 +107,10 @@ def _read(
     body: bytes, charset: str | None, settings: LinkSettings, pieces: Callable[[bytes | bytearray], Iterable[bytes]]
 ) -> PageLinks:
     encoding = sniff_encoding(body, charset)
-    found = _Found(settings, described=Described() if isinstance(settings, DescribedLinks) else None)
+    found = Found(settings, described=Described() if isinstance(settings, DescribedLinks) else None)
     for piece in pieces(body if encoding == "utf-8" else as_utf8(body, encoding)):
         found.read(LexborHTMLParser(piece))
+    found.leave_out_own()
     return found.links(encoding)
 
 
@@ -163,7 +164,7 @@ def _name(tag: bytes) -> str:
     return "" if found is None else found[1].decode("ascii").lower()
 
 
-class _Found(Struct):
+class Found(Struct):
     """What was read of a page so far."""
 
     settings: LinkSettings
@@ -188,21 +189,25 @@ class _Found(Struct):
             described = self.described
             for node in parser.css(SELECTOR):
                 for text in embedded(node):
-                    self._add(text, self.embedded)
+                    self.add(text, self.embedded)
                     if described is not None and (link := text.partition("#")[0]) not in described.texts:
                         described.add(link, node)
 
     def _read_page(self, parser: LexborHTMLParser) -> None:
         """Add what the page says of itself."""
         for node in parser.tags("meta"):
-            self._meta(node)
+            attributes = node.attrs
+            content = attributes.get("content")
+            if content is not None:
+                self.name_meta(attributes.get("name"), content)
+                self.obey_pragma(attributes.get("http-equiv"), content)
         if self.title is None:
             self.title = _title(parser)
         if self.language is None and parser.root is not None:
             self.language = parser.root.attrs.get("lang") or None
 
     def _read_links(self, parser: LexborHTMLParser) -> None:
-        hrefs, longest, most = self.hrefs, self._longest, self.settings.max_links
+        hrefs, longest, most = self.hrefs, self.longest, self.settings.max_links
         seen: Mapping[str, None] = hrefs
         described = self.described
         texts = None if described is None else described.texts
@@ -226,7 +231,7 @@ class _Found(Struct):
             if href is None or (href := href.strip(SPACE)) in seen:
                 continue
             if len(href) > longest or len(hrefs) > most:
-                self._add(href, hrefs)
+                self.add(href, hrefs)
                 continue
             hrefs[href] = None
             if texts is not None and described is not None:
@@ -239,15 +244,18 @@ class _Found(Struct):
                     else:
                         described.add(link, node, attributes)
 
+    def leave_out_own(self) -> None:
+        """Leave out the links that lead to the page itself, unless a base gives them another meaning."""
+        if self.base is None:
+            for links in (self.hrefs, self.unfollowed.texts):
+                for own in [href for href in links if not href or href[0] == "#"]:
+                    del links[own]
+
     def links(self, encoding: str) -> PageLinks:
         """The links of the page."""
         base, hrefs, metas, settings = self.base, self.hrefs, tuple(self.metas), self.settings
         words = about(self.title, self.language or self.stated_language, self.canonical)
-        if base is None:
-            for links in (hrefs, self.unfollowed.texts):
-                for own in [href for href in links if not href or href[0] == "#"]:
-                    del links[own]
-        elif len(base) > self._longest and not foreign_scheme(base):
+        if base is not None and len(base) > self.longest and not foreign_scheme(base):
             # What a link means cannot be told without it, and nearly all would be too long.
             cut = f"the base of its links has {len(base)} characters"
             return PageLinks(None, [], encoding, False, metas, self.too_long + len(hrefs), cut, about=words)
@@ -274,28 +282,29 @@ class _Found(Struct):
         return said
 
     @property
-    def _longest(self) -> int:
+    def longest(self) -> int:
+        """Characters of a link as it is written."""
         return RAW_LENGTHS * self.settings.max_url_length
 
-    def _add(self, href: str, to: dict[str, None]) -> None:
+    def add(self, href: str, to: dict[str, None]) -> None:
         """Add a link, unless there is one more than the limit already."""
         href = href.strip(SPACE)
-        if len(href) > self._longest:
+        if len(href) > self.longest:
             self.cut = True
             href = href.partition("#")[0]
-            if len(href) > self._longest:
+            if len(href) > self.longest:
                 # Text that is plainly no URL of the web, such as an image in `data:`, is rejected by its beginning.
                 if not foreign_scheme(href):
                     self.too_long += 1
                     return
-                href = href[: self._longest]
+                href = href[: self.longest]
         if len(to) <= self.settings.max_links:
             to[href] = None
 
     def _leave_out(self, href: str, node: LexborNode) -> None:
         """Note a link that the page asks robots not to follow."""
         unfollowed = self.unfollowed
-        is_wanted = len(href) <= self._longest and len(unfollowed.texts) <= self.settings.max_links
+        is_wanted = len(href) <= self.longest and len(unfollowed.texts) <= self.settings.max_links
         if is_wanted and href not in unfollowed.texts:
             unfollowed.add(href, node)
 
@@ -304,34 +313,38 @@ class _Found(Struct):
         kind = node.tag
         attributes = node.attrs
         if kind == "link":
-            return self._link(node)
+            return self.leads_to(kind, attributes.get("href"), attributes.get("rel"), attributes.get("type"))
         if kind in _FRAMES:
-            return attributes.get("src") if kind in self.settings.kinds else None
+            return self.leads_to(kind, attributes.get("src"), None, None)
         if kind == "base" and self.base is None and "href" in attributes and not _is_foreign(node):
-            self.base = (attributes.get("href") or "").strip(SPACE)
+            return self.leads_to(kind, attributes.get("href"), None, None)
         return None
 
-    def _link(self, node: LexborNode) -> str | None:
-        """What a ``link`` element leads to, if it names a page."""
-        attributes = node.attrs
-        href, relations = attributes.get("href"), (attributes.get("rel") or "").lower().split()
+    def leads_to(self, kind: str, href: str | None, rel: str | None, media_type: str | None) -> str | None:
+        """What an element leads to that is no anchor. ``href`` is that, or the ``src`` of a frame."""
+        if kind in _FRAMES:
+            return href if kind in self.settings.kinds else None
+        if kind == "base":
+            if self.base is None:
+                self.base = (href or "").strip(SPACE)
+            return None
+        relations = (rel or "").lower().split()
         if "canonical" in relations and self.canonical is None:
             self.canonical = href
-        return href if leads_on(relations, (attributes.get("type") or "").lower(), self.settings) else None
+        return href if leads_on(relations, (media_type or "").lower(), self.settings) else None
 
-    def _meta(self, node: LexborNode) -> None:
-        attributes = node.attrs
-        content = attributes.get("content")
-        if content is None:
-            return
-        name = attributes.get("name")
+    def name_meta(self, name: str | None, content: str) -> None:
+        """Add a ``meta`` element."""
         if name is not None and len(self.metas) < METAS_MOST:
             self.metas.append((name.strip(SPACE)[:META_CHARACTERS_MOST], content[:META_CHARACTERS_MOST]))
-        pragma = (attributes.get("http-equiv") or "").lower()
+
+    def obey_pragma(self, pragma: str | None, content: str) -> None:
+        """Add what the ``http-equiv`` of a ``meta`` element says."""
+        pragma = (pragma or "").lower()
         if pragma == "refresh" and "refresh" in self.settings.kinds:
             target = refresh_target(content)
             if target is not None:
-                self._add(target, self.hrefs)
+                self.add(target, self.hrefs)
                 if self.described is not None:
                     self.described.name(target.strip(SPACE).partition("#")[0], "meta")
         elif pragma == "content-language" and self.stated_language is None and "," not in content:

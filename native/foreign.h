@@ -1,0 +1,35 @@
+/* Drawings and formulas in a page (SVG, MathML), where other rules hold: HTML Standard, 13.2.6.5. */
+
+#ifndef CRAWLER_NATIVE_FOREIGN_H
+#define CRAWLER_NATIVE_FOREIGN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "markup.h"
+
+#define FOREIGN_MOST 256 /* elements in each other */
+
+/* The open elements of the drawing or formula, the outermost first; none: the page is in HTML. */
+struct foreign {
+    size_t open;
+    bool is_math;
+    struct text names[FOREIGN_MOST];
+};
+
+/* Open an element. False: there are too many in each other. */
+bool open_foreign(struct foreign *foreign, struct text name);
+
+/* Close the element that an end tag names. False: none has that name, so that the rules of HTML decide. */
+bool close_foreign(struct foreign *foreign, struct text name);
+
+/* Whether what begins here is HTML again: in a label, or because its name ends the drawing. */
+bool is_html_again(const struct foreign *foreign, struct text name);
+
+/* Whether an end tag of this name ends the drawing. */
+bool ends_foreign(struct text name);
+
+/* Whether an open element has the name of one that may hold HTML, in a drawing or in a formula. */
+bool may_hold_html(const struct foreign *foreign);
+
+#endif

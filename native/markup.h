@@ -1,0 +1,88 @@
+/* The markup of a page, as the tokeniser of the HTML Standard (13.2.5) cuts it. No tree, and nothing of Python. */
+
+#ifndef CRAWLER_NATIVE_MARKUP_H
+#define CRAWLER_NATIVE_MARKUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the page. */
+struct text {
+    const char *at;
+    size_t size;
+};
+
+/* What the name of a tag means to the reader of a page. */
+enum tag {
+    TAG_OTHER,
+    TAG_A,
+    TAG_AREA,
+    TAG_BASE,
+    TAG_CAPTION,
+    TAG_COLUMN,       /* col */
+    TAG_COLUMNS,      /* colgroup */
+    TAG_CELL_TD,
+    TAG_CELL_TH,
+    TAG_FRAME,
+    TAG_FRAMESET,
+    TAG_HTML,
+    TAG_IFRAME,
+    TAG_LINK,
+    TAG_MARKER,       /* applet, marquee, object: they part formatting elements as a cell does */
+    TAG_MATH,
+    TAG_META,
+    TAG_PLAINTEXT,
+    TAG_RAW,          /* noembed, noframes, style, textarea, xmp: no markup in it */
+    TAG_ROW,
+    TAG_SCRIPT,
+    TAG_SECTION_BODY, /* tbody */
+    TAG_SECTION_FOOT,
+    TAG_SECTION_HEAD,
+    TAG_SVG,
+    TAG_TABLE,
+    TAG_TEMPLATE,
+    TAG_TITLE,
+};
+
+/* The attributes that matter. */
+enum attribute {
+    ATTRIBUTE_CONTENT,
+    ATTRIBUTE_HREF,
+    ATTRIBUTE_HTTP_EQUIV,
+    ATTRIBUTE_LANG,
+    ATTRIBUTE_NAME,
+    ATTRIBUTE_REL,
+    ATTRIBUTE_SRC,
+    ATTRIBUTE_TYPE,
+    ATTRIBUTES,
+};
+
+/* The attributes of a tag as they are written. One that the tag has not is at NULL; one without a value, as in "<a b>"
+ * and "<a b=>", is empty, and has no bit in `valued`. */
+struct attributes {
+    struct text of[ATTRIBUTES];
+    unsigned valued;
+};
+
+/* Where the name of a tag ends, which begins at `at`; tells what it means. */
+const char *read_name(const char *at, const char *end, enum tag *tag);
+
+/* Where a tag ends, after its ">", or NULL if the page ends in it. `at` is behind its name. If `found` is not NULL, it
+ * gets the attributes; if `self_closing` is not NULL, whether the tag ends in "/>". */
+const char *read_attributes(const char *at, const char *end, struct attributes *found, bool *self_closing);
+
+/* Where a comment ends, or NULL if the page ends in it. `at` is behind "<!--". */
+const char *skip_comment(const char *at, const char *end);
+
+/* Where the end tag of an element begins that holds no markup, or NULL. The name is in lower case. */
+const char *find_end_tag(const char *at, const char *end, const char *name, size_t size);
+
+/* The same for a script, which may hold another with its end tag inside of "<!--". */
+const char *find_end_of_script(const char *at, const char *end);
+
+bool is_space(char c);
+
+/* Whether the text is this word in lower case, whatever its own case. */
+bool is_word(struct text text, const char *word);
+
+#endif

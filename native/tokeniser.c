@@ -26,6 +26,15 @@
 #define METAS_MOST 64         /* named ones that are kept */
 #define SMALL 512             /* bytes of a value that is decoded without asking for memory */
 
+/* Nothing in a template belongs to the page. But its end tag forgets the open formatting elements up to the last marker
+ * only, as the end tag of a cell does. If a marker is left in it, what stands before that may be copied into the page. */
+struct template {
+    size_t open;
+    enum tag cell;            /* the cell or caption in it that is open, or TAG_OTHER */
+    bool leaves_marker;
+    bool has_link;
+};
+
 /* What is known of the page so far, and where the next token begins is an argument. A function that reads on returns
  * that place, or NULL if nothing is to be read any more: the page has ended, is undecided, or an exception is set. */
 struct page {
@@ -42,7 +51,7 @@ struct page {
     Py_ssize_t own;           /* links to the page itself that were left out */
     Py_ssize_t named_metas;
     size_t found;             /* how much the page has told: what is moved out of a table would be in another order */
-    size_t templates;         /* that are open: nothing in them belongs to the page */
+    struct template template;
     size_t titles;
     bool keeps_own;
     bool respects_rel;
@@ -363,14 +372,16 @@ read_title(struct page *page, const char *at)
 {
     const size_t name = sizeof "title" - 1;
     const char *close = find_end_tag(at, page->end, "title", name);
-    if (page->templates == 0 && page->titles++ < TITLES_MOST && page->title == NULL) {
-        struct text text = {at, (size_t)((close == NULL ? page->end : close) - at)};
+    if (page->template.open == 0) {
         if (!is_in_order(page)) {
             return NULL;
         }
-        page->title = with_decoded(page, text, TITLE_BYTES, false, just_text);
-        if (page->title == NULL) {
-            return NULL;
+        if (page->titles++ < TITLES_MOST && page->title == NULL) {
+            struct text text = {at, (size_t)((close == NULL ? page->end : close) - at)};
+            page->title = with_decoded(page, text, TITLE_BYTES, false, just_text);
+            if (page->title == NULL) {
+                return NULL;
+            }
         }
     }
     return behind_end_tag(page, close, name);
@@ -422,7 +433,7 @@ foreign_start_tag(struct page *page, struct text name, enum tag tag, const char 
     if (at == NULL) {
         return NULL;
     }
-    if (page->templates == 0) {
+    if (page->template.open == 0) {
         if (!found_element(page, tag, &attributes)) {
             return NULL;
         }
@@ -468,17 +479,53 @@ is_of_table(enum tag tag)
 static const char *
 is_too_much(struct page *page, enum tag tag)
 {
-    bool in_template = page->templates > 0, in_table = page->tables.open > 0;
+    bool in_template = page->template.open > 0;
     if (tag == TAG_FRAMESET && !in_template) {
         return "frames"; /* it may take the place of all that came before it */
     }
     if (tag == TAG_COLUMN && in_template) {
         return "template"; /* one that holds columns may ignore what else is in it */
     }
-    /* An end tag of a cell forgets the open formatting elements up to the last of these only, and what is left of them
+    /* The end tag of a cell forgets the open formatting elements up to the last of these only, and those that are left
      * may be copied to a place in front of the table. */
-    bool parts = tag == TAG_MARKER || (in_template && (tag == TAG_CAPTION || tag == TAG_CELL_TD || tag == TAG_CELL_TH));
-    return in_table && parts ? "table" : NULL;
+    return tag == TAG_MARKER && page->tables.open > 0 && !in_template ? "table" : NULL;
+}
+
+/* A start tag in a template. */
+static void
+template_holds(struct template *template, enum tag tag, const struct attributes *attributes)
+{
+    bool is_cell = tag == TAG_CAPTION || tag == TAG_CELL_TD || tag == TAG_CELL_TH;
+    template->has_link = template->has_link || (tag == TAG_A && attributes->of[ATTRIBUTE_HREF].at != NULL);
+    if (template->cell != TAG_OTHER && (is_cell || tag == TAG_TABLE || tag == TAG_TEMPLATE)) {
+        template->leaves_marker = true; /* the end tag of the cell may count for nothing */
+    }
+    template->leaves_marker = template->leaves_marker || tag == TAG_MARKER;
+    if (is_cell) {
+        template->cell = tag;
+    }
+}
+
+/* An end tag in a template. False if the template may have left something in the page. */
+static bool
+template_ends(struct page *page, enum tag tag)
+{
+    struct template *template = &page->template;
+    if (tag == template->cell) {
+        template->cell = TAG_OTHER;
+    }
+    if (tag != TAG_TEMPLATE) {
+        return true;
+    }
+    template->open--;
+    template->leaves_marker = template->leaves_marker || template->cell != TAG_OTHER;
+    template->cell = TAG_OTHER;
+    if (template->open > 0) {
+        return true;
+    }
+    bool is_even = !template->leaves_marker || !(template->has_link || page->tables.open > 0);
+    *template = (struct template){.cell = TAG_OTHER};
+    return is_even;
 }
 
 static const char *
@@ -493,8 +540,11 @@ html_start_tag(struct page *page, struct text name, enum tag tag, const char *at
         return first_foreign_tag(page, name, at);
     }
     at = read_attributes(at, page->end, &attributes, NULL);
-    if (at == NULL || (page->templates == 0 && !found_html_element(page, tag, &attributes))) {
+    if (at == NULL || (page->template.open == 0 && !found_html_element(page, tag, &attributes))) {
         return NULL;
+    }
+    if (page->template.open > 0) {
+        template_holds(&page->template, tag, &attributes);
     }
     switch (tag) {
         case TAG_IFRAME:
@@ -502,10 +552,10 @@ html_start_tag(struct page *page, struct text name, enum tag tag, const char *at
         case TAG_SCRIPT: return behind_end_tag(page, find_end_of_script(at, page->end), name.size);
         case TAG_TITLE: return read_title(page, at);
         case TAG_PLAINTEXT: return NULL;
-        case TAG_TEMPLATE: page->templates++; return at;
+        case TAG_TEMPLATE: page->template.open++; return at;
         default: break;
     }
-    if (is_of_table(tag) && page->templates == 0 && !table_starts(&page->tables, tag, page->found)) {
+    if (is_of_table(tag) && page->template.open == 0 && !table_starts(&page->tables, tag, page->found)) {
         return give_up(page, "depth");
     }
     return at;
@@ -541,10 +591,12 @@ end_tag(struct page *page, const char *at)
             return give_up(page, "foreign");
         }
     }
-    else if (tag == TAG_TEMPLATE) {
-        page->templates -= page->templates > 0;
+    else if (page->template.open > 0) {
+        if (!template_ends(page, tag)) {
+            return give_up(page, "template");
+        }
     }
-    else if (page->templates == 0 && is_of_table(tag)) {
+    else if (is_of_table(tag)) {
         table_ends(&page->tables, tag);
     }
     return read_attributes(at, page->end, NULL, NULL);

@@ -5,17 +5,8 @@
 
 #include "foreign.h"
 
-#include <string.h>
-
-/* What ends a drawing where it begins (13.2.6.5, "b", "big" ...), and `font`, which does with some attributes. */
-static const char *const breaking_out[] = {
-    "b",    "big",  "blockquote", "body",  "br",      "center", "code", "dd",   "div",  "dl",     "dt",   "em",
-    "embed", "font", "h1",        "h2",    "h3",      "h4",     "h5",   "h6",   "head", "hr",     "i",    "img",
-    "li",   "listing", "menu",    "meta",  "nobr",    "ol",     "p",    "pre",  "ruby", "s",      "small", "span",
-    "strong", "strike", "sub",    "sup",   "table",   "tt",     "u",    "ul",   "var",
-};
-static const char *const html_in_drawings[] = {"foreignobject", "desc", "title"};
-static const char *const html_in_formulas[] = {"mi", "mo", "mn", "ms", "mtext", "annotation-xml"};
+static const char *const labels_of_drawings[] = {"foreignobject", "desc", "title"};
+static const char *const labels_of_formulas[] = {"mi", "mo", "mn", "ms", "mtext", "annotation-xml"};
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -46,16 +37,35 @@ is_same_name(struct text one, struct text other)
     return true;
 }
 
+/* Whether the name is the same wherever its bytes are: others may stand for U+FFFD. */
+static bool
+is_plain_name(struct text name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        if ((signed char)name.at[i] <= 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool
 open_foreign(struct foreign *foreign, struct text name)
 {
-    if (foreign->open == FOREIGN_MOST) {
+    if (foreign->open == FOREIGN_MOST || !is_plain_name(name)) {
         return false;
     }
     if (foreign->open == 0) {
         foreign->is_math = is_word(name, "math");
     }
-    foreign->names[foreign->open++] = name;
+    bool in_drawings = is_one_of(name, labels_of_drawings, COUNT(labels_of_drawings));
+    bool in_formulas = is_one_of(name, labels_of_formulas, COUNT(labels_of_formulas));
+    bool in_label = foreign->open > 0 && foreign->of[foreign->open - 1].in_label;
+    foreign->of[foreign->open++] = (struct foreign_element){
+        .name = name,
+        .is_label = foreign->is_math ? in_formulas : in_drawings,
+        .in_label = in_label || in_drawings || in_formulas,
+    };
     return true;
 }
 
@@ -63,7 +73,7 @@ bool
 close_foreign(struct foreign *foreign, struct text name)
 {
     for (size_t i = foreign->open; i > 0; i--) {
-        if (is_same_name(foreign->names[i - 1], name)) {
+        if (is_same_name(foreign->of[i - 1].name, name)) {
             foreign->open = i - 1;
             return true;
         }
@@ -72,29 +82,22 @@ close_foreign(struct foreign *foreign, struct text name)
 }
 
 bool
-is_html_again(const struct foreign *foreign, struct text name)
+is_html_again(const struct foreign *foreign, enum tag tag)
 {
-    struct text current = foreign->names[foreign->open - 1];
-    bool in_label = foreign->is_math ? is_one_of(current, html_in_formulas, COUNT(html_in_formulas))
-                                     : is_one_of(current, html_in_drawings, COUNT(html_in_drawings));
-    return in_label || is_one_of(name, breaking_out, COUNT(breaking_out));
+    const struct foreign_element *current = &foreign->of[foreign->open - 1];
+    switch (tag) {
+        case TAG_BREAKS_OUT:
+        case TAG_META:
+        case TAG_TABLE: return true;
+        /* In what seems to be a label to those who look at names alone, it is not agreed whose these are. */
+        case TAG_BASE:
+        case TAG_TITLE: return current->in_label;
+        default: return current->is_label;
+    }
 }
 
 bool
 ends_foreign(struct text name)
 {
     return is_word(name, "br") || is_word(name, "p");
-}
-
-bool
-may_hold_html(const struct foreign *foreign)
-{
-    for (size_t i = 0; i < foreign->open; i++) {
-        struct text name = foreign->names[i];
-        if (is_one_of(name, html_in_formulas, COUNT(html_in_formulas)) ||
-            is_one_of(name, html_in_drawings, COUNT(html_in_drawings))) {
-            return true;
-        }
-    }
-    return false;
 }

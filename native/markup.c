@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LOWER 0x20 /* makes a letter lower-case, and no other byte a letter */
-#define NAME_MOST 9
+#define LONG_NAME 9 /* bytes that no number holds */
 
 /* A name of up to eight bytes as a number. */
 #define BYTE(c, at) ((uint64_t)(unsigned char)(c) << 8 * (at))
@@ -62,6 +62,57 @@ is_word(struct text text, const char *word)
     return i == text.size && word[i] == '\0';
 }
 
+/* What ends a drawing where it begins (13.2.6.5), and `font`, which does with some attributes. */
+static enum tag
+breaking_tag_named(uint64_t name)
+{
+    switch (name) {
+        case BYTE('b', 0):
+        case NAME3('b', 'i', 'g'):
+        case NAME4('b', 'o', 'd', 'y'):
+        case NAME2('b', 'r'):
+        case NAME6('c', 'e', 'n', 't', 'e', 'r'):
+        case NAME4('c', 'o', 'd', 'e'):
+        case NAME2('d', 'd'):
+        case NAME3('d', 'i', 'v'):
+        case NAME2('d', 'l'):
+        case NAME2('d', 't'):
+        case NAME2('e', 'm'):
+        case NAME5('e', 'm', 'b', 'e', 'd'):
+        case NAME4('f', 'o', 'n', 't'):
+        case NAME2('h', '1'):
+        case NAME2('h', '2'):
+        case NAME2('h', '3'):
+        case NAME2('h', '4'):
+        case NAME2('h', '5'):
+        case NAME2('h', '6'):
+        case NAME4('h', 'e', 'a', 'd'):
+        case NAME2('h', 'r'):
+        case BYTE('i', 0):
+        case NAME3('i', 'm', 'g'):
+        case NAME2('l', 'i'):
+        case NAME7('l', 'i', 's', 't', 'i', 'n', 'g'):
+        case NAME4('m', 'e', 'n', 'u'):
+        case NAME4('n', 'o', 'b', 'r'):
+        case NAME2('o', 'l'):
+        case BYTE('p', 0):
+        case NAME3('p', 'r', 'e'):
+        case NAME4('r', 'u', 'b', 'y'):
+        case BYTE('s', 0):
+        case NAME5('s', 'm', 'a', 'l', 'l'):
+        case NAME4('s', 'p', 'a', 'n'):
+        case NAME6('s', 't', 'r', 'o', 'n', 'g'):
+        case NAME6('s', 't', 'r', 'i', 'k', 'e'):
+        case NAME3('s', 'u', 'b'):
+        case NAME3('s', 'u', 'p'):
+        case NAME2('t', 't'):
+        case BYTE('u', 0):
+        case NAME2('u', 'l'):
+        case NAME3('v', 'a', 'r'): return TAG_BREAKS_OUT;
+        default: return TAG_OTHER;
+    }
+}
+
 static enum tag
 tag_named(uint64_t name)
 {
@@ -98,8 +149,17 @@ tag_named(uint64_t name)
         case NAME5('t', 'a', 'b', 'l', 'e'): return TAG_TABLE;
         case NAME8('t', 'e', 'm', 'p', 'l', 'a', 't', 'e'): return TAG_TEMPLATE;
         case NAME5('t', 'i', 't', 'l', 'e'): return TAG_TITLE;
-        default: return TAG_OTHER;
+        default: return breaking_tag_named(name);
     }
+}
+
+static enum tag
+tag_with_long_name(struct text name)
+{
+    if (is_word(name, "plaintext")) {
+        return TAG_PLAINTEXT;
+    }
+    return is_word(name, "blockquote") ? TAG_BREAKS_OUT : TAG_OTHER;
 }
 
 const char *
@@ -113,12 +173,7 @@ read_name(const char *at, const char *end, enum tag *tag)
         }
         at++;
     }
-    if (at - first < NAME_MOST) {
-        *tag = tag_named(name);
-    }
-    else {
-        *tag = is_word((struct text){first, (size_t)(at - first)}, "plaintext") ? TAG_PLAINTEXT : TAG_OTHER;
-    }
+    *tag = at - first < LONG_NAME ? tag_named(name) : tag_with_long_name((struct text){first, (size_t)(at - first)});
     return at;
 }
 

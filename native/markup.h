@@ -18,6 +18,7 @@ enum tag {
     TAG_A,
     TAG_AREA,
     TAG_BASE,
+    TAG_BREAKS_OUT,   /* one that ends a drawing where it begins, such as b, div, p; table and meta do too */
     TAG_CAPTION,
     TAG_COLUMN,       /* col */
     TAG_COLUMNS,      /* colgroup */

@@ -24,6 +24,7 @@
 #define TITLES_MOST 16        /* as in crawler.links.extract: titles that are looked at ... */
 #define TITLE_BYTES 65536     /* ... and what is read of one: more than is kept */
 #define METAS_MOST 64         /* named ones that are kept */
+#define ASKED_MOST 1000       /* elements that the caller is asked about: each takes as long as a hundred tags */
 #define SMALL 512             /* bytes of a value that is decoded without asking for memory */
 
 /* Nothing in a template belongs to the page. But its end tag forgets the open formatting elements up to the last marker
@@ -50,11 +51,13 @@ struct page {
     Py_ssize_t most;          /* links, and one more */
     Py_ssize_t own;           /* links to the page itself that were left out */
     Py_ssize_t named_metas;
+    size_t asked;             /* how often the caller was, or will be */
     size_t found;             /* how much the page has told: what is moved out of a table would be in another order */
     struct template template;
     size_t titles;
     bool keeps_own;
     bool respects_rel;
+    bool has_base;
     bool has_language;
     struct tables tables;
     struct foreign foreign;
@@ -146,6 +149,17 @@ is_in_order(struct page *page)
     return true;
 }
 
+/* Count an element that the caller is asked about. False if there are too many: it would take too long. */
+static bool
+may_ask(struct page *page)
+{
+    if (page->asked++ < ASKED_MOST) {
+        return true;
+    }
+    page->undecided = "elements";
+    return false;
+}
+
 static bool
 calls_other(struct page *page, const char *kind, PyObject *href, PyObject *rel, PyObject *type, PyObject **link)
 {
@@ -168,7 +182,7 @@ add_link(struct page *page, PyObject *link)
     }
     else if (size > page->longest || PyDict_Size(page->hrefs) > page->most) {
         PyObject *none = NULL;
-        if (!calls_other(page, "long", link, Py_None, Py_None, &none)) {
+        if (!may_ask(page) || !calls_other(page, "long", link, Py_None, Py_None, &none)) {
             return NULL;
         }
         Py_DECREF(none);
@@ -210,27 +224,27 @@ find_word(struct text text, const char *word)
     return NULL;
 }
 
-/* Whether a `rel` may ask robots not to follow the link: whether it does, Python's rules of white space tell. */
-static bool
-may_say_nofollow(const struct attributes *attributes)
+/* Whether a `rel` asks robots not to follow the link; -1 with an exception, or where the page is undecided. The caller
+ * is asked where white space beyond that of ASCII may part its words. */
+static int
+says_nofollow(struct page *page, const struct attributes *attributes)
 {
     struct text rel = attributes->of[ATTRIBUTE_REL];
-    return rel.at != NULL && (memchr(rel.at, '&', rel.size) != NULL || find_word(rel, "nofollow") != NULL);
-}
-
-/* Whether the caller says that the link of an anchor is not followed; -1 with an exception. */
-static int
-is_not_followed(struct page *page, const struct attributes *attributes)
-{
-    PyObject *rel = value_of(page, attributes, ATTRIBUTE_REL), *said = NULL;
-    if (rel == NULL || !calls_other(page, "a", Py_None, rel, Py_None, &said)) {
-        Py_XDECREF(rel);
+    if (rel.at == NULL || (memchr(rel.at, '&', rel.size) == NULL && find_word(rel, "nofollow") == NULL)) {
+        return 0;
+    }
+    if (is_word(stripped(rel), "nofollow")) {
+        return 1;
+    }
+    PyObject *value = may_ask(page) ? value_of(page, attributes, ATTRIBUTE_REL) : NULL, *said = NULL;
+    if (value == NULL || !calls_other(page, "a", Py_None, value, Py_None, &said)) {
+        Py_XDECREF(value);
         return -1;
     }
-    int is = Py_IsNone(said);
-    Py_DECREF(rel);
+    int says = Py_IsNone(said);
+    Py_DECREF(value);
     Py_DECREF(said);
-    return is;
+    return says;
 }
 
 static bool
@@ -243,11 +257,9 @@ found_anchor(struct page *page, const struct attributes *attributes)
     if (!is_in_order(page)) {
         return false;
     }
-    if (page->respects_rel && may_say_nofollow(attributes)) {
-        int leaves = is_not_followed(page, attributes);
-        if (leaves != 0) {
-            return leaves > 0;
-        }
+    int says = page->respects_rel ? says_nofollow(page, attributes) : 0;
+    if (says != 0) {
+        return says > 0;
     }
     PyObject *none = with_decoded(page, href, SIZE_MAX, true, add_href);
     Py_XDECREF(none);
@@ -258,7 +270,7 @@ found_anchor(struct page *page, const struct attributes *attributes)
 static bool
 found_other(struct page *page, const char *kind, const struct attributes *attributes, enum attribute target)
 {
-    if (!is_in_order(page)) {
+    if (!is_in_order(page) || !may_ask(page)) {
         return false;
     }
     PyObject *href = value_of(page, attributes, target);
@@ -332,7 +344,7 @@ found_meta(struct page *page, const struct attributes *attributes)
         !must_be_decoded(pragma.at, pragma.size)) {
         return true;
     }
-    return is_in_order(page) && append_meta(page, page->pragmas, attributes, ATTRIBUTE_HTTP_EQUIV);
+    return is_in_order(page) && may_ask(page) && append_meta(page, page->pragmas, attributes, ATTRIBUTE_HTTP_EQUIV);
 }
 
 /* The language of the page is that of the first `html` that has one: the builder merges them. */
@@ -405,13 +417,23 @@ found_element(struct page *page, enum tag tag, const struct attributes *attribut
     }
 }
 
+/* The first `base` with an href is that of the page. */
+static bool
+found_base(struct page *page, const struct attributes *attributes)
+{
+    if (page->has_base || attributes->of[ATTRIBUTE_HREF].at == NULL) {
+        return is_in_order(page);
+    }
+    page->has_base = true;
+    return found_other(page, "base", attributes, ATTRIBUTE_HREF);
+}
+
 /* What a start tag tells in HTML. */
 static bool
 found_html_element(struct page *page, enum tag tag, const struct attributes *attributes)
 {
     switch (tag) {
-        case TAG_BASE:
-            return attributes->of[ATTRIBUTE_HREF].at == NULL || found_other(page, "base", attributes, ATTRIBUTE_HREF);
+        case TAG_BASE: return found_base(page, attributes);
         case TAG_FRAME: return true; /* there are none but in framesets */
         case TAG_HTML: return found_html(page, attributes);
         case TAG_META: return found_meta(page, attributes);
@@ -425,8 +447,7 @@ foreign_start_tag(struct page *page, struct text name, enum tag tag, const char 
 {
     struct attributes attributes = {0};
     bool self_closing = false;
-    bool is_html_only = tag == TAG_BASE || tag == TAG_TITLE;
-    if (is_html_again(&page->foreign, name) || (is_html_only && may_hold_html(&page->foreign))) {
+    if (is_html_again(&page->foreign, tag)) {
         return give_up(page, "foreign");
     }
     at = read_attributes(at, page->end, &attributes, &self_closing);
@@ -572,7 +593,7 @@ start_tag(struct page *page, const char *at)
     if (page->foreign.open > 0) {
         return foreign_start_tag(page, name, tag, at);
     }
-    if (tag == TAG_OTHER) {
+    if (tag == TAG_OTHER || tag == TAG_BREAKS_OUT) {
         return read_attributes(at, page->end, NULL, NULL);
     }
     return html_start_tag(page, name, tag, at);

@@ -49,7 +49,7 @@ MODULES: dict[str, str] = {
         memory_budget projection key_filter bloom scalable counting cuckoo digest_table kinds
     """,
     "links": """
-        encoding sitemap refresh headers about described embedded tags extract query text
+        encoding sitemap refresh headers about described embedded tags extract tokens query text
     """,
     "extract": """
         edges page_text main_text text_child text_pool

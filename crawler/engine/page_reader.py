@@ -1,17 +1,30 @@
 """Reads the bodies of pages. Before a parser of this process sees a body its URL is noted, so that a page that kills
-the process is known after the crash. Such a page, and any that may cost much, is parsed in another process."""
+the process is known after the crash. Such a page is parsed in another process; so is one that needs a tree, if that may
+cost much."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeVar, TypeVarTuple
 
 from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier import Lease
 from crawler.job.parsing_notes import ParsingNotes
-from crawler.links import PageLinks, SitemapForm, extract_links, form_of, is_cheap
+from crawler.links import (
+    TOKENS_BYTES,
+    PageLinks,
+    SitemapForm,
+    Undecided,
+    extract_links,
+    form_of,
+    is_cheap,
+    token_links,
+)
 from crawler.parsing import PageParser, ParserDied, SitemapRead
 from crawler.settings import LinkSettings
+
+TOKENS = "tokens"
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -25,12 +38,22 @@ class PageReader:
         self._parser = parser
         self._settings = settings
         self._reading = reading
+        self._parsed: Counter[str] = Counter()
+
+    @property
+    def parsed(self) -> dict[str, int]:
+        """How many pages were read by their tokens, and how many needed another way, by the reason."""
+        return {way: self._parsed[way] for way in (TOKENS, *Undecided)}
 
     async def links(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable:
         """Return the links of a page. A page that cannot kill this process is not noted: it is parsed in another."""
-        links = None if _is_suspect(lease) else self.read(lease, _links_if_cheap, body, charset, self._settings)
-        if links is not None:
-            return links
+        if not _is_suspect(lease):
+            told = self.read(lease, _links_by_tokens, body, charset, self._settings)
+            self._parsed[told.value if isinstance(told, Undecided) else TOKENS] += 1
+            if isinstance(told, Undecided):
+                told = self.read(lease, _links_if_cheap, body, charset, self._settings)
+            if told is not None:
+                return told
         found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings)
         return self._reading.died(found) if isinstance(found, ParserDied) else found
 
@@ -68,6 +91,11 @@ class PageReader:
 def _is_suspect(lease: Lease) -> bool:
     """Whether this process may have died of the page."""
     return lease.entry is not None and lease.entry.crashes > 0
+
+
+def _links_by_tokens(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | Undecided:
+    """The links of a page, or why its tokens do not tell them here and now."""
+    return token_links(body, charset, settings) if len(body) <= TOKENS_BYTES else Undecided.LARGE
 
 
 def _links_if_cheap(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | None:

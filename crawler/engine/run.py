@@ -275,6 +275,7 @@ class Run:
             proxies=self.gauges.proxies.figures(),
             text_failed=self._context.texts.failed,
             hooks={name: each.as_json() for name, each in self._context.code.figures.items()},
+            parsed=self._visitor.parsed,
             recent=self._visitor.harvest,
             left=self.gauges.countdown.told if state is State.RUNNING else None,
         )

@@ -220,6 +220,11 @@ class Visitor:
         """The last pages that code of the user rated; None if none does."""
         return None if self._code.focus is None else self._code.focus.recent
 
+    @property
+    def parsed(self) -> dict[str, int]:
+        """How the pages of this run were parsed."""
+        return self._reader.parsed
+
     async def visit(self, lease: Lease) -> None:
         """Carry out a lease to its end. If cancelled, release it."""
         self._context.slots.begin(partial(self._job.frontier.lend, lease))

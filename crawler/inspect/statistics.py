@@ -114,8 +114,9 @@ class Stopped(NamedTuple):
 class RunFigures(Struct, frozen=True):
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
-    slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, the last
-    pages that one has scored, what stopped it, and how long the crawl takes."""
+    slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, how
+    pages were parsed, the last pages that a function of the user has scored, what stopped it, and how long the crawl
+    takes."""
 
     elapsed: float
     in_flight: int
@@ -130,6 +131,7 @@ class RunFigures(Struct, frozen=True):
     proxies: dict[str, Any]
     text_failed: int
     hooks: dict[str, dict[str, Any]]
+    parsed: dict[str, int]
     recent: Rated | None = None
     stopped: Stopped | None = None
     left: TimeLeft | None = None
@@ -178,6 +180,7 @@ def assemble(
         "disk_free_bytes": job.disk_free,
         "text_failed": None if run is None else run.text_failed,
         "hooks": None if run is None else run.hooks,
+        "pages_parsed": None if run is None else run.parsed,
         "outputs": {name: size._asdict() for name, size in job.outputs.items()},
         "loop_stall_seconds": None if run is None else run.lag,
         "loop_stalls": None if run is None else run.stalls,

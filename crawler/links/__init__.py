@@ -2,8 +2,9 @@
 
 ``extract_links`` decodes as browsers do (``sniff_encoding``), reads what leads on (``a``, ``area``, and the kinds that
 ``links.kinds`` names) in document order, the first ``base[href]`` and the meta elements. Hrefs stay as they were
-written: resolving them is the work of ``crawler.urls``. What a tree costs is not bounded by the size of the page:
-``is_cheap`` says whether it may be built here, and ``scan_links`` needs none (see ``tags``).
+written: resolving them is the work of ``crawler.urls``. Its tree is what tells; ``token_links`` tells nearly always the
+same without one, in a tenth of the time. What a tree costs is not bounded by the size of the page: ``is_cheap`` says
+whether it may be built here, and ``scan_links`` tells nearly the same of a page that breaks all bounds (see ``tags``).
 """
 
 from crawler.links.about import NOTHING_SAID, About, about, clean, language
@@ -28,6 +29,7 @@ from crawler.links.sitemap import (
 )
 from crawler.links.sitemap import TYPES as SITEMAP_TYPES
 from crawler.links.text import text_digest
+from crawler.links.tokens import TOKENS_BYTES, Undecided, token_links
 
 __all__ = [
     "FEED",
@@ -35,6 +37,7 @@ __all__ = [
     "FREQUENCY_MOST",
     "NOTHING_SAID",
     "SITEMAP_TYPES",
+    "TOKENS_BYTES",
     "XML_TYPES",
     "About",
     "Described",
@@ -42,6 +45,7 @@ __all__ = [
     "PageLinks",
     "Sitemap",
     "SitemapForm",
+    "Undecided",
     "about",
     "called_sitemap",
     "clean",
@@ -60,5 +64,6 @@ __all__ = [
     "scan_links",
     "sniff_encoding",
     "text_digest",
+    "token_links",
     "without_fragments",
 ]

@@ -21,6 +21,8 @@ except ImportError:  # no compiler was there when the program was installed
 else:
     _scan_page = None if os.environ.get("CRAWLER_NATIVE") == "off" else _native.scan_page
 
+TOKENS_BYTES = 2**20  # of a page whose tokens are read at once: 30 ms at most
+
 # Encodings in which a byte below 128 may be part of another character.
 _WIDE = frozenset(("utf-16le", "utf-16be", "iso-2022-jp"))
 
@@ -29,6 +31,7 @@ class Undecided(StrEnum):
     """Why a tree is needed."""
 
     ABSENT = "absent"  # the module is not built, or switched off
+    LARGE = "large"  # its tokens are read elsewhere
     OPTIONS = "options"  # what the page says of its links is wanted, or embedded resources are
     FRAMES = "frames"
     TABLE = "table"  # something was moved in front of it
@@ -36,6 +39,7 @@ class Undecided(StrEnum):
     TEMPLATE = "template"
     DEPTH = "depth"  # of tables or drawings in each other
     LINKS = "links"  # about as many as are taken from a page
+    ELEMENTS = "elements"  # so many that may lead on besides anchors that asking about each takes long
 
 
 def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | Undecided:

@@ -340,6 +340,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("crawler_pages_relevant_total", "counter", "Of these, the relevant ones.", ("harvest", "relevant")),
     _gauge("crawler_harvest_ratio", ("harvest", "rate"), "Relevant pages for each page that was rated."),
     _gauge("crawler_harvest_recent_ratio", ("harvest", "recent_rate"), "The same of the last 1,000 pages of this run."),
+    Metric(
+        "crawler_pages_parsed_total",
+        "counter",
+        "Pages of this run whose links their tokens told, or why a tree was needed.",
+        ("pages_parsed",),
+        "by",
+    ),
     Metric("crawler_output_bytes", "gauge", "Bytes of an output.", ("outputs",), "output", "bytes"),
     _gauge(
         "crawler_loop_stall_p99_seconds",

@@ -12,7 +12,17 @@ import time
 
 from selectolax.lexbor import SelectolaxError
 
-from crawler.links import PageLinks, Sitemap, SitemapForm, extract_links, form_of, scan_links
+from crawler.links import (
+    TOKENS_BYTES,
+    PageLinks,
+    Sitemap,
+    SitemapForm,
+    Undecided,
+    extract_links,
+    form_of,
+    scan_links,
+    token_links,
+)
 from crawler.parsing import child_process
 from crawler.parsing.child_process import limit_memory, limited
 from crawler.parsing.wire import (
@@ -70,7 +80,9 @@ def _parse_for(descriptor: int, memory: int) -> None:
 
 def _read(kind: Kind, body: bytes, charset: str | None, settings: LinkSettings, until: float) -> PageLinks:
     if kind is Kind.TREE:
-        return extract_links(body, charset, settings)
+        # Of a smaller page it is known that its tokens do not tell.
+        told = token_links(body, charset, settings) if len(body) > TOKENS_BYTES else Undecided.TABLE
+        return extract_links(body, charset, settings) if isinstance(told, Undecided) else told
     return scan_links(body, charset, settings, lambda: time.process_time() < until)
 
 

@@ -117,6 +117,7 @@ _FULL: dict[str, Any] = {
     "outputs": {"pages": {"files": 1, "bytes": 52_000_000}, "links": {"files": 2, "bytes": 1_500_000_000}},
     "text_failed": 3,
     "hooks": {"on_page": {"function": "shop:prices", "calls": 9_800, "failed": 7, "hanging": 1}},
+    "pages_parsed": {"tokens": 9_700, "table": 100},
     "loop_stall_seconds": {"p99": 0.003, "longest": 0.02, "total": 0.0},
     "loop_stalls": {"count": 2, "work": "extract_links"},
     "status": {"2xx": 9_800, "3xx": 150, "4xx": 190, "5xx": 10},

@@ -16,10 +16,10 @@ def scan_page(
     ``limits``: the characters of the longest link that is added, and the length of ``hrefs`` beyond which none is.
     ``choices``: whether links that lead to the page itself are added too (empty, or only a fragment), and whether
     anchors may be left out for their ``rel``.
-    ``other`` is asked what elements lead to, with the element's name, its target, its ``rel`` and its ``type``: those of
-    ``link``, ``base``, ``frame`` and ``iframe`` that may matter. It returns a link to add, or None. It is also given each
-    link that a limit keeps out ("long"), and the ``rel`` of an anchor that may be left out for it ("a"): None leaves it
-    out.
+    ``other`` is asked what elements lead to, with the element's name, its target, its ``rel`` and its ``type``: those
+    of ``link``, ``base``, ``frame`` and ``iframe`` that may matter. It returns a link to add, or None. It is also given
+    each link that a limit keeps out ("long"), and the ``rel`` of an anchor that may be left out for it ("a"): None
+    leaves it out.
 
     Returns name and content of the ``meta`` elements, those with a name and those with an ``http-equiv`` that matters,
     the title, the language, and how many links to the page itself were left out. Or one word: why only a tree can tell

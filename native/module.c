@@ -7,7 +7,24 @@
 
 #include "module.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+/* CRAWLER_NATIVE=off: the program does as if the module had not been built. */
+static int
+refuse_if_switched_off(PyObject *module)
+{
+    const char *wish = getenv("CRAWLER_NATIVE");
+    (void)module;
+    if (wish == NULL || strcmp(wish, "off") != 0) {
+        return 0;
+    }
+    PyErr_SetString(PyExc_ImportError, "CRAWLER_NATIVE=off");
+    return -1;
+}
+
 static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, refuse_if_switched_off},
     {Py_mod_exec, add_tokeniser},
     {0, NULL},
 };

@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.fuzz import charsets, links, robots, sitemaps, urls
+from benchmarks.fuzz import charsets, links, robots, sitemaps, tokens, urls
 from crawler.bench.machine import describe_machine
 
 LONGEST = 1.0  # seconds of processor time for one input: the oracles take most of it
@@ -51,7 +51,7 @@ class Found:
 
 FUZZERS = tuple(
     Fuzzer(module.__name__.rpartition(".")[2], module.make, module.check)
-    for module in (urls, robots, sitemaps, charsets, links)
+    for module in (urls, robots, sitemaps, charsets, links, tokens)
 )
 
 

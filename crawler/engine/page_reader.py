@@ -50,10 +50,11 @@ class PageReader:
         if not _is_suspect(lease):
             told = self.read(lease, _links_by_tokens, body, charset, self._settings)
             self._parsed[told.value if isinstance(told, Undecided) else TOKENS] += 1
-            if isinstance(told, Undecided):
-                told = self.read(lease, _links_if_cheap, body, charset, self._settings)
-            if told is not None:
+            if not isinstance(told, Undecided):
                 return told
+            links = self.read(lease, _links_if_cheap, body, charset, self._settings)
+            if links is not None:
+                return links
         found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings)
         return self._reading.died(found) if isinstance(found, ParserDied) else found
 

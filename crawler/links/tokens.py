@@ -7,19 +7,19 @@ not built, that is the answer to every page.
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 
 from crawler.links.encoding import as_utf8, sniff_encoding
 from crawler.links.extract import Found, PageLinks
+from crawler.links.headers import SPACE
 from crawler.settings import DescribedLinks, LinkSettings
 
 try:
     from crawler import _native
-except ImportError:  # no compiler was there when the program was installed
+except ImportError:  # not built, since there was no compiler, or switched off
     _scan_page = None
 else:
-    _scan_page = None if os.environ.get("CRAWLER_NATIVE") == "off" else _native.scan_page
+    _scan_page = _native.scan_page
 
 TOKENS_BYTES = 2**20  # of a page whose tokens are read at once: 30 ms at most
 
@@ -38,7 +38,7 @@ class Undecided(StrEnum):
     FOREIGN = "foreign"  # HTML in a drawing or a formula
     TEMPLATE = "template"
     DEPTH = "depth"  # of tables or drawings in each other
-    LINKS = "links"  # about as many as are taken from a page
+    LINKS = "links"  # about as many as are taken from a page, or some that are too long
     ELEMENTS = "elements"  # so many that may lead on besides anchors that asking about each takes long
 
 
@@ -54,7 +54,10 @@ def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> Pag
     found = _scan(html, settings, keeps_own=False)
     if isinstance(found, Found) and found.base is not None:
         found = _scan(html, settings, keeps_own=True)
-    return found.links(encoding) if isinstance(found, Found) else found
+    if isinstance(found, Undecided):
+        return found
+    # Links that are too long are counted, and a tree has copies of some.
+    return found.links(encoding) if not found.too_long else Undecided.LINKS
 
 
 def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -> Found | Undecided:
@@ -69,7 +72,8 @@ def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -
         if kind == "long":
             found.add(href or "", found.hrefs)
             return None
-        return found.leads_to(kind, href, rel, media_type)
+        link = found.leads_to(kind, href, rel, media_type)
+        return None if link is None else link.strip(SPACE)
 
     limits = found.longest, settings.max_links
     told = _scan_page(html, found.hrefs, limits, (keeps_own, settings.respect_rel_nofollow), other)

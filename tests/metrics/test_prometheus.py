@@ -120,6 +120,7 @@ def test_labels_are_bounded() -> None:
         "limit",
         "output",
         "hook",
+        "by",
     }
 
 
@@ -183,6 +184,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             proxies={"failing": 0, "failures": 0, "named": []},
             text_failed=0,
             hooks={},
+            parsed={"tokens": 7},
             slots=SlotFigures(8, 8, 0, 0, 0, None, None, [], 10.0, None, 0),
         ),
         state="ended",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import NoReturn
 
 import pytest
@@ -29,6 +30,12 @@ def need_version(distribution: str, least: int) -> None:
 def miss(what: str, package: str) -> NoReturn:
     """Skip the test and say what to install; where CI=true fail it, so that no check is lost there unnoticed."""
     _lack(f"{what} is missing: apt-get install {package}")
+
+
+def need_native() -> None:
+    """The part of the program that is written in C; see ``miss``."""
+    if find_spec("crawler._native") is None:
+        _lack("crawler._native is not built: python setup.py build_ext --inplace")
 
 
 def _lack(reason: str) -> NoReturn:

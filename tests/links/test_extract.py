@@ -10,17 +10,28 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.links import About, PageLinks, extract_links, is_cheap, scan_links
+from crawler.links import About, PageLinks, Undecided, extract_links, is_cheap, scan_links, token_links
 from crawler.links.embedded import candidates
 from crawler.links.extract import CHEAP_BYTES
 from crawler.links.tags import link_tags
 from crawler.settings import LinkSettings
 from tests.examples import TIMES, long_or
+from tests.needs import need_native
 
 DEFAULT = LinkSettings()
 CONTROLS = {chr(code) for code in (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0xD800, 0xE000))}
 Read = Callable[[bytes, str | None, LinkSettings], PageLinks]
-BOTH = pytest.mark.parametrize("read", [extract_links, scan_links])
+
+
+def by_tokens(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
+    """As a crawl reads a page: by its tokens, unless only the tree can tell."""
+    need_native()
+    told = token_links(body, charset, settings)
+    return extract_links(body, charset, settings) if isinstance(told, Undecided) else told
+
+
+EACH = pytest.mark.parametrize("read", [extract_links, scan_links, by_tokens])
+EXACT = pytest.mark.parametrize("read", [extract_links, by_tokens])
 
 
 def links(body: bytes, charset: str | None = "utf-8", read: Read = extract_links, **options: object) -> PageLinks:
@@ -80,7 +91,7 @@ CASES = [
 ]
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(("body", "hrefs"), CASES)
 def test_hrefs(body: bytes, hrefs: list[str], read: Read) -> None:
     found = links(body, read=read)
@@ -109,7 +120,7 @@ EMBEDDED = [
 ]
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(("body", "hrefs"), EMBEDDED)
 def test_embedded_resources_are_found_if_they_are_wanted(body: bytes, hrefs: list[str] | None, read: Read) -> None:
     assert links(body, read=read).embedded == []
@@ -117,7 +128,7 @@ def test_embedded_resources_are_found_if_they_are_wanted(body: bytes, hrefs: lis
     assert links(body, read=read, embedded="any").hrefs == links(body, read=read).hrefs
 
 
-@BOTH
+@EACH
 def test_no_more_embedded_resources_are_taken_than_links(read: Read) -> None:
     found = links(b"<a href=x><img src=a><img src=b><img src=c>", read=read, embedded="any", max_links=2)
     assert (found.hrefs, found.embedded, found.truncated) == (["x"], ["a", "b"], True)
@@ -138,15 +149,17 @@ OF_THE_TREE = [
 ]
 
 
+@EXACT
 @pytest.mark.parametrize(("body", "tree", "tags"), OF_THE_TREE)
-def test_hrefs_that_need_the_tree(body: bytes, tree: list[str], tags: list[str]) -> None:
-    assert links(body).hrefs == tree
+def test_hrefs_that_need_the_tree(body: bytes, tree: list[str], tags: list[str], read: Read) -> None:
+    assert links(body, read=read).hrefs == tree
     assert links(body, read=scan_links).hrefs == tags
 
 
-def test_an_element_of_svg_is_no_base() -> None:
-    assert links(b"<svg><base href=/no></svg><a href=x>").base is None
-    assert links(b"<svg><base href=/no><desc><base href=/yes></desc></svg><a href=x>").base == "/yes"
+@EXACT
+def test_an_element_of_svg_is_no_base(read: Read) -> None:
+    assert links(b"<svg><base href=/no></svg><a href=x>", read=read).base is None
+    assert links(b"<svg><base href=/no><desc><base href=/yes></desc></svg><a href=x>", read=read).base == "/yes"
 
 
 KINDS = [
@@ -165,20 +178,21 @@ KINDS = [
 ]
 
 
+@EXACT
 @pytest.mark.parametrize(("body", "kind", "hrefs"), KINDS)
-def test_each_kind_of_link_can_be_switched_off(body: bytes, kind: str, hrefs: list[str]) -> None:
-    assert links(body).hrefs == hrefs
-    assert links(body, kinds=(kind,)).hrefs == hrefs
-    assert links(body, kinds=tuple(other for other in DEFAULT.kinds if other != kind)).hrefs == []
+def test_each_kind_of_link_can_be_switched_off(body: bytes, kind: str, hrefs: list[str], read: Read) -> None:
+    assert links(body, read=read).hrefs == hrefs
+    assert links(body, kinds=(kind,), read=read).hrefs == hrefs
+    assert links(body, kinds=tuple(other for other in DEFAULT.kinds if other != kind), read=read).hrefs == []
 
 
-@BOTH
+@EACH
 def test_all_kinds_are_in_the_tags_too(read: Read) -> None:
     for body, _, hrefs in KINDS:
         assert links(body, read=read).hrefs == hrefs
 
 
-@BOTH
+@EACH
 def test_metas_are_told_as_written_and_in_bounds(read: Read) -> None:
     page = b"<meta name=' A&amp;B ' content=' c '><meta name=x><meta content=y><meta name=z content=''>"
     assert links(page, read=read).metas == (("A&B", " c "), ("z", ""))
@@ -187,35 +201,36 @@ def test_metas_are_told_as_written_and_in_bounds(read: Read) -> None:
     assert (len(metas), len(metas[0][1])) == (64, 1_024)
 
 
+@EXACT
 class TestLongHrefs:
     """What can only be longer than ``max_url_length`` is dropped before anything dear is done with it."""
 
     LONG = "x" * (8 * DEFAULT.max_url_length + 1)
 
-    def test_it_is_counted_and_not_taken(self) -> None:
-        found = links(f"<a href='/?{self.LONG}'><a href=x>".encode())
+    def test_it_is_counted_and_not_taken(self, read: Read) -> None:
+        found = links(f"<a href='/?{self.LONG}'><a href=x>".encode(), read=read)
         assert (found.hrefs, found.too_long) == (["x"], 1)
-        assert links(f"<a href='{self.LONG[:-1]}'>".encode()).too_long == 0
+        assert links(f"<a href='{self.LONG[:-1]}'>".encode(), read=read).too_long == 0
 
-    def test_white_space_and_a_fragment_do_not_count(self) -> None:
-        found = links(f"<a href='{' ' * 20_000}x{' ' * 20_000}'><a href='y#{self.LONG}'>".encode())
+    def test_white_space_and_a_fragment_do_not_count(self, read: Read) -> None:
+        found = links(f"<a href='{' ' * 20_000}x{' ' * 20_000}'><a href='y#{self.LONG}'>".encode(), read=read)
         assert (found.hrefs, found.too_long) == (["x", "y"], 0)
 
-    def test_what_is_no_url_of_the_web_is_rejected_as_such(self) -> None:
-        found = links(f"<a href='data:{self.LONG}'>".encode())
+    def test_what_is_no_url_of_the_web_is_rejected_as_such(self, read: Read) -> None:
+        found = links(f"<a href='data:{self.LONG}'>".encode(), read=read)
         assert (len(found.hrefs[0]), found.too_long) == (len(self.LONG) - 1, 0)
 
-    def test_links_after_a_long_base_are_not_followed(self) -> None:
-        found = links(f"<base href='/{self.LONG}'><a href=x>".encode())
+    def test_links_after_a_long_base_are_not_followed(self, read: Read) -> None:
+        found = links(f"<base href='/{self.LONG}'><a href=x>".encode(), read=read)
         assert (found.base, found.hrefs, found.too_long) == (None, [], 1)
         assert found.cut == "the base of its links has 16386 characters"
 
-    def test_a_long_base_that_browsers_ignore_is_ignored(self) -> None:
-        found = links(f"<base href='data:{self.LONG}'><a href=x>".encode())
+    def test_a_long_base_that_browsers_ignore_is_ignored(self, read: Read) -> None:
+        found = links(f"<base href='data:{self.LONG}'><a href=x>".encode(), read=read)
         assert (found.hrefs, found.cut) == (["x"], None)
 
 
-@BOTH
+@EACH
 class TestWhatAPageSaysOfItself:
     def test_first_base_counts(self, read: Read) -> None:
         page = b"<base target=x><base href=' /a '><base href=/b><a href=''><a href=#y><a href=x>"
@@ -316,6 +331,16 @@ def test_burdens_cost_time_in_proportion(burden: str) -> None:
     assert found.hrefs[-1:] == ["x"]
 
 
+@pytest.mark.parametrize("burden", BURDENS)
+def test_burdens_do_not_burden_the_tokens(burden: str) -> None:
+    need_native()
+    body = BURDENS[burden]()
+    started = time.process_time()
+    found = token_links(body, "utf-8", DEFAULT)
+    assert time.process_time() - started < 0.2 + len(body) / 10_000_000
+    assert found is Undecided.DEPTH if burden == "nested tables" else found.hrefs[-1:] == ["x"]
+
+
 @pytest.mark.parametrize("width", [10, 3_000])
 def test_the_tags_are_read_for_as_long_as_they_may(width: int) -> None:
     body = b"".join([b"<a href=%0*d>" % (width, number) for number in range(10_000)])
@@ -360,9 +385,10 @@ def test_ordinary_pages_are_cheap_and_large_ones_are_not() -> None:
     assert not is_cheap(b"<p>" * (CHEAP_BYTES // 3))
 
 
-def test_a_hundred_thousand_links() -> None:
+@EXACT
+def test_a_hundred_thousand_links(read: Read) -> None:
     body = b"".join(b"<li><a href='/page/%d?x&amp;y'>n</a>\n" % n for n in range(100_000))
-    found = links(body)
+    found = links(body, read=read)
     assert len(found.hrefs) == 100_000
     assert found.hrefs[-1] == "/page/99999?x&y"
     assert not found.truncated
@@ -447,9 +473,10 @@ PADDING = b"<p>" + b"." * 70_000
 @given(st.lists(PIECES, max_size=12).map("".join))
 @example('<a href=x title="><a href=y>')
 def test_the_links_of_a_page_do_not_depend_on_its_size(text: str) -> None:
-    """Nor on whether they are read from its tree or from its tags, in markup as common as this."""
+    """Nor on whether they are read from its tree, its tokens or its tags, in markup as common as this."""
     page = b"<p>." + text.encode()  # in the body, where the tree keeps every `a`
     small = links(page)
+    assert links(page, read=by_tokens) == small
     assert links(PADDING + page) == small
     assert links(page, read=scan_links) == small
     whole = links(page, embedded="any")
@@ -460,7 +487,7 @@ def test_the_links_of_a_page_do_not_depend_on_its_size(text: str) -> None:
 
 @given(st.binary(), st.none() | st.sampled_from(["utf-8", "utf-16", "iso-2022-jp", "gbk", "big5", "x"]))
 def test_any_bytes(body: bytes, charset: str | None) -> None:
-    for read in (extract_links, scan_links):
+    for read in (extract_links, scan_links, by_tokens):
         found = links(body, charset, read=read)
         for text in (*found.hrefs, *(said for said in found.about if said is not None)):
             text.encode()
@@ -489,20 +516,22 @@ ABOUT = [
 ]
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(("body", "said"), ABOUT)
 def test_what_a_page_says_of_itself(body: bytes, said: About, read: Read) -> None:
     assert links(body, read=read).about == said
 
 
-def test_the_title_of_a_drawing_is_not_that_of_the_page() -> None:
-    assert links(b"<svg><title>no</title></svg><svg><desc><title>yes").about.title == "yes"
-    assert links(b"<svg><title>no</title></svg>").about.title is None
+@EXACT
+def test_the_title_of_a_drawing_is_not_that_of_the_page(read: Read) -> None:
+    assert links(b"<svg><title>no</title></svg><svg><desc><title>yes", read=read).about.title == "yes"
+    assert links(b"<svg><title>no</title></svg>", read=read).about.title is None
 
 
-def test_the_title_is_read_in_the_encoding_of_the_page() -> None:
-    assert links("<title>naïve".encode("latin-1"), None).about.title == "naïve"
-    assert links("<title>日本".encode("shift_jis"), "sjis").about.title == "日本"
+@EXACT
+def test_the_title_is_read_in_the_encoding_of_the_page(read: Read) -> None:
+    assert links("<title>naïve".encode("latin-1"), None, read=read).about.title == "naïve"
+    assert links("<title>日本".encode("shift_jis"), "sjis", read=read).about.title == "日本"
 
 
 def test_tags_come_in_document_order_and_unchanged() -> None:

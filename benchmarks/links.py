@@ -1,9 +1,10 @@
-"""What the links of a page cost, and whether they depend on its size.
+"""What the links of a page cost, and whether they depend on its size or on how it is read.
 
     python benchmarks/links.py [--pages 100000] [--of DIRECTORY] [--rounds 3]
 
-The first part makes random pages as the fuzzer does, and reads each as it is, made large, and by its tags alone. The
-second reads the HTML files of a directory: all in this process, and as a crawl does, with the parser's process.
+The first part makes random pages as the fuzzer does, and reads each as it is, made large, by its tokens, and by its
+tags alone. The second reads the HTML files of a directory: all by their trees, all by their tokens, and as a crawl does,
+with the parser's process; and says of how many pages the tokens tell the same as the tree.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.fuzz.links import make
 from crawler.bench.machine import describe_machine
-from crawler.links import extract_links, is_cheap, scan_links
+from crawler.links import TOKENS_BYTES, PageLinks, Undecided, extract_links, is_cheap, scan_links, token_links
 from crawler.parsing import PageParser
 from crawler.settings import LinkSettings
 
@@ -40,33 +41,47 @@ def compare_sizes(pages: int) -> Counter[str]:
         small, large = (extract_links(each, "utf-8", SETTINGS) for each in (page, PADDING + page))
         told["small and large: " + ("same" if small == large else "different")] += 1
         tags = scan_links(page, "utf-8", SETTINGS)
+        told["tree and tokens: " + compared(page, small)] += 1
         same = sorted(tags.hrefs) == sorted(small.hrefs) and tags.base == small.base
         told["tree and tags alone: " + ("same" if same else "different")] += 1
     return told
 
 
+def compared(page: bytes, wanted: PageLinks) -> str:
+    """Whether the tokens of a page tell the same, or why they do not tell."""
+    links = token_links(page, "utf-8", SETTINGS)
+    if isinstance(links, Undecided):
+        return f"undecided ({links})"
+    return "same" if links == wanted else "different"
+
+
 async def measure(pages: list[bytes], rounds: int) -> None:
     """Print the processor time a page, in microseconds."""
     parser = PageParser()
-    await parser.parse_isolated(b"", None, SETTINGS)  # started
+    await parser.parse_isolated("a.test", b"", None, SETTINGS)  # started
     slots = asyncio.Semaphore(IN_FLIGHT)
 
     async def read(page: bytes) -> None:
         async with slots:
+            if len(page) <= TOKENS_BYTES and not isinstance(token_links(page, "utf-8", SETTINGS), Undecided):
+                return
             if is_cheap(page):
                 extract_links(page, "utf-8", SETTINGS)
             else:
-                await parser.parse_isolated(page, "utf-8", SETTINGS)
+                await parser.parse_isolated("a.test", page, "utf-8", SETTINGS)
 
     for _ in range(rounds):
         start = time.process_time()
         for page in pages:
             extract_links(page, "utf-8", SETTINGS)
-        alone, start, before = time.process_time() - start, time.process_time(), of_children()
+        trees, start = time.process_time() - start, time.process_time()
+        for page in pages:
+            token_links(page, "utf-8", SETTINGS)
+        tokens, start, before = time.process_time() - start, time.process_time(), of_children()
         await asyncio.gather(*map(read, pages))
         here, there = time.process_time() - start, of_children() - before
-        costs = (round(1e6 * seconds / len(pages)) for seconds in (alone, here, there))
-        print("all in one process {:5}    as in a crawl {:5} here {:5} in the parser's process".format(*costs))
+        costs = (round(1e6 * seconds / len(pages)) for seconds in (trees, tokens, here, there))
+        print("trees {:5}    tokens {:5}    as in a crawl {:5} here {:5} in the parser's process".format(*costs))
     parser.close()
 
 
@@ -102,6 +117,8 @@ def main() -> None:
         pages = [file.read_bytes() for file in random.Random(1).sample(files, min(len(files), 2_000))]
         cheap = sum(map(is_cheap, pages)) / len(pages)
         print(f"\n{len(pages):,} files, {sum(map(len, pages)) // len(pages):,} bytes on average, {cheap:.0%} cheap")
+        told = Counter(compared(page, extract_links(page, "utf-8", SETTINGS)) for page in pages)
+        print("tree and tokens:", ", ".join(f"{count:,} {what}" for what, count in told.most_common()))
         print("processor time a page in us")
         asyncio.run(measure(pages, chosen.rounds))
 

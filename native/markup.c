@@ -11,18 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LOWER 0x20 /* makes a letter lower-case, and no other byte a letter */
-#define LONG_NAME 9 /* bytes that no number holds */
+#include "names.h"
 
-/* A name of up to eight bytes as a number. */
-#define BYTE(c, at) ((uint64_t)(unsigned char)(c) << 8 * (at))
-#define NAME2(a, b) (BYTE(a, 0) | BYTE(b, 1))
-#define NAME3(a, b, c) (NAME2(a, b) | BYTE(c, 2))
-#define NAME4(a, b, c, d) (NAME3(a, b, c) | BYTE(d, 3))
-#define NAME5(a, b, c, d, e) (NAME4(a, b, c, d) | BYTE(e, 4))
-#define NAME6(a, b, c, d, e, f) (NAME5(a, b, c, d, e) | BYTE(f, 5))
-#define NAME7(a, b, c, d, e, f, g) (NAME6(a, b, c, d, e, f) | BYTE(g, 6))
-#define NAME8(a, b, c, d, e, f, g, h) (NAME7(a, b, c, d, e, f, g) | BYTE(h, 7))
+#define LOWER 0x20 /* makes a letter lower-case, and no other byte a letter */
+#define NAME_MOST 8 /* bytes of a name that is a number */
 
 /* What ends a name or a value. */
 enum {
@@ -62,97 +54,6 @@ is_word(struct text text, const char *word)
     return i == text.size && word[i] == '\0';
 }
 
-/* What ends a drawing where it begins (13.2.6.5), and `font`, which does with some attributes. */
-static enum tag
-breaking_tag_named(uint64_t name)
-{
-    switch (name) {
-        case BYTE('b', 0):
-        case NAME3('b', 'i', 'g'):
-        case NAME4('b', 'o', 'd', 'y'):
-        case NAME2('b', 'r'):
-        case NAME6('c', 'e', 'n', 't', 'e', 'r'):
-        case NAME4('c', 'o', 'd', 'e'):
-        case NAME2('d', 'd'):
-        case NAME3('d', 'i', 'v'):
-        case NAME2('d', 'l'):
-        case NAME2('d', 't'):
-        case NAME2('e', 'm'):
-        case NAME5('e', 'm', 'b', 'e', 'd'):
-        case NAME4('f', 'o', 'n', 't'):
-        case NAME2('h', '1'):
-        case NAME2('h', '2'):
-        case NAME2('h', '3'):
-        case NAME2('h', '4'):
-        case NAME2('h', '5'):
-        case NAME2('h', '6'):
-        case NAME4('h', 'e', 'a', 'd'):
-        case NAME2('h', 'r'):
-        case BYTE('i', 0):
-        case NAME3('i', 'm', 'g'):
-        case NAME2('l', 'i'):
-        case NAME7('l', 'i', 's', 't', 'i', 'n', 'g'):
-        case NAME4('m', 'e', 'n', 'u'):
-        case NAME4('n', 'o', 'b', 'r'):
-        case NAME2('o', 'l'):
-        case BYTE('p', 0):
-        case NAME3('p', 'r', 'e'):
-        case NAME4('r', 'u', 'b', 'y'):
-        case BYTE('s', 0):
-        case NAME5('s', 'm', 'a', 'l', 'l'):
-        case NAME4('s', 'p', 'a', 'n'):
-        case NAME6('s', 't', 'r', 'o', 'n', 'g'):
-        case NAME6('s', 't', 'r', 'i', 'k', 'e'):
-        case NAME3('s', 'u', 'b'):
-        case NAME3('s', 'u', 'p'):
-        case NAME2('t', 't'):
-        case BYTE('u', 0):
-        case NAME2('u', 'l'):
-        case NAME3('v', 'a', 'r'): return TAG_BREAKS_OUT;
-        default: return TAG_OTHER;
-    }
-}
-
-static enum tag
-tag_named(uint64_t name)
-{
-    switch (name) {
-        case BYTE('a', 0): return TAG_A;
-        case NAME4('a', 'r', 'e', 'a'): return TAG_AREA;
-        case NAME4('b', 'a', 's', 'e'): return TAG_BASE;
-        case NAME7('c', 'a', 'p', 't', 'i', 'o', 'n'): return TAG_CAPTION;
-        case NAME3('c', 'o', 'l'): return TAG_COLUMN;
-        case NAME8('c', 'o', 'l', 'g', 'r', 'o', 'u', 'p'): return TAG_COLUMNS;
-        case NAME2('t', 'd'): return TAG_CELL_TD;
-        case NAME2('t', 'h'): return TAG_CELL_TH;
-        case NAME5('f', 'r', 'a', 'm', 'e'): return TAG_FRAME;
-        case NAME8('f', 'r', 'a', 'm', 'e', 's', 'e', 't'): return TAG_FRAMESET;
-        case NAME4('h', 't', 'm', 'l'): return TAG_HTML;
-        case NAME6('i', 'f', 'r', 'a', 'm', 'e'): return TAG_IFRAME;
-        case NAME4('l', 'i', 'n', 'k'): return TAG_LINK;
-        case NAME6('a', 'p', 'p', 'l', 'e', 't'):
-        case NAME7('m', 'a', 'r', 'q', 'u', 'e', 'e'):
-        case NAME6('o', 'b', 'j', 'e', 'c', 't'): return TAG_MARKER;
-        case NAME4('m', 'a', 't', 'h'): return TAG_MATH;
-        case NAME4('m', 'e', 't', 'a'): return TAG_META;
-        case NAME7('n', 'o', 'e', 'm', 'b', 'e', 'd'):
-        case NAME8('n', 'o', 'f', 'r', 'a', 'm', 'e', 's'):
-        case NAME5('s', 't', 'y', 'l', 'e'):
-        case NAME8('t', 'e', 'x', 't', 'a', 'r', 'e', 'a'):
-        case NAME3('x', 'm', 'p'): return TAG_RAW;
-        case NAME2('t', 'r'): return TAG_ROW;
-        case NAME6('s', 'c', 'r', 'i', 'p', 't'): return TAG_SCRIPT;
-        case NAME5('t', 'b', 'o', 'd', 'y'): return TAG_SECTION_BODY;
-        case NAME5('t', 'f', 'o', 'o', 't'): return TAG_SECTION_FOOT;
-        case NAME5('t', 'h', 'e', 'a', 'd'): return TAG_SECTION_HEAD;
-        case NAME3('s', 'v', 'g'): return TAG_SVG;
-        case NAME5('t', 'a', 'b', 'l', 'e'): return TAG_TABLE;
-        case NAME8('t', 'e', 'm', 'p', 'l', 'a', 't', 'e'): return TAG_TEMPLATE;
-        case NAME5('t', 'i', 't', 'l', 'e'): return TAG_TITLE;
-        default: return breaking_tag_named(name);
-    }
-}
-
 static enum tag
 tag_with_long_name(struct text name)
 {
@@ -163,17 +64,22 @@ tag_with_long_name(struct text name)
 }
 
 const char *
-read_name(const char *at, const char *end, enum tag *tag)
+read_name(const char *at, const char *end, bool in_drawing, enum tag *tag)
 {
     const char *first = at;
     uint64_t name = 0;
-    while (at < end && (kind_of(*at) & (SPACE | SLASH | CLOSE)) == 0) {
-        if (at - first < 8) {
-            name |= BYTE(*at | LOWER, at - first);
-        }
-        at++;
+    for (unsigned shift = 0; at < end && (kind_of(*at) & (SPACE | SLASH | CLOSE)) == 0; at++, shift += 8) {
+        name |= shift < 64 ? (uint64_t)(unsigned char)(*at | LOWER) << shift : 0;
     }
-    *tag = at - first < LONG_NAME ? tag_named(name) : tag_with_long_name((struct text){first, (size_t)(at - first)});
+    if (at - first > NAME_MOST) {
+        *tag = tag_with_long_name((struct text){first, (size_t)(at - first)});
+        return at;
+    }
+    const struct name *found = &names[name * NAMES_MULTIPLIER >> NAME_SHIFT];
+    if (found->name != name && in_drawing) {
+        found = &breaking_names[name * BREAKING_NAMES_MULTIPLIER >> NAME_SHIFT];
+    }
+    *tag = found->name == name ? found->tag : TAG_OTHER;
     return at;
 }
 
@@ -258,6 +164,9 @@ const char *
 read_attributes(const char *at, const char *end, struct attributes *found, bool *self_closing)
 {
     bool slash = false;
+    if (at != NULL && at < end && *at == '>') { /* as most tags end */
+        return at + 1;
+    }
     while (at != NULL && at < end) {
         switch (kind_of(*at)) {
             case CLOSE:

@@ -65,11 +65,11 @@ struct attributes {
     unsigned valued;
 };
 
-/* Where the name of a tag ends, which begins at `at`; tells what it means. */
-const char *read_name(const char *at, const char *end, enum tag *tag);
+/* Where the name of a tag ends, which begins at `at`; tells what it means. What it would end counts in a drawing only. */
+const char *read_name(const char *at, const char *end, bool in_drawing, enum tag *tag);
 
 /* Where a tag ends, after its ">", or NULL if the page ends in it. `at` is behind its name. If `found` is not NULL, it
- * gets the attributes; if `self_closing` is not NULL, whether the tag ends in "/>". */
+ * gets the attributes; if `self_closing` is not NULL, it is set if the tag ends in "/>". */
 const char *read_attributes(const char *at, const char *end, struct attributes *found, bool *self_closing);
 
 /* Where a comment ends, or NULL if the page ends in it. `at` is behind "<!--". */

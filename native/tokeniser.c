@@ -588,12 +588,12 @@ start_tag(struct page *page, const char *at)
 {
     struct text name = {at, 0};
     enum tag tag;
-    at = read_name(at, page->end, &tag);
+    at = read_name(at, page->end, page->foreign.open > 0, &tag);
     name.size = (size_t)(at - name.at);
     if (page->foreign.open > 0) {
         return foreign_start_tag(page, name, tag, at);
     }
-    if (tag == TAG_OTHER || tag == TAG_BREAKS_OUT) {
+    if (tag == TAG_OTHER || tag == TAG_BREAKS_OUT) { /* nearly all */
         return read_attributes(at, page->end, NULL, NULL);
     }
     return html_start_tag(page, name, tag, at);
@@ -605,7 +605,7 @@ end_tag(struct page *page, const char *at)
 {
     struct text name = {at, 0};
     enum tag tag;
-    at = read_name(at, page->end, &tag);
+    at = read_name(at, page->end, page->foreign.open > 0, &tag);
     name.size = (size_t)(at - name.at);
     if (page->foreign.open > 0) {
         if (ends_foreign(name) || !close_foreign(&page->foreign, name)) {

@@ -235,9 +235,10 @@ def test_a_reference_is_read_as_the_standard_says(reference: str, means: str) ->
     assert told(f"<a href='/{'x' * 2_000}{reference}'>".encode()).hrefs == ["/" + "x" * 2_000 + means]
 
 
-def test_the_table_of_references_is_that_of_the_standard_library() -> None:
-    script = runpy.run_path(str(ROOT / "native" / "make_entities.py"))
-    assert (ROOT / "native" / "entities.h").read_text("ascii") == script["header"]()
+@pytest.mark.parametrize("table", ["entities", "names"])
+def test_the_tables_are_what_their_scripts_write(table: str) -> None:
+    script = runpy.run_path(str(ROOT / "native" / f"make_{table}.py"))
+    assert (ROOT / "native" / f"{table}.h").read_text("ascii") == script["header"]()
 
 
 PAGE = (

@@ -1,0 +1,101 @@
+/* What the names of tags mean. Written by make_names.py, which says how to look here: do not edit. */
+
+#ifndef CRAWLER_NATIVE_NAMES_H
+#define CRAWLER_NATIVE_NAMES_H
+
+#include <stdint.h>
+
+#include "markup.h"
+
+#define NAME_SHIFT 56
+
+struct name {
+    uint64_t name;
+    enum tag tag;
+};
+
+#define NAMES_MULTIPLIER UINT64_C(0x1027c4d1c386bbc5)
+
+static const struct name names[256] = {
+    [1] = {0x656d61726669, TAG_IFRAME}, /* iframe */
+    [7] = {0x7274, TAG_ROW}, /* tr */
+    [11] = {0x73656d6172666f6e, TAG_RAW}, /* noframes */
+    [12] = {0x746573656d617266, TAG_FRAMESET}, /* frameset */
+    [14] = {0x746f6f6674, TAG_SECTION_FOOT}, /* tfoot */
+    [31] = {0x61, TAG_A}, /* a */
+    [32] = {0x6165726174786574, TAG_RAW}, /* textarea */
+    [37] = {0x7463656a626f, TAG_MARKER}, /* object */
+    [45] = {0x656d617266, TAG_FRAME}, /* frame */
+    [59] = {0x6174656d, TAG_META}, /* meta */
+    [61] = {0x79646f6274, TAG_SECTION_BODY}, /* tbody */
+    [80] = {0x74656c707061, TAG_MARKER}, /* applet */
+    [88] = {0x6874616d, TAG_MATH}, /* math */
+    [94] = {0x656c626174, TAG_TABLE}, /* table */
+    [95] = {0x6b6e696c, TAG_LINK}, /* link */
+    [106] = {0x70756f72676c6f63, TAG_COLUMNS}, /* colgroup */
+    [109] = {0x65736162, TAG_BASE}, /* base */
+    [115] = {0x656c746974, TAG_TITLE}, /* title */
+    [121] = {0x6874, TAG_CELL_TH}, /* th */
+    [129] = {0x6465626d656f6e, TAG_RAW}, /* noembed */
+    [134] = {0x6c6f63, TAG_COLUMN}, /* col */
+    [157] = {0x706d78, TAG_RAW}, /* xmp */
+    [197] = {0x6e6f6974706163, TAG_CAPTION}, /* caption */
+    [198] = {0x677673, TAG_SVG}, /* svg */
+    [200] = {0x6565757172616d, TAG_MARKER}, /* marquee */
+    [218] = {0x6474, TAG_CELL_TD}, /* td */
+    [225] = {0x6c6d7468, TAG_HTML}, /* html */
+    [233] = {0x747069726373, TAG_SCRIPT}, /* script */
+    [237] = {0x6574616c706d6574, TAG_TEMPLATE}, /* template */
+    [240] = {0x656c797473, TAG_RAW}, /* style */
+    [246] = {0x61657261, TAG_AREA}, /* area */
+    [252] = {0x6461656874, TAG_SECTION_HEAD}, /* thead */
+};
+
+#define BREAKING_NAMES_MULTIPLIER UINT64_C(0x91b7584a2265b1f5)
+
+static const struct name breaking_names[256] = {
+    [1] = {0x3268, TAG_BREAKS_OUT}, /* h2 */
+    [9] = {0x6465626d65, TAG_BREAKS_OUT}, /* embed */
+    [13] = {0x627573, TAG_BREAKS_OUT}, /* sub */
+    [18] = {0x7265746e6563, TAG_BREAKS_OUT}, /* center */
+    [21] = {0x746e6f66, TAG_BREAKS_OUT}, /* font */
+    [27] = {0x7474, TAG_BREAKS_OUT}, /* tt */
+    [39] = {0x3568, TAG_BREAKS_OUT}, /* h5 */
+    [50] = {0x756e656d, TAG_BREAKS_OUT}, /* menu */
+    [58] = {0x657270, TAG_BREAKS_OUT}, /* pre */
+    [68] = {0x6c64, TAG_BREAKS_OUT}, /* dl */
+    [74] = {0x3168, TAG_BREAKS_OUT}, /* h1 */
+    [85] = {0x676e697473696c, TAG_BREAKS_OUT}, /* listing */
+    [90] = {0x676d69, TAG_BREAKS_OUT}, /* img */
+    [109] = {0x7262, TAG_BREAKS_OUT}, /* br */
+    [112] = {0x3468, TAG_BREAKS_OUT}, /* h4 */
+    [117] = {0x73, TAG_BREAKS_OUT}, /* s */
+    [129] = {0x676962, TAG_BREAKS_OUT}, /* big */
+    [133] = {0x79627572, TAG_BREAKS_OUT}, /* ruby */
+    [135] = {0x6c6f, TAG_BREAKS_OUT}, /* ol */
+    [138] = {0x6464, TAG_BREAKS_OUT}, /* dd */
+    [141] = {0x6d65, TAG_BREAKS_OUT}, /* em */
+    [149] = {0x65646f63, TAG_BREAKS_OUT}, /* code */
+    [152] = {0x75, TAG_BREAKS_OUT}, /* u */
+    [172] = {0x696c, TAG_BREAKS_OUT}, /* li */
+    [177] = {0x676e6f727473, TAG_BREAKS_OUT}, /* strong */
+    [185] = {0x3368, TAG_BREAKS_OUT}, /* h3 */
+    [192] = {0x70, TAG_BREAKS_OUT}, /* p */
+    [194] = {0x656b69727473, TAG_BREAKS_OUT}, /* strike */
+    [195] = {0x6c6c616d73, TAG_BREAKS_OUT}, /* small */
+    [196] = {0x69, TAG_BREAKS_OUT}, /* i */
+    [200] = {0x62, TAG_BREAKS_OUT}, /* b */
+    [206] = {0x79646f62, TAG_BREAKS_OUT}, /* body */
+    [209] = {0x766964, TAG_BREAKS_OUT}, /* div */
+    [215] = {0x7268, TAG_BREAKS_OUT}, /* hr */
+    [223] = {0x3668, TAG_BREAKS_OUT}, /* h6 */
+    [225] = {0x707573, TAG_BREAKS_OUT}, /* sup */
+    [235] = {0x72626f6e, TAG_BREAKS_OUT}, /* nobr */
+    [241] = {0x64616568, TAG_BREAKS_OUT}, /* head */
+    [242] = {0x6c75, TAG_BREAKS_OUT}, /* ul */
+    [243] = {0x726176, TAG_BREAKS_OUT}, /* var */
+    [250] = {0x6e617073, TAG_BREAKS_OUT}, /* span */
+    [255] = {0x7464, TAG_BREAKS_OUT}, /* dt */
+};
+
+#endif

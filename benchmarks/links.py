@@ -3,8 +3,8 @@
     python benchmarks/links.py [--pages 100000] [--of DIRECTORY] [--rounds 3]
 
 The first part makes random pages as the fuzzer does, and reads each as it is, made large, by its tokens, and by its
-tags alone. The second reads the HTML files of a directory: all by their trees, all by their tokens, and as a crawl does,
-with the parser's process; and says of how many pages the tokens tell the same as the tree.
+tags alone. The second reads the HTML files of a directory: all by their trees, all by their tokens, and as a crawl
+does, with the parser's process; and says of how many pages the tokens tell the same as the tree.
 """
 
 from __future__ import annotations

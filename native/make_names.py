@@ -2,10 +2,10 @@
 
     python native/make_names.py > native/names.h
 
-A name of up to eight bytes is a number, the first byte the lowest. Its place in a table is the upper bits of its product
-with a multiplier, which is tried out here until no two names have the same place. Most tags mean nothing, and a search
-that compares names one after the other mispredicts branches at nearly all of them. A test says so when the file is not
-what this writes.
+A name of up to eight bytes is a number, the first byte the lowest. Its place in a table is the upper bits of its
+product with a multiplier, which is tried out here until no two names have the same place. Most tags mean nothing, and a
+search that compares names one after the other mispredicts branches at nearly all of them. A test says so when the file
+is not what this writes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ MEANINGS = {
     "TAG_TEMPLATE": "template",
     "TAG_TITLE": "title",
 }
-# What ends a drawing where it begins (HTML Standard, 13.2.6.5), and `font`, which does with some attributes. `table` and
-# `meta` do too, and `blockquote`, whose name is too long.
+# What ends a drawing where it begins (HTML Standard, 13.2.6.5), and `font`, which does with some attributes. `table`
+# and `meta` do too, and `blockquote`, whose name is too long.
 BREAKING = {
     "TAG_BREAKS_OUT": "b big body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 h6 head hr i img li listing "
     "menu nobr ol p pre ruby s small span strong strike sub sup tt u ul var"

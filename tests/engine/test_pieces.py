@@ -14,7 +14,16 @@ import pytest
 
 from crawler.engine.discover import CHARACTERS_A_PART, LINKS_A_PART
 from crawler.engine.visit import LISTED_A_STEP
-from crawler.links import Sitemap, encode_queries, extract_links, form_of, header_links, is_cheap
+from crawler.links import (
+    TOKENS_BYTES,
+    Sitemap,
+    encode_queries,
+    extract_links,
+    form_of,
+    header_links,
+    is_cheap,
+    token_links,
+)
 from crawler.settings import LinkSettings, TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Copies
@@ -78,6 +87,9 @@ WORK: dict[str, Callable[[], Iterable[object]]] = {
     "listed": lambda: once(lambda: resolve([f"http://h.test/{'x' * 250}{n}" for n in range(LISTED_A_STEP)])),
     "links": lambda: once(lambda: resolve([f"../\u00e9{n}?\u00fc=%zz" for n in range(LINKS_A_PART)])),
     "long links": lambda: once(lambda: resolve(["\u00e9" * (CHARACTERS_A_PART // 4)] * 4)),
+    "tokens of links": lambda: once(
+        lambda: token_links(b"".join([b"<a href=%x>" % n for n in range(TOKENS_BYTES // 13)]), None, SETTINGS)
+    ),
     "digest": lambda: copies(b"x y" * (16 * MIB // 3)),
     "simhash of short words": lambda: copies(b"a " * (SIMHASH_BYTES_MOST // 2)),
     "simhash of tags": lambda: copies(b"<a>" * (SIMHASH_BYTES_MOST // 3)),

@@ -14,7 +14,8 @@ from crawler.frontier.entry import fresh_slot
 from crawler.job.parsing_notes import ParsingNotes, read_notes
 from crawler.links import PageLinks, SitemapForm, extract_links, form_of
 from crawler.parsing import PageParser, ParserDied, SitemapRead
-from crawler.settings import LinkSettings
+from crawler.settings import DescribedLinks, LinkSettings
+from tests.needs import need_native
 
 SETTINGS = LinkSettings()
 PAGE = b"<a href=/x>x</a>"
@@ -66,6 +67,32 @@ async def test_a_cheap_page_is_parsed_here_and_noted_meanwhile(tmp_path: Path, n
     assert reader.read(lease(), lambda: len(read_notes(tmp_path))) == 1
     assert list(reader.pieces(lease(), (len(read_notes(tmp_path)) for _ in range(2)))) == [1, 1]
     assert read_notes(tmp_path) == []
+
+
+async def test_a_page_is_read_by_its_tokens_and_by_a_tree_only_if_they_do_not_tell(
+    tmp_path: Path, notes: ParsingNotes
+) -> None:
+    need_native()
+    parser = Recorded(tmp_path)
+    reader = PageReader(notes, parser, SETTINGS, Reading())
+    padding = b"<p>" * 20_000  # a tree of it may be dear
+    needs_tree, large = b"<svg><p>" + PAGE, padding * 20 + PAGE
+    for page in (PAGE, padding + PAGE, needs_tree, padding + needs_tree, large):
+        links = await reader.links(lease(), page, None)
+        assert isinstance(links, PageLinks)
+        assert links.hrefs == ["/x"]
+    assert parser.isolated == [padding + needs_tree, large]
+    assert {way: count for way, count in reader.parsed.items() if count} == {"tokens": 2, "foreign": 2, "large": 1}
+
+
+async def test_a_page_with_links_to_be_described_needs_a_tree(tmp_path: Path, notes: ParsingNotes) -> None:
+    need_native()
+    reader = PageReader(notes, Recorded(tmp_path), DescribedLinks(), Reading())
+    links = await reader.links(lease(), PAGE, None)
+    assert isinstance(links, PageLinks)
+    assert links.described is not None
+    assert links.described.texts == {"/x": "x"}
+    assert reader.parsed["options"] == 1
 
 
 @pytest.mark.parametrize("crashes", [1, 2])

@@ -18,6 +18,7 @@ from crawler.links import PageLinks, Sitemap, SitemapForm, extract_links
 from crawler.parsing import PageParser, ParseLimits, ParserDied, SitemapRead, decode_listed
 from crawler.parsing.process import START_AGAIN
 from crawler.settings import LinkSettings
+from tests.needs import need_native
 
 SETTINGS = LinkSettings()
 LINK = b"<a href=x>"
@@ -126,6 +127,14 @@ def test_settings_and_charset_are_obeyed() -> None:
             )
 
     run(use)
+
+
+def test_a_large_page_whose_tokens_tell_its_links_needs_no_tree() -> None:
+    need_native()
+    page = b"<p>x" * 1_500_000 + LINK
+    found = links(page, ParseLimits(memory=128 * 2**20))
+    assert isinstance(found, PageLinks)
+    assert (found.hrefs, found.cut) == (["x"], None)
 
 
 @pytest.mark.parametrize(

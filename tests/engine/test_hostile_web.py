@@ -88,7 +88,7 @@ async def endless_redirect(request: web.Request) -> web.StreamResponse:
 
 
 async def big(request: web.Request) -> web.StreamResponse:
-    return web.Response(body=b"<p>no link here " * 700_000, content_type="text/html")
+    return web.Response(body=b"<p>no link here " * 700_000 + b"<svg><p>", content_type="text/html")
 
 
 async def too_big(request: web.Request) -> web.StreamResponse:

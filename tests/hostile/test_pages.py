@@ -7,6 +7,7 @@ import gzip
 from tests.examples import long_or
 from tests.hostile.server import page
 from tests.hostile.web import EVIL, Hostile
+from tests.needs import need_native
 from tests.site import linked
 
 FORMATTING = (b"b", b"i", b"s", b"u", b"em", b"tt", b"big", b"code")
@@ -18,17 +19,36 @@ def packed(body: bytes, kind: str = "text/html") -> bytes:
     return page(gzip.compress(body, 9), "Content-Encoding: gzip", kind=kind)
 
 
-def test_trees_that_explode(hostile: Hostile) -> None:
-    """What is small on the line and was gigabytes or minutes as a tree."""
-    opened = b"".join(b"<%b a=%d>" % (FORMATTING[n % 8], n) for n in range(800))
-    bombs = {
-        "/copies": b"<p>" + opened + b"<p>x" * 13_000 + LINK,
-        "/small-copies": b"<p><a " + b" ".join(b"%x" % n for n in range(2_000)) + b">" + b"<p>x" * 1_500,
-        "/deep": b"<div>" * 100_000 + LINK,
-        "/attributes": b"<p " + b" ".join(b"%x" % n for n in range(50_000)) + b">" + LINK,
-        "/many": b"<p>x" * 700_000 + LINK,
-        "/large": b"<p>" + b"word " * 1_000_000 + LINK,
+OPENED = b"".join(b"<%b a=%d>" % (FORMATTING[n % 8], n) for n in range(800))
+# What is small on the line and was gigabytes or minutes as a tree.
+BOMBS = {
+    "/copies": b"<p>" + OPENED + b"<p>x" * 13_000 + LINK,
+    "/small-copies": b"<p><a " + b" ".join(b"%x" % n for n in range(2_000)) + b">" + b"<p>x" * 1_500,
+    "/deep": b"<div>" * 100_000 + LINK,
+    "/attributes": b"<p " + b" ".join(b"%x" % n for n in range(50_000)) + b">" + LINK,
+    "/many": b"<p>x" * 700_000 + LINK,
+    "/large": b"<p>" + b"word " * 1_000_000 + LINK,
+}
+NEEDS_A_TREE = b"<svg><p>"  # what such a page's tokens do not tell
+
+
+def test_trees_that_explode_and_are_not_needed(hostile: Hostile) -> None:
+    need_native()
+    hostile.pages[EVIL] = {
+        "/": page(linked([*BOMBS, "/ok"])),
+        **{path: packed(body) for path, body in BOMBS.items()},
+        "/found": page("found"),
+        "/ok": page("still here"),
     }
+    rows = hostile.crawl().of()
+    assert set(rows) == {"/", *BOMBS, "/ok", "/found"}
+    for path in BOMBS:
+        assert (rows[path]["outcome"], rows[path]["error"]) == ("fetched", None)
+        assert rows[path]["links"] == (path != "/small-copies")
+
+
+def test_trees_that_explode(hostile: Hostile) -> None:
+    bombs = {path: body + NEEDS_A_TREE for path, body in BOMBS.items()}
     hostile.pages[EVIL] = {
         "/": page(linked([*bombs, "/ok"])),
         **{path: packed(body) for path, body in bombs.items()},

@@ -65,7 +65,7 @@ struct attributes {
     unsigned valued;
 };
 
-/* Where the name of a tag ends, which begins at `at`; tells what it means. What it would end counts in a drawing only. */
+/* Where the name of a tag ends, which begins at `at`; tells what it means. TAG_BREAKS_OUT is told in a drawing only. */
 const char *read_name(const char *at, const char *end, bool in_drawing, enum tag *tag);
 
 /* Where a tag ends, after its ">", or NULL if the page ends in it. `at` is behind its name. If `found` is not NULL, it

@@ -1,4 +1,4 @@
-/* Where in its tables a page is: as much of the tree builder (HTML Standard, 13.2.6.4.9 to 15) as tells what is moved. */
+/* Where in its tables a page is: as much of the tree builder (HTML Standard, 13.2.6.4.9 to 15) as says what moves. */
 
 #ifndef CRAWLER_NATIVE_TABLES_H
 #define CRAWLER_NATIVE_TABLES_H

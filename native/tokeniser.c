@@ -2,10 +2,10 @@
  * scan_page: what a page says to a crawler, in one pass over its bytes.
  *
  * A page's links are what its tree says, and a tree costs many times what its tokens cost, whatever the page; a hostile
- * one makes it cost anything. But nearly always the tokens alone tell what would be in the tree, and in which order: the
- * builder changes that only in tables (tables.c), in drawings (foreign.c), in templates and in pages of frames. So the
- * page is cut into tokens as the standard says, with as much of the builder as these need. Where that is not enough, the
- * page is "undecided", and somebody else has to build the tree.
+ * one makes it cost anything. But nearly always the tokens alone tell what would be in the tree, and in which order:
+ * the builder changes that only in tables (tables.c), in drawings (foreign.c), in templates and in pages of frames. So
+ * the page is cut into tokens as the standard says, with as much of the builder as these need. Where that is not
+ * enough, the page is "undecided", and somebody else has to build the tree.
  *
  * What links lead on, and what the page says of itself, is not decided here but by the caller, who is given the few
  * elements that may matter (`other`). Only anchors, which are nearly all links, are added at once.
@@ -28,7 +28,8 @@
 #define SMALL 512             /* bytes of a value that is decoded without asking for memory */
 
 /* Nothing in a template belongs to the page. But its end tag forgets the open formatting elements up to the last marker
- * only, as the end tag of a cell does. If a marker is left in it, what stands before that may be copied into the page. */
+ * only, as the end tag of a cell does. If a marker is left in it, what stands before that may be copied into the page.
+ */
 struct template {
     size_t open;
     enum tag cell;            /* the cell or caption in it that is open, or TAG_OTHER */

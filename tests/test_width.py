@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.test_repository import ROOT, modules
 MOST_ATTRIBUTES = 13  # set on self, or fields, of a class that has methods
 MOST_PARAMETERS = 6  # less self
 MOST_LINES = 50  # of a function
+MOST_LINES_OF_C = 60
 
 # Records with one meaning, whose methods only store and load them.
 RECORDS = {"Counters"}
@@ -93,3 +95,13 @@ def test_attributes_are_fields_and_what_is_set_on_self(source: str, count: int) 
     (made,) = ast.parse(source).body
     assert isinstance(made, ast.ClassDef)
     assert len(attributes(made)) == count
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "native").glob("*.[ch]")), ids=lambda path: path.name)
+def test_c_is_narrow_too(path: Path) -> None:
+    rows = path.read_text("ascii").splitlines()
+    assert max(map(len, rows)) <= 120
+    starts = [number for number, row in enumerate(rows) if row == "{"]
+    ends = [number for number, row in enumerate(rows) if row == "}"]
+    assert len(starts) == len(ends)
+    assert all(end - start <= MOST_LINES_OF_C for start, end in zip(starts, ends, strict=True))

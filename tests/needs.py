@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import NoReturn
 
 import pytest
@@ -34,8 +34,10 @@ def miss(what: str, package: str) -> NoReturn:
 
 def need_native() -> None:
     """The part of the program that is written in C; see ``miss``."""
-    if find_spec("crawler._native") is None:
-        _lack("crawler._native is not built: python setup.py build_ext --inplace")
+    try:
+        import_module("crawler._native")
+    except ImportError as error:
+        _lack(f"crawler._native is not built ({error}): python setup.py build_ext --inplace")
 
 
 def _lack(reason: str) -> NoReturn:

@@ -25,3 +25,23 @@ def scan_page(
     the title, the language, and how many links to the page itself were left out. Or one word: why only a tree can tell
     which links the page has, in which order. Then what ``hrefs`` holds is of no use.
     """
+from collections.abc import Callable, Sequence
+
+class KeyHasher:
+    def __new__(cls, algorithm: str, secret: bytes) -> KeyHasher: ...
+    def digest_keys(self, keys: Sequence[str | bytes], /) -> bytes: ...
+
+class SeenKernel:
+    def __new__(
+        cls,
+        algorithm: str,
+        secret: bytes,
+        multiplier: int,
+        slices: tuple[tuple[object, str, int, int], ...],
+        known: dict[int, int],
+        watch: Callable[[int, int, bool], object],
+    ) -> SeenKernel: ...
+    def add_keys(self, keys: Sequence[str | bytes], room: int, mask: int, /) -> list[int]: ...
+    def add_digests(self, digests: object, start: int, room: int, mask: int, /) -> list[int]: ...
+    def holds_digests(self, digests: object, start: int, /) -> list[bool]: ...
+    def put_digests(self, digests: object, /) -> None: ...

@@ -41,7 +41,7 @@ MODULES: dict[str, str] = {
         path_patterns parse directives
     """,
     "slices": """
-        digest_batch digests entropy errors sampling key_hash fpp_model bit_storage blocked_slice classic_slice
+        digest_batch digests entropy compiled errors sampling key_hash fpp_model bit_storage blocked_slice classic_slice
         cow_snapshot table_slice contract counting_slice cuckoo_slice guava_slice layouts
     """,
     "filters": """

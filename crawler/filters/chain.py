@@ -9,6 +9,10 @@ So bits set by its own chunk never cause a false positive for a key. A chunk may
 keys fill the slice to its capacity, in order, and the others go to the next one. So the slice of a key depends only on
 the order of the new keys, not on the batches. That is why ``restore`` can rebuild the same chain from the journal.
 
+Compiled. Where the layouts are Bloom's and the compiled kernel was built (``crawler.slices.compiled``), it looks up and
+puts in whole chunks on the memory of the slices. The counts, growth, and everything below remain here, and so does the
+reference for what it does.
+
 Snapshots. A slice that only gains bits may be stored while keys are added: if the stored slice has bits of later keys,
 the journal sets the same bits again. A slice that can lose keys (``Forgetful``) moves tags or counts, so a copy of the
 open one is made as of that moment (``cow_snapshot``). If a sealed one must lose a key, a changed copy with a new
@@ -28,30 +32,35 @@ keys and sealed early, which is always safe.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from math import inf
 from threading import Lock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from crawler.filters.protocol import Part, SeenSnapshot, SeenStatistics, Segment
 from crawler.filters.slice_entry import SliceEntry, segment
 from crawler.filters.watched_keys import WatchedKeys
+from crawler.slices.compiled import CHUNK, seen_kernel
 from crawler.slices.contract import Slice
-from crawler.slices.digest_batch import Batch, Indices
-from crawler.slices.digests import count_digests, digest_words, pairs_of
+from crawler.slices.digest_batch import Batch, Indices, Words
+from crawler.slices.digests import DIGEST_BYTES, count_digests, digest_words, pairs_of
 from crawler.slices.errors import JSON, FilterError, FullError, HashMismatchError
 from crawler.slices.fpp_model import compound
 from crawler.slices.key_hash import SEED_ZERO, KeyHash
-from crawler.slices.layouts import stack_of
+from crawler.slices.layouts import stack_of, stated_for_kernel
+
+if TYPE_CHECKING:
+    from crawler._native import SeenKernel
 
 _HASHES_DIFFER = (
     "filters can only be united when they hash keys with the same secret: make one with that of the other "
     "(--secret-of FILE; in Python, hash=other.hash)"
 )
-_CHUNK = 4096  # keys compared with the same state; bounds the memory of a batch
+_CHUNK = CHUNK  # keys compared with the same state; bounds the memory of a batch
 _WARY = 256  # keys put together into a slice that chosen ones may crowd
 _WATCHED = "watched"
 _FEW_TO_SORT = 40
@@ -101,31 +110,52 @@ class Chain(ABC):
     def add_digests(self, digests: bytes) -> list[int]:
         """Add the keys of these digests, 16 bytes each. Returns the positions, ascending, of the new ones."""
         with self._lock:
-            if count_digests(digests) < self._few:
+            count = count_digests(digests)
+            if count < self._few and self._kernel is None:
                 return self._add_few(digests)
-            halves = digest_words(digests)
             new: list[int] = []
-            for start in range(0, len(halves), _CHUNK):
-                batch = Batch(halves[start : start + _CHUNK])
-                unseen = self._unseen(batch)
-                if not len(unseen):
-                    self._watched.watch(batch.halves, unseen)
-                    continue
-                fresh = _first_occurrences(batch, unseen)
-                self._need(len(fresh))
-                self._watched.watch(batch.halves, fresh)
-                self._put(batch.at(fresh))
-                new += (fresh + start if start else fresh).tolist()
+            for start in range(0, count, _CHUNK):
+                if self._kernel is not None:
+                    new += self._add_compiled(self._kernel, digests, start)
+                else:
+                    new += self._add_chunk(digest_words(digests)[start : start + _CHUNK], start)
             return new
+
+    def _add_chunk(self, halves: Words, start: int) -> list[int]:
+        batch = Batch(halves)
+        unseen = self._unseen(batch)
+        if not len(unseen):
+            self._watched.watch(batch.halves, unseen)
+            return []
+        fresh = _first_occurrences(batch, unseen)
+        self._need(len(fresh))
+        self._watched.watch(batch.halves, fresh)
+        self._put(batch.at(fresh))
+        found: list[int] = (fresh + start if start else fresh).tolist()
+        return found
+
+    def _add_compiled(self, kernel: SeenKernel, digests: bytes, start: int) -> list[int]:
+        room = self._space()
+        fresh = kernel.add_digests(digests, start, room, self._watched.mask)
+        self._count(min(room, len(fresh)))
+        if len(fresh) > room:
+            size = DIGEST_BYTES
+            self._put_rest(b"".join([digests[at * size : (at + 1) * size] for at in fresh[room:]]))
+        return fresh
 
     def contains_digests(self, digests: bytes) -> list[bool]:
         """For each of these digests, 16 bytes each: whether its key is in, or mistaken for one that is."""
         with self._lock:
-            if count_digests(digests) < self._few:
+            count = count_digests(digests)
+            known: list[bool] = []
+            if self._kernel is not None:
+                for start in range(0, count, _CHUNK):
+                    known += self._kernel.holds_digests(digests, start)
+                return known
+            if count < self._few:
                 ask = self._ask_one
                 return [ask(h1, h2) for h1, h2 in pairs_of(digests)]
             halves = digest_words(digests)
-            known: list[bool] = []
             for start in range(0, len(halves), _CHUNK):
                 batch = Batch(halves[start : start + _CHUNK])
                 found = np.ones(len(batch), np.bool_)
@@ -145,6 +175,22 @@ class Chain(ABC):
 
     def __len__(self) -> int:
         return sum(entry.count for entry in self._chain)
+
+    def _space(self) -> int:
+        """How many keys the newest slice still takes."""
+        if self._overfills:
+            return sys.maxsize
+        entry = self._chain[-1]
+        return max(0, entry.capacity - entry.count)
+
+    def _count(self, put: int) -> None:
+        entry = self._chain[-1]
+        entry.count += put
+        entry.admitted += put
+
+    def _put_rest(self, digests: bytes) -> None:
+        """Add the new keys for which the newest slice had no room."""
+        self._put(Batch(digest_words(digests)))
 
     def _unseen(self, batch: Batch) -> Indices:
         """The positions, ascending, of the keys that no slice holds."""
@@ -169,9 +215,11 @@ class Chain(ABC):
                 part = min(part, entry.capacity - entry.count)
             if entry.filter.crowdable and self.hash.forgeable:
                 part = min(part, _WARY)
-            entry.filter.put(batch if part == size else batch.at(np.arange(start, start + part)))
-            entry.count += part
-            entry.admitted += part
+            if self._kernel is not None:
+                self._kernel.put_digests(batch.halves[start : start + part])
+            else:
+                entry.filter.put(batch if part == size else batch.at(np.arange(start, start + part)))
+            self._count(part)
             start += part
 
     def _add_one(self, h1: int, h2: int) -> bool:
@@ -241,8 +289,16 @@ class Chain(ABC):
     def _restack(self) -> None:
         for entry in self._chain:
             entry.filter.sampling = self._sampling
-        self._stack = stack_of([entry.filter for entry in reversed(self._chain)])
+        slices = [entry.filter for entry in reversed(self._chain)]
+        self._stack = stack_of(slices)
         self._ask_one = self._stack.holds_one
+        self._kernel = self._made_kernel(slices)
+
+    def _made_kernel(self, slices: list[Slice]) -> SeenKernel | None:
+        stated, watched = stated_for_kernel(slices), self._watched
+        if stated is None:
+            return None
+        return seen_kernel(self.hash.algorithm, self.hash.secret, stated, watched.known, watched.watch_unknown)
 
     # -- copying and uniting
 

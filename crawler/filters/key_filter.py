@@ -13,20 +13,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from crawler.filters.chain import Chain
 from crawler.filters.filter_file import FilePath, read_file, replace_file, write_parts
 from crawler.filters.protocol import Claim, Compactable, Lookup, NotForgotten, TimesAdmitted
 from crawler.filters.segment_format import Output
 from crawler.kv import Batch
+from crawler.slices.compiled import CHUNK
 from crawler.slices.digests import DIGEST_BYTES, Key, digest_words, list_keys
 from crawler.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError
 from crawler.slices.fpp_model import compound
 
-_TOGETHER = 4096  # keys that ``update`` hashes at a time
+if TYPE_CHECKING:
+    from crawler._native import SeenKernel
+
+_TOGETHER = CHUNK  # keys that ``update`` hashes at a time
 
 
 class Filter(Chain):
@@ -43,6 +47,8 @@ class Filter(Chain):
 
     def add(self, key: Key) -> bool:
         """Add one key. Returns whether it was new."""
+        if self._kernel is not None:
+            return bool(self.add_many((key,)))
         h1, h2 = self.hash.digest_one(key)
         with self._lock:
             return self._add_one(h1, h2)
@@ -50,9 +56,23 @@ class Filter(Chain):
     def add_many(self, keys: Iterable[Key]) -> list[int]:
         """Add ``keys``. Returns the positions, ascending, of the new ones; a repeated key is new the first time."""
         keys = list_keys(keys)
+        if len(keys) <= CHUNK:
+            with self._lock:
+                if self._kernel is not None:
+                    return self._add_hashed(self._kernel, keys)
         if len(keys) == 1:
             return [0] if self.add(keys[0]) else []
         return self.add_digests(self.hash.digest_keys(keys))
+
+    def _add_hashed(self, kernel: SeenKernel, keys: Sequence[Key]) -> list[int]:
+        """Add at most a chunk of keys, hashed and looked up in one call."""
+        room = self._space()
+        new = kernel.add_keys(keys, room, self._watched.mask)
+        if new:
+            self._count(min(room, len(new)))
+            if len(new) > room:
+                self._put_rest(self.hash.digest_keys([keys[at] for at in new[room:]]))
+        return new
 
     def update(self, *others: Iterable[Key]) -> None:
         """Add the keys of ``others``, which may be generators: at most 4,096 keys are held at a time."""
@@ -68,6 +88,8 @@ class Filter(Chain):
         return self.contains_digests(self.hash.digest_keys(keys))
 
     def __contains__(self, key: object) -> bool:
+        if self._kernel is not None:
+            return self.contains_digests(self.hash.digest_keys((key,)))[0]  # type: ignore[arg-type]
         h1, h2 = self.hash.digest_one(key)  # type: ignore[arg-type]  # it raises TypeError for anything else
         with self._lock:
             return self._ask_one(h1, h2)

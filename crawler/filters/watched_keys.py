@@ -49,12 +49,15 @@ def wilson(wrong: int, sample: int) -> tuple[float, float]:
 
 
 class WatchedKeys:
-    """The exact set of watched keys, by the first halves of their digests, and those that the filter misjudged."""
+    """The exact set of watched keys, by the first halves of their digests, and those that the filter misjudged.
+
+    The compiled kernel of a filter looks at ``known`` and ``mask`` itself, and calls ``watch_unknown`` for the few keys
+    that are left: ``known`` remains the same dict for ever."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         """``limit``: at most so many keys; 0 for a filter with keys that were never watched."""
         self._limit = limit
-        self._known: dict[int, int] = {}  # first half -> second half
+        self.known: dict[int, int] = {}  # first half -> second half
         self._wrong: set[int] = set()
         self._set_level(0)
 
@@ -69,51 +72,55 @@ class WatchedKeys:
         watched = (marked == 0).nonzero()[0]
         found_new = None if new is None else set(new.tolist())
         for position, (h1, h2) in zip(watched.tolist(), halves[watched].tolist(), strict=True):
-            self._watch(h1, h2, found_new is None or position in found_new)
+            self.watch_unknown(h1, h2, found_new is None or position in found_new)
 
     def watch_one(self, h1: int, h2: int, new: bool) -> None:
         """``watch`` for one key, given the halves of its digest."""
-        if not h2 & self._mask:
-            self._watch(h1, h2, new)
+        if not h2 & self.mask:
+            self.watch_unknown(h1, h2, new)
 
-    def _watch(self, h1: int, h2: int, new: bool) -> None:
-        if h2 & self._mask or h1 in self._known:
+    def watch_unknown(self, h1: int, h2: int, new: bool) -> None:
+        """``watch_one`` for a key that may be watched or known after all."""
+        if h2 & self.mask or h1 in self.known:
             return
-        if len(self._known) >= self._limit:
+        if len(self.known) >= self._limit:
             self._let_half_go()
-            if h2 & self._mask or len(self._known) >= self._limit:
+            if h2 & self.mask or len(self.known) >= self._limit:
                 return
-        self._known[h1] = h2
+        self.known[h1] = h2
         if not new:
             self._wrong.add(h1)
 
     def _set_level(self, level: int) -> None:
         self._level = level
-        self._mask = _LEVEL_MASKS[level]
-        self._wide_mask = np.array(self._mask, np.uint64)
+        self.mask = _LEVEL_MASKS[level]
+        self._wide_mask = np.array(self.mask, np.uint64)
 
     def _let_half_go(self) -> None:
-        while len(self._known) >= self._limit and self._level + 1 < len(_LEVEL_MASKS):
+        while len(self.known) >= self._limit and self._level + 1 < len(_LEVEL_MASKS):
             self._set_level(self._level + 1)
-            self._known = {h1: h2 for h1, h2 in self._known.items() if not h2 & self._mask}
-        self._wrong &= self._known.keys()
+            self._keep_marked(dict(self.known))
+        self._wrong &= self.known.keys()
+
+    def _keep_marked(self, known: dict[int, int]) -> None:
+        self.known.clear()
+        self.known.update((h1, h2) for h1, h2 in known.items() if not h2 & self.mask)
 
     def unite(self, other: WatchedKeys) -> None:
         """Watch the keys of ``other`` too; otherwise they would seem new when they are met again."""
         self._set_level(max(self._level, other._level))
-        both = {**self._known, **other._known}
-        self._known = {h1: h2 for h1, h2 in both.items() if not h2 & self._mask}
-        self._wrong = (self._wrong | other._wrong) & self._known.keys()
+        self._keep_marked({**self.known, **other.known})
+        self._wrong = (self._wrong | other._wrong) & self.known.keys()
         self._limit = min(self._limit, other._limit)
-        if len(self._known) > self._limit:
+        if len(self.known) > self._limit:
             self._let_half_go()
         if not self._limit:
-            self._known.clear()
+            self.known.clear()
             self._wrong.clear()
 
     def measured(self) -> MeasuredFpp | None:
         """The rate and its interval; None before the first key."""
-        sample, wrong = len(self._known), len(self._wrong)
+        sample, wrong = len(self.known), len(self._wrong)
         if not sample:
             return None
         low, high = wilson(wrong, sample)
@@ -122,13 +129,13 @@ class WatchedKeys:
     @property
     def size(self) -> int:
         """Bytes of ``dump``."""
-        return 8 * (3 + 2 * len(self._known) + len(self._wrong))
+        return 8 * (3 + 2 * len(self.known) + len(self._wrong))
 
     def dump(self) -> memoryview:
         """All of it as words: limit, level, count; the first halves, the second halves, the wrong ones."""
-        head = np.array([self._limit, self._level, len(self._known)], np.uint64)
-        known = np.fromiter(self._known, np.uint64, len(self._known))
-        partners = np.fromiter(self._known.values(), np.uint64, len(self._known))
+        head = np.array([self._limit, self._level, len(self.known)], np.uint64)
+        known = np.fromiter(self.known, np.uint64, len(self.known))
+        partners = np.fromiter(self.known.values(), np.uint64, len(self.known))
         wrong = np.fromiter(sorted(self._wrong), np.uint64, len(self._wrong))
         return np.concatenate((head, known, partners, wrong)).data.cast("B")
 
@@ -142,6 +149,6 @@ class WatchedKeys:
             raise FilterError(f"the watched keys of the stored seen-set claim {count} of {limit} at level {level}")
         loaded = cls(limit)
         loaded._set_level(level)
-        loaded._known = dict(zip(words[:count], words[count : 2 * count], strict=True))
+        loaded.known.update(zip(words[:count], words[count : 2 * count], strict=True))
         loaded._wrong = set(words[2 * count :])
         return loaded

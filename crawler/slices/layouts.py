@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex
 
+from crawler.slices import compiled
 from crawler.slices.bit_storage import zeroed_words
 from crawler.slices.blocked_slice import LAYOUTS as BLOCKED
 from crawler.slices.blocked_slice import BlockedSlice, BlockedStack
@@ -84,3 +85,16 @@ def stack_of(slices: Sequence[Slice]) -> Stack:
     """A stack of ``slices``, looked up in that order."""
     blocked = [part for part in slices if isinstance(part, BlockedSlice)]
     return BlockedStack(blocked) if len(blocked) == len(slices) else InTurn(slices)
+
+
+def stated_for_kernel(slices: Sequence[Slice]) -> list[compiled.StatedSlice] | None:
+    """``slices`` as the compiled kernel takes them; None if it does not know one of their layouts."""
+    stated: list[compiled.StatedSlice] = []
+    for part in slices:
+        if isinstance(part, BlockedSlice):
+            stated.append((part.words, part.layout, part.blocks_per_region, part.hashes))
+        elif isinstance(part, ClassicSlice):
+            stated.append((part.words, part.layout, part.bits, part.hashes))
+        else:
+            return None
+    return stated

@@ -44,7 +44,7 @@ static uint64_t mask_of(uint64_t lane, int hashes)
     return hashes == 16 ? mask | (uint64_t)1 << (lane >> 6 & 63) : mask;
 }
 
-/* Four words at once, without a branch between them: which of them lack a bit is chance, and cannot be foretold. */
+/* Four words at once, without a branch between them: which of them lacks a bit is chance, and cannot be foretold. */
 static uint64_t lacking(const uint64_t *words, uint64_t lanes, int hashes)
 {
     uint64_t first = ~words[0] & mask_of(lanes, hashes), second = ~words[1] & mask_of(lanes >> 16, hashes);
@@ -55,7 +55,7 @@ static uint64_t lacking(const uint64_t *words, uint64_t lanes, int hashes)
 static int block_holds(const Slice *slice, Digest digest, int hashes)
 {
     Place place = place_of(slice, digest);
-    return !lacking(place.near, digest.h1, hashes) && !lacking(place.far, digest.h2, hashes);
+    return !(lacking(place.near, digest.h1, hashes) | lacking(place.far, digest.h2, hashes));
 }
 
 static void block_put(const Slice *slice, Digest digest)

@@ -75,7 +75,6 @@ Py_ssize_t count_keys(PyObject *keys)
         return PyList_Size(keys);
     if (PyTuple_Check(keys))
         return PyTuple_Size(keys);
-    PyErr_SetString(PyExc_TypeError, "keys are a list or a tuple");
     return -1;
 }
 
@@ -125,8 +124,10 @@ static void hasher_dealloc(PyObject *self)
 static PyObject *hasher_digest_keys(PyObject *self, PyObject *keys)
 {
     Py_ssize_t count = count_keys(keys);
-    if (count < 0)
+    if (count < 0) {
+        PyErr_SetString(PyExc_TypeError, "keys are a list or a tuple");
         return NULL;
+    }
     PyObject *made = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(Digest));
     if (made == NULL)
         return NULL;

@@ -17,7 +17,7 @@ typedef struct {
 /* -1 with ValueError for an unknown algorithm, or a secret that it cannot take. */
 int key_hash_begin(KeyHash *self, const char *algorithm, const char *secret, Py_ssize_t size);
 
-/* The keys of a list or a tuple: how many; -1 with TypeError for anything else. */
+/* How many keys a list or a tuple has; -1, without an exception, for anything else. */
 Py_ssize_t count_keys(PyObject *keys);
 
 /* The digest of each of `count` keys; -1 with TypeError for what is neither str nor bytes. */

@@ -1,12 +1,14 @@
 /* crawler._native.SeenKernel: test-and-set of batches of keys over all Bloom slices of a seen-set, on their own memory.
  *
- * It does what crawler/filters/chain.py does with numpy, and leaves the same bits and gives the same answers; growth,
- * figures and snapshots remain there. A chunk of keys is hashed, looked up in one slice after the other (only what the
- * newer ones do not hold), compared with itself exactly, and put into the newest slice.
+ * It does what crawler/filters/chain.py does with numpy, and leaves the same bits and gives the same answers; counts,
+ * growth, figures and snapshots remain there. A chunk of keys is hashed, looked up in one slice after the other (only
+ * what the newer ones do not hold), compared with itself exactly, and put into the newest slice.
  *
- * The interpreter's lock is kept for the whole of a chunk, which takes half a millisecond at most: strings of a list
- * that another thread may change are only safe under it, and the filter's own lock would let no other thread do
- * anything useful meanwhile.
+ * Locks. A kernel is also the lock of its filter: all that the filter does is done inside `with kernel`, and add_keys
+ * takes the lock itself, which costs a tenth of what the statement costs. The interpreter's lock is kept for the whole
+ * of a chunk, half a millisecond at most: strings of a list that another thread may change are only safe under it, and
+ * the filter's lock would let no other thread do anything useful meanwhile. The two calls of Python code in the middle
+ * (`watch`, `added`) let other threads run: they find the filter locked.
  */
 #include "module.h"
 
@@ -26,12 +28,15 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
+    PyThread_type_lock lock;
     KeyHash hash;
     uint64_t multiplier;
-    PyObject *known; /* first halves of the digests of watched keys */
-    PyObject *watch; /* called with both halves, and whether it is new, of a watched key that is not known */
+    PyObject *watched; /* the WatchedKeys of the filter */
+    PyObject *known;   /* the first halves of their digests */
+    uint64_t mask;     /* a key is watched only if these bits of its second half are clear */
     Py_ssize_t count;
-    Held *held; /* the newest first */
+    Held *held; /* the slices, the newest first */
+    size_t room; /* keys that the newest one still takes */
 } SeenKernel;
 
 /* The memory of one call: a kernel has none of its own, so that calls may overlap when `watch` lets other threads run. */
@@ -115,62 +120,94 @@ static int hold_slice(Held *held, PyObject *stated)
     return 0;
 }
 
-static int hold_slices(SeenKernel *self, PyObject *slices)
+static void release_slices(Held *held, Py_ssize_t count)
 {
-    Py_ssize_t count = PyTuple_Size(slices);
+    for (Py_ssize_t i = 0; i < count; i++)
+        PyBuffer_Release(&held[i].memory);
+    PyMem_Free(held);
+}
+
+static Held *hold_slices(PyObject *slices, Py_ssize_t count)
+{
     if (count < 1 || count > MOST_SLICES) {
         PyErr_Format(PyExc_ValueError, "a seen-set has 1 to %d slices, not %zd", MOST_SLICES, count);
-        return -1;
+        return NULL;
     }
-    self->held = PyMem_Calloc((size_t)count, sizeof(Held));
-    if (self->held == NULL) {
+    Held *held = PyMem_Calloc((size_t)count, sizeof(Held));
+    if (held == NULL) {
         PyErr_NoMemory();
-        return -1;
+        return NULL;
     }
-    for (; self->count < count; self->count++) {
-        PyObject *stated = PyTuple_GetItem(slices, self->count);
-        if (!PyTuple_Check(stated)) {
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *stated = PyTuple_GetItem(slices, i);
+        int is_tuple = PyTuple_Check(stated);
+        if (!is_tuple)
             PyErr_SetString(PyExc_TypeError, "a slice is a tuple");
-            return -1;
+        if (!is_tuple || hold_slice(&held[i], stated) < 0) {
+            release_slices(held, i);
+            return NULL;
         }
-        if (hold_slice(&self->held[self->count], stated) < 0)
-            return -1;
     }
-    return 0;
+    return held;
+}
+
+/* WatchedKeys looks at more bits as it fills: only its own code changes the mask, so it is read after each call. */
+static int read_mask(SeenKernel *self)
+{
+    PyObject *mask = PyObject_GetAttrString(self->watched, "mask");
+    if (mask == NULL)
+        return -1;
+    self->mask = PyLong_AsUnsignedLongLong(mask);
+    Py_DECREF(mask);
+    return self->mask == (uint64_t)-1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int begin_watching(SeenKernel *self, PyObject *watched)
+{
+    self->watched = Py_NewRef(watched);
+    self->known = PyObject_GetAttrString(watched, "known");
+    if (self->known == NULL || read_mask(self) < 0)
+        return -1;
+    if (PyDict_Check(self->known))
+        return 0;
+    PyErr_SetString(PyExc_TypeError, "the known keys are a dict");
+    return -1;
 }
 
 static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
-    static char *names[] = {"algorithm", "secret", "multiplier", "slices", "known", "watch", NULL};
+    static char *names[] = {"algorithm", "secret", "multiplier", "watched", NULL};
     const char *algorithm, *secret;
     Py_ssize_t size;
     unsigned long long multiplier;
-    PyObject *slices, *known, *watch, *dict_type = (PyObject *)&PyDict_Type;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "sy#KO!O!O:SeenKernel", names, &algorithm, &secret, &size,
-                                     &multiplier, &PyTuple_Type, &slices, dict_type, &known, &watch))
+    PyObject *watched;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "sy#KO:SeenKernel", names, &algorithm, &secret, &size, &multiplier,
+                                     &watched))
         return NULL;
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     SeenKernel *self = (SeenKernel *)allocate(type, 0);
     if (self == NULL)
         return NULL;
     self->multiplier = multiplier | 1;
-    self->known = Py_NewRef(known);
-    self->watch = Py_NewRef(watch);
-    if (key_hash_begin(&self->hash, algorithm, secret, size) < 0 || hold_slices(self, slices) < 0) {
+    self->lock = PyThread_allocate_lock();
+    if (self->lock == NULL)
+        PyErr_NoMemory();
+    if (self->lock == NULL || key_hash_begin(&self->hash, algorithm, secret, size) < 0 ||
+        begin_watching(self, watched) < 0) {
         Py_DECREF(self);
         return NULL;
     }
     return (PyObject *)self;
 }
 
-/* There is no clear, as a tuple has none: whatever a kernel refers to was there before it, so a cycle through it has
+/* There is no clear, as a tuple has none: whatever a kernel refers to does not refer to it, so a cycle through it has
  * another member that can be cleared. */
 static int kernel_traverse(PyObject *made, visitproc visit, void *arg)
 {
     SeenKernel *self = (SeenKernel *)made;
     Py_VISIT(Py_TYPE(made));
+    Py_VISIT(self->watched);
     Py_VISIT(self->known);
-    Py_VISIT(self->watch);
     for (Py_ssize_t i = 0; i < self->count; i++)
         Py_VISIT(self->held[i].memory.obj);
     return 0;
@@ -181,14 +218,68 @@ static void kernel_dealloc(PyObject *made)
     SeenKernel *self = (SeenKernel *)made;
     PyTypeObject *type = Py_TYPE(made);
     PyObject_GC_UnTrack(made);
-    for (Py_ssize_t i = 0; i < self->count; i++)
-        PyBuffer_Release(&self->held[i].memory);
-    PyMem_Free(self->held);
+    release_slices(self->held, self->count);
+    Py_XDECREF(self->watched);
     Py_XDECREF(self->known);
-    Py_XDECREF(self->watch);
+    if (self->lock != NULL)
+        PyThread_free_lock(self->lock);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(made);
     Py_DECREF(type);
+}
+
+static PyObject *kernel_take(PyObject *made, PyObject *args)
+{
+    SeenKernel *self = (SeenKernel *)made;
+    PyObject *slices;
+    Py_ssize_t room;
+    if (!PyArg_ParseTuple(args, "O!n:take", &PyTuple_Type, &slices, &room))
+        return NULL;
+    if (room < 0) {
+        PyErr_SetString(PyExc_ValueError, "there is no room below 0");
+        return NULL;
+    }
+    Py_ssize_t count = PyTuple_Size(slices), before = self->count;
+    Held *held = hold_slices(slices, count), *old = self->held;
+    if (held == NULL)
+        return NULL;
+    self->held = held;
+    self->count = count;
+    self->room = (size_t)room;
+    release_slices(old, before);
+    return Py_NewRef(Py_None);
+}
+
+/* -- the lock */
+
+/* Like threading.Lock: a signal that comes while it waits is handled, and may raise. */
+static int lock_kernel(SeenKernel *self)
+{
+    if (PyThread_acquire_lock(self->lock, NOWAIT_LOCK))
+        return 0;
+    PyLockStatus got;
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        got = PyThread_acquire_lock_timed(self->lock, -1, 1);
+        Py_END_ALLOW_THREADS
+        if (got == PY_LOCK_INTR && PyErr_CheckSignals() < 0)
+            return -1;
+    } while (got != PY_LOCK_ACQUIRED);
+    return 0;
+}
+
+static PyObject *kernel_enter(PyObject *made, PyObject *Py_UNUSED(none))
+{
+    return lock_kernel((SeenKernel *)made) < 0 ? NULL : Py_NewRef(made);
+}
+
+static PyObject *kernel_exit(PyObject *made, PyObject *Py_UNUSED(what))
+{
+    SeenKernel *self = (SeenKernel *)made;
+    /* Whoever has it held may release it; if nobody has, it is held now. */
+    PyThread_acquire_lock(self->lock, NOWAIT_LOCK);
+    PyThread_release_lock(self->lock);
+    return Py_NewRef(Py_None);
 }
 
 /* -- asking and adding */
@@ -208,50 +299,81 @@ static size_t find_unseen(const SeenKernel *self, Work *work, size_t count)
     return left;
 }
 
-static int watch_one(const SeenKernel *self, Digest digest, int is_new)
+static int watch_one(SeenKernel *self, Digest digest, int is_new)
 {
     PyObject *first = PyLong_FromUnsignedLongLong(digest.h1);
     if (first == NULL)
         return -1;
     int known = PyDict_Contains(self->known, first);
     if (known == 0) {
-        PyObject *told = PyObject_CallFunction(self->watch, "OKO", first, (unsigned long long)digest.h2,
-                                               is_new ? Py_True : Py_False);
-        known = told == NULL ? -1 : 1;
+        PyObject *told = PyObject_CallMethod(self->watched, "watch_unknown", "OKO", first,
+                                             (unsigned long long)digest.h2, is_new ? Py_True : Py_False);
+        known = told == NULL ? -1 : read_mask(self);
         Py_XDECREF(told);
     }
     Py_DECREF(first);
     return known < 0 ? -1 : 0;
 }
 
-/* Report the keys whose marked bits (crawler/filters/watched_keys.py) are all clear; `fresh` of them are new. The mask
- * may become stricter meanwhile: then `watch` knows better. */
-static int watch_all(const SeenKernel *self, const Work *work, size_t count, size_t fresh, uint64_t mask)
+/* Report the keys whose marked bits (crawler/filters/watched_keys.py) are all clear; `fresh` of them are new. */
+static int watch_all(SeenKernel *self, const Work *work, size_t count, size_t fresh)
 {
     size_t next = 0;
     for (size_t i = 0; i < count; i++) {
         int is_new = next < fresh && work->positions[next] == i;
         next += (size_t)is_new;
-        if (!(work->digests[i].h2 & mask) && watch_one(self, work->digests[i], is_new) < 0)
+        if (!(work->digests[i].h2 & self->mask) && watch_one(self, work->digests[i], is_new) < 0)
             return -1;
     }
     return 0;
 }
 
-/* How many of the `count` digests are new; their positions are in `work`. Of these the first `room` are put in. */
-static Py_ssize_t add_all(SeenKernel *self, Work *work, size_t count, size_t room, uint64_t mask)
+/* The digests of the new keys for which there is no room. */
+static PyObject *digests_of_rest(const Work *work, size_t put, size_t fresh)
 {
-    const Held *newest = &self->held[0];
-    if (newest->memory.readonly) {
-        PyErr_SetString(PyExc_BufferError, "the newest slice of the seen-set is read-only");
+    PyObject *rest = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((fresh - put) * sizeof(Digest)));
+    char *to = rest == NULL ? NULL : PyBytes_AsString(rest);
+    for (size_t i = put; rest != NULL && i < fresh; i++, to += sizeof(Digest))
+        memcpy(to, &work->digests[work->positions[i]], sizeof(Digest));
+    return rest;
+}
+
+static int tell_added(PyObject *filter, const Work *work, size_t put, size_t fresh)
+{
+    PyObject *rest = digests_of_rest(work, put, fresh);
+    PyObject *told = rest == NULL ? NULL : PyObject_CallMethod(filter, "added", "nO", (Py_ssize_t)put, rest);
+    Py_XDECREF(rest);
+    Py_XDECREF(told);
+    return told == NULL ? -1 : 0;
+}
+
+static int check_writable(const SeenKernel *self)
+{
+    if (self->count > 0 && !self->held[0].memory.readonly)
+        return 0;
+    PyErr_SetString(PyExc_BufferError, "the seen-set has no slice that can be written");
+    return -1;
+}
+
+/* How many of the `count` digests are new; their positions are in `work`. Those for which there is no room in the newest
+ * slice are for `filter`, which opens another. */
+static Py_ssize_t add_all(SeenKernel *self, PyObject *filter, Work *work, size_t count)
+{
+    if (check_writable(self) < 0)
         return -1;
-    }
     size_t fresh = find_unseen(self, work, count);
     fresh = bloom_first_occurrences(work->digests, work->positions, fresh, work->table, self->multiplier);
-    if (watch_all(self, work, count, fresh, mask) < 0)
+    if (watch_all(self, work, count, fresh) < 0)
         return -1;
-    bloom_put(&newest->slice, work->digests, work->positions, fresh < room ? fresh : room);
-    return (Py_ssize_t)fresh;
+    if (fresh == 0)
+        return 0;
+    /* What was called may have been anything: nothing of the slices is older than this. */
+    if (check_writable(self) < 0)
+        return -1;
+    size_t put = fresh < self->room ? fresh : self->room;
+    bloom_put(&self->held[0].slice, work->digests, work->positions, put);
+    self->room -= put;
+    return tell_added(filter, work, put, fresh) < 0 ? -1 : (Py_ssize_t)fresh;
 }
 
 static PyObject *listed(const Work *work, Py_ssize_t count, Py_ssize_t start)
@@ -265,20 +387,6 @@ static PyObject *listed(const Work *work, Py_ssize_t count, Py_ssize_t start)
     return list;
 }
 
-/* `room` and `mask`, the last two arguments of what adds. */
-static int read_limits(PyObject *const *args, size_t *room, uint64_t *mask)
-{
-    Py_ssize_t asked = PyLong_AsSsize_t(args[0]);
-    if (asked < 0) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "there is no room below 0");
-        return -1;
-    }
-    *room = (size_t)asked;
-    *mask = PyLong_AsUnsignedLongLong(args[1]);
-    return *mask == (uint64_t)-1 && PyErr_Occurred() ? -1 : 0;
-}
-
 static int expect(Py_ssize_t given, Py_ssize_t wanted)
 {
     if (given == wanted)
@@ -287,31 +395,22 @@ static int expect(Py_ssize_t given, Py_ssize_t wanted)
     return -1;
 }
 
-static int too_many(Py_ssize_t count)
-{
-    if (count <= CHUNK)
-        return 0;
-    PyErr_Format(PyExc_ValueError, "at most %d keys at once, not %zd", CHUNK, count);
-    return -1;
-}
-
 static PyObject *kernel_add_keys(PyObject *made, PyObject *const *args, Py_ssize_t given)
 {
     SeenKernel *self = (SeenKernel *)made;
-    size_t room;
-    uint64_t mask;
-    if (expect(given, 3) < 0 || read_limits(args + 1, &room, &mask) < 0)
+    if (expect(given, 2) < 0)
         return NULL;
-    Py_ssize_t count = count_keys(args[0]);
-    if (count < 0 || too_many(count) < 0)
-        return NULL;
+    Py_ssize_t count = count_keys(args[1]);
+    if (count < 0 || count > CHUNK)
+        return Py_NewRef(Py_None);
     Work work;
     Digest *digests = begin_work(&work, (size_t)count, 1);
     if (digests == NULL)
         return NULL;
     PyObject *list = NULL;
-    if (key_hash_all(&self->hash, args[0], count, digests) == 0) {
-        Py_ssize_t fresh = add_all(self, &work, (size_t)count, room, mask);
+    if (key_hash_all(&self->hash, args[1], count, digests) == 0 && lock_kernel(self) == 0) {
+        Py_ssize_t fresh = add_all(self, args[0], &work, (size_t)count);
+        PyThread_release_lock(self->lock);
         list = fresh < 0 ? NULL : listed(&work, fresh, 0);
     }
     end_work(&work);
@@ -341,20 +440,18 @@ static int read_digests(PyObject *memory, Py_ssize_t start, Py_buffer *view, Py_
 
 static PyObject *kernel_add_digests(PyObject *made, PyObject *const *args, Py_ssize_t given)
 {
-    size_t room;
-    uint64_t mask;
     Py_buffer view;
     Py_ssize_t start, count;
-    if (expect(given, 4) < 0 || read_limits(args + 2, &room, &mask) < 0)
+    if (expect(given, 3) < 0)
         return NULL;
-    start = PyLong_AsSsize_t(args[1]);
-    if ((start == -1 && PyErr_Occurred()) || read_digests(args[0], start, &view, &count) < 0)
+    start = PyLong_AsSsize_t(args[2]);
+    if ((start == -1 && PyErr_Occurred()) || read_digests(args[1], start, &view, &count) < 0)
         return NULL;
     Work work;
     PyObject *list = NULL;
     if (begin_work(&work, (size_t)count, 0) != NULL) {
         work.digests = (const Digest *)view.buf + start;
-        Py_ssize_t fresh = add_all((SeenKernel *)made, &work, (size_t)count, room, mask);
+        Py_ssize_t fresh = add_all((SeenKernel *)made, args[0], &work, (size_t)count);
         list = fresh < 0 ? NULL : listed(&work, fresh, start);
         end_work(&work);
     }
@@ -397,34 +494,42 @@ static PyObject *kernel_holds_digests(PyObject *made, PyObject *const *args, Py_
 
 static PyObject *kernel_put_digests(PyObject *made, PyObject *memory)
 {
-    const Held *newest = &((SeenKernel *)made)->held[0];
+    SeenKernel *self = (SeenKernel *)made;
     Py_buffer view;
     Py_ssize_t count;
-    if (newest->memory.readonly) {
-        PyErr_SetString(PyExc_BufferError, "the newest slice of the seen-set is read-only");
-        return NULL;
-    }
-    if (read_digests(memory, 0, &view, &count) < 0)
+    if (check_writable(self) < 0 || read_digests(memory, 0, &view, &count) < 0)
         return NULL;
     Work work;
-    if (too_many(view.len / (Py_ssize_t)sizeof(Digest)) < 0 || begin_work(&work, (size_t)count, 0) == NULL) {
+    size_t all = (size_t)view.len / sizeof(Digest);
+    if (all > self->room || all > CHUNK)
+        PyErr_Format(PyExc_ValueError, "%zu keys at once, and the newest slice has room for %zu", all, self->room);
+    if (PyErr_Occurred() || begin_work(&work, all, 0) == NULL) {
         PyBuffer_Release(&view);
         return NULL;
     }
-    bloom_put(&newest->slice, view.buf, work.positions, all_positions(work.positions, (size_t)count));
+    bloom_put(&self->held[0].slice, view.buf, work.positions, all_positions(work.positions, all));
+    self->room -= all;
     end_work(&work);
     PyBuffer_Release(&view);
     return Py_NewRef(Py_None);
 }
 
 static PyMethodDef kernel_methods[] = {
+    {"take", kernel_take, METH_VARARGS,
+     "take(slices, room): work on these slices, the newest first, each (memory, layout, size, hashes); that many keys "
+     "have room in the newest."},
     {"add_keys", (PyCFunction)(void (*)(void))kernel_add_keys, METH_FASTCALL,
-     "add_keys(keys, room, mask): add keys; the positions of the new ones, of which the first `room` were put in."},
+     "add_keys(filter, keys): lock, and add keys. The positions of the new ones; None, with nothing done, unless `keys` "
+     "is a list or a tuple of a chunk at most. If there are new ones, filter.added(put, rest) is called: `put` were put "
+     "in, and the digests `rest` had no room."},
     {"add_digests", (PyCFunction)(void (*)(void))kernel_add_digests, METH_FASTCALL,
-     "add_digests(digests, start, room, mask): the same for a chunk of digests from number `start` on."},
+     "add_digests(filter, digests, start): the same for a chunk of digests from number `start` on, without locking."},
     {"holds_digests", (PyCFunction)(void (*)(void))kernel_holds_digests, METH_FASTCALL,
      "holds_digests(digests, start): for a chunk of digests from number `start` on, whether each is in."},
-    {"put_digests", kernel_put_digests, METH_O, "Set the bits of at most a chunk of digests in the newest slice."},
+    {"put_digests", kernel_put_digests, METH_O,
+     "put_digests(digests): set the bits of at most a chunk of digests in the newest slice, which has room for them."},
+    {"__enter__", kernel_enter, METH_NOARGS, "Lock the filter."},
+    {"__exit__", kernel_exit, METH_VARARGS, "Unlock it."},
     {NULL, NULL, 0, NULL},
 };
 

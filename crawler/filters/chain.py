@@ -37,7 +37,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,14 +47,11 @@ from crawler.filters.watched_keys import WatchedKeys
 from crawler.slices.compiled import CHUNK, seen_kernel
 from crawler.slices.contract import Slice
 from crawler.slices.digest_batch import Batch, Indices, Words
-from crawler.slices.digests import DIGEST_BYTES, count_digests, digest_words, pairs_of
+from crawler.slices.digests import count_digests, digest_words, pairs_of
 from crawler.slices.errors import JSON, FilterError, FullError, HashMismatchError
 from crawler.slices.fpp_model import compound
 from crawler.slices.key_hash import SEED_ZERO, KeyHash
 from crawler.slices.layouts import stack_of, stated_for_kernel
-
-if TYPE_CHECKING:
-    from crawler._native import SeenKernel
 
 _HASHES_DIFFER = (
     "filters can only be united when they hash keys with the same secret: make one with that of the other "
@@ -79,14 +76,19 @@ class Chain(ABC):
         """None: a hash with a secret of its own."""
         self.hash = hash or KeyHash.new()
         self._sampling = self.hash.sampling()
-        self._lock = Lock()
-        self._watched = WatchedKeys()
+        self._watch_with(WatchedKeys())
         self._compactions = 0
         self._skipped_before = 0.0  # expected number for the chains that this one replaced
         self._merged = 0  # slices from other chains; they come before its own
         self._merged_bound = 0.0  # upper bound of their compound fpp
         self._chain: list[SliceEntry] = []
         self._grow()
+
+    def _watch_with(self, watched: WatchedKeys) -> None:
+        self._watched = watched
+        # The lock of every other method is that of the kernel, which takes it by itself.
+        self._kernel = seen_kernel(self.hash.algorithm, self.hash.secret, watched)
+        self._lock = self._kernel or Lock()
 
     @abstractmethod
     def _make(self, number: int) -> tuple[Slice, int, float]:
@@ -116,7 +118,7 @@ class Chain(ABC):
             new: list[int] = []
             for start in range(0, count, _CHUNK):
                 if self._kernel is not None:
-                    new += self._add_compiled(self._kernel, digests, start)
+                    new += self._kernel.add_digests(self, digests, start)
                 else:
                     new += self._add_chunk(digest_words(digests)[start : start + _CHUNK], start)
             return new
@@ -134,14 +136,12 @@ class Chain(ABC):
         found: list[int] = (fresh + start if start else fresh).tolist()
         return found
 
-    def _add_compiled(self, kernel: SeenKernel, digests: bytes, start: int) -> list[int]:
-        room = self._space()
-        fresh = kernel.add_digests(digests, start, room, self._watched.mask)
-        self._count(min(room, len(fresh)))
-        if len(fresh) > room:
-            size = DIGEST_BYTES
-            self._put_rest(b"".join([digests[at * size : (at + 1) * size] for at in fresh[room:]]))
-        return fresh
+    def added(self, put: int, rest: bytes) -> None:
+        """The compiled kernel put that many new keys into the newest slice, and there was no room for the others, whose
+        digests are ``rest``. Only the kernel calls this, with the lock held."""
+        self._count(put)
+        if rest:
+            self._put(Batch(digest_words(rest)))
 
     def contains_digests(self, digests: bytes) -> list[bool]:
         """For each of these digests, 16 bytes each: whether its key is in, or mistaken for one that is."""
@@ -187,10 +187,6 @@ class Chain(ABC):
         entry = self._chain[-1]
         entry.count += put
         entry.admitted += put
-
-    def _put_rest(self, digests: bytes) -> None:
-        """Add the new keys for which the newest slice had no room."""
-        self._put(Batch(digest_words(digests)))
 
     def _unseen(self, batch: Batch) -> Indices:
         """The positions, ascending, of the keys that no slice holds."""
@@ -292,13 +288,11 @@ class Chain(ABC):
         slices = [entry.filter for entry in reversed(self._chain)]
         self._stack = stack_of(slices)
         self._ask_one = self._stack.holds_one
-        self._kernel = self._made_kernel(slices)
-
-    def _made_kernel(self, slices: list[Slice]) -> SeenKernel | None:
-        stated, watched = stated_for_kernel(slices), self._watched
+        stated = stated_for_kernel(slices)
         if stated is None:
-            return None
-        return seen_kernel(self.hash.algorithm, self.hash.secret, stated, watched.known, watched.watch_unknown)
+            self._kernel = None
+        elif self._kernel is not None:
+            self._kernel.take(stated, self._space())
 
     # -- copying and uniting
 
@@ -308,8 +302,7 @@ class Chain(ABC):
         with self._lock:
             vars(made).update(vars(self))
             made._chain = [entry.copy() for entry in self._chain]
-            made._watched = WatchedKeys.load(self._watched.dump())
-        made._lock = Lock()
+            made._watch_with(WatchedKeys.load(self._watched.dump()))
         made._restack()
         return made
 
@@ -474,7 +467,7 @@ class Chain(ABC):
             chain._skipped_before = state.get("skipped_before", 0.0)
             chain._merged = state.get("guests", 0)
             chain._merged_bound = state.get("guests_bound", 0.0)
-            chain._watched = WatchedKeys.load(segment(segments, _WATCHED))
+            chain._watch_with(WatchedKeys.load(segment(segments, _WATCHED)))
             chain._restack()
         except FilterError:
             raise

@@ -33,14 +33,15 @@ from __future__ import annotations
 
 import math
 
+from crawler.slices.compiled import CHUNK, slice_writer
 from crawler.slices.digest_batch import Batch
 from crawler.slices.digests import digest_words
-from crawler.slices.layouts import sized_slice
+from crawler.slices.layouts import sized_slice, stated_for_kernel
 
 MARGIN = 0.5  # extra room of a successor, as a share of the chain's keys
 OVERFLOW = 8  # capacity of a successor over that of the slice which follows it
 _TOUCH = 2**19  # words: 4 MiB, about a millisecond
-_CHUNK = 4096  # keys; bounds what a batch takes besides the filter
+_CHUNK = CHUNK  # keys; bounds what a batch takes besides the filter
 
 
 def successor_share(keys: int, fpp: float, tightening: float) -> tuple[int, float]:
@@ -64,6 +65,8 @@ class SuccessorSlice:
         self.fpp = fpp
         self.count = 0
         self._touched = 0
+        stated = stated_for_kernel([self.filter])
+        self._writer = None if stated is None else slice_writer(stated[0])
 
     @property
     def room(self) -> int:
@@ -86,5 +89,8 @@ class SuccessorSlice:
         """Add keys of the chain, each once, and no more than there is room for."""
         halves = digest_words(digests)
         for start in range(0, len(halves), _CHUNK):
-            self.filter.put(Batch(halves[start : start + _CHUNK]))
+            if self._writer is not None:
+                self._writer.put_digests(halves[start : start + _CHUNK])
+            else:
+                self.filter.put(Batch(halves[start : start + _CHUNK]))
         self.count += len(halves)

@@ -13,9 +13,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from crawler.filters.chain import Chain
 from crawler.filters.filter_file import FilePath, read_file, replace_file, write_parts
@@ -26,9 +26,6 @@ from crawler.slices.compiled import CHUNK
 from crawler.slices.digests import DIGEST_BYTES, Key, digest_words, list_keys
 from crawler.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError
 from crawler.slices.fpp_model import compound
-
-if TYPE_CHECKING:
-    from crawler._native import SeenKernel
 
 _TOGETHER = CHUNK  # keys that ``update`` hashes at a time
 
@@ -47,32 +44,20 @@ class Filter(Chain):
 
     def add(self, key: Key) -> bool:
         """Add one key. Returns whether it was new."""
-        if self._kernel is not None:
-            return bool(self.add_many((key,)))
+        if self._kernel is not None and (new := self._kernel.add_keys(self, (key,))) is not None:
+            return bool(new)
         h1, h2 = self.hash.digest_one(key)
         with self._lock:
             return self._add_one(h1, h2)
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
         """Add ``keys``. Returns the positions, ascending, of the new ones; a repeated key is new the first time."""
+        if self._kernel is not None and (new := self._kernel.add_keys(self, keys)) is not None:
+            return new
         keys = list_keys(keys)
-        if len(keys) <= CHUNK:
-            with self._lock:
-                if self._kernel is not None:
-                    return self._add_hashed(self._kernel, keys)
         if len(keys) == 1:
             return [0] if self.add(keys[0]) else []
         return self.add_digests(self.hash.digest_keys(keys))
-
-    def _add_hashed(self, kernel: SeenKernel, keys: Sequence[Key]) -> list[int]:
-        """Add at most a chunk of keys, hashed and looked up in one call."""
-        room = self._space()
-        new = kernel.add_keys(keys, room, self._watched.mask)
-        if new:
-            self._count(min(room, len(new)))
-            if len(new) > room:
-                self._put_rest(self.hash.digest_keys([keys[at] for at in new[room:]]))
-        return new
 
     def update(self, *others: Iterable[Key]) -> None:
         """Add the keys of ``others``, which may be generators: at most 4,096 keys are held at a time."""

@@ -9,10 +9,11 @@ the one and read by the other. Where nothing was built, everything here is None 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from crawler.slices import entropy
 
@@ -30,6 +31,25 @@ LAYOUTS = ("blocked", "paired", "classic", "guava")  # of slices that the kernel
 
 # Memory, layout, blocks of a region or bits, hashes.
 StatedSlice = tuple[object, str, int, int]
+
+
+class Watched(Protocol):
+    """What a kernel needs of ``WatchedKeys``."""
+
+    @property
+    def known(self) -> dict[int, int]:
+        """By the first halves of their digests: the same dict for ever."""
+        ...
+
+    @property
+    def mask(self) -> int:
+        """Bits of the second half that are clear in every watched key."""
+        ...
+
+    def watch_unknown(self, h1: int, h2: int, new: bool) -> None:
+        """A key with those bits clear that is not known."""
+        ...
+
 
 _used = ContextVar("used", default=_native is not None)
 
@@ -54,17 +74,29 @@ def key_hasher(algorithm: str, secret: bytes) -> KeyHasher | None:
     return _native.KeyHasher(algorithm, secret) if _used.get() else None
 
 
-def seen_kernel(
-    algorithm: str,
-    secret: bytes,
-    slices: Sequence[StatedSlice],
-    known: dict[int, int],
-    watch: Callable[[int, int, bool], object],
-) -> SeenKernel | None:
-    """The kernel for ``slices``, the newest first. ``known`` and ``watch`` are those of the watched keys."""
+def seen_kernel(algorithm: str, secret: bytes, watched: Watched) -> SeenKernel | None:
+    """A kernel for keys that are hashed so. It has no slice yet, and is the lock of its filter."""
     if not _used.get():
         return None
     # Keys that are hostile to the table in which a batch is compared with itself cannot be made without knowing this.
     multiplier = int.from_bytes(entropy.random_bytes(8), "little") | 1
-    made: SeenKernel = _native.SeenKernel(algorithm, secret, multiplier, tuple(slices), known, watch)
+    made: SeenKernel = _native.SeenKernel(algorithm, secret, multiplier, watched)
+    return made
+
+
+class _Nothing:
+    """What watches the keys of a slice that is only written."""
+
+    known: dict[int, int] = {}
+    mask = 0
+
+    def watch_unknown(self, h1: int, h2: int, new: bool) -> None: ...
+
+
+def slice_writer(stated: StatedSlice) -> SeenKernel | None:
+    """A kernel that only sets bits in one slice."""
+    if not _used.get():
+        return None
+    made: SeenKernel = _native.SeenKernel("mmh3", bytes(4), 1, _Nothing())
+    made.take((stated,), sys.maxsize)
     return made

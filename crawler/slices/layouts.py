@@ -87,7 +87,7 @@ def stack_of(slices: Sequence[Slice]) -> Stack:
     return BlockedStack(blocked) if len(blocked) == len(slices) else InTurn(slices)
 
 
-def stated_for_kernel(slices: Sequence[Slice]) -> list[compiled.StatedSlice] | None:
+def stated_for_kernel(slices: Sequence[Slice]) -> tuple[compiled.StatedSlice, ...] | None:
     """``slices`` as the compiled kernel takes them; None if it does not know one of their layouts."""
     stated: list[compiled.StatedSlice] = []
     for part in slices:
@@ -97,4 +97,4 @@ def stated_for_kernel(slices: Sequence[Slice]) -> list[compiled.StatedSlice] | N
             stated.append((part.words, part.layout, part.bits, part.hashes))
         else:
             return None
-    return stated
+    return tuple(stated)

@@ -7,6 +7,8 @@
 #define MOST_CLASSIC 30
 #define MOST_GUAVA 255
 #define MASK63 0x7fffffffffffffffu
+/* The number of hashes and the layout are constants where this is used: the compiler makes a loop of its own for each. */
+#define INLINE static inline __attribute__((always_inline))
 #define FEW 8 /* positions; a table costs more than comparing each with each */
 
 size_t bloom_words(Layout layout, uint64_t size, uint64_t hashes)
@@ -23,12 +25,12 @@ typedef struct {
     uint64_t *near, *far;
 } Place;
 
-static Place place_of(const Slice *slice, Digest digest)
+INLINE Place place_of(const Slice *slice, Layout layout, Digest digest)
 {
     uint64_t mixed = (digest.h1 ^ digest.h2) * GOLDEN;
     uint64_t a = mixed & 0xffffffffu, b = mixed >> 32;
     Place place;
-    if (slice->layout == PAIRED) {
+    if (layout == PAIRED) {
         place.near = slice->words + (a * slice->size >> 32) * 4;
         place.far = slice->words + (slice->size + (b * slice->size >> 32)) * 4;
     } else {
@@ -38,29 +40,29 @@ static Place place_of(const Slice *slice, Digest digest)
     return place;
 }
 
-static uint64_t mask_of(uint64_t lane, int hashes)
+INLINE uint64_t mask_of(uint64_t lane, int hashes)
 {
     uint64_t mask = (uint64_t)1 << (lane & 63);
     return hashes == 16 ? mask | (uint64_t)1 << (lane >> 6 & 63) : mask;
 }
 
 /* Four words at once, without a branch between them: which of them lacks a bit is chance, and cannot be foretold. */
-static uint64_t lacking(const uint64_t *words, uint64_t lanes, int hashes)
+INLINE uint64_t lacking(const uint64_t *words, uint64_t lanes, int hashes)
 {
     uint64_t first = ~words[0] & mask_of(lanes, hashes), second = ~words[1] & mask_of(lanes >> 16, hashes);
     uint64_t third = ~words[2] & mask_of(lanes >> 32, hashes), fourth = ~words[3] & mask_of(lanes >> 48, hashes);
     return first | second | third | fourth;
 }
 
-static int block_holds(const Slice *slice, Digest digest, int hashes)
+INLINE int block_holds(const Slice *slice, Layout layout, int hashes, Digest digest)
 {
-    Place place = place_of(slice, digest);
+    Place place = place_of(slice, layout, digest);
     return !(lacking(place.near, digest.h1, hashes) | lacking(place.far, digest.h2, hashes));
 }
 
 static void block_put(const Slice *slice, Digest digest)
 {
-    Place place = place_of(slice, digest);
+    Place place = place_of(slice, slice->layout, digest);
     for (int i = 0; i < 4; i++) {
         place.near[i] |= mask_of(digest.h1 >> 16 * i, slice->hashes);
         place.far[i] |= mask_of(digest.h2 >> 16 * i, slice->hashes);
@@ -100,10 +102,10 @@ static int is_blocks(const Slice *slice)
     return slice->layout == BLOCKED || slice->layout == PAIRED;
 }
 
-static void fetch_ahead(const Slice *slice, Digest digest)
+INLINE void fetch_ahead(const Slice *slice, Layout layout, Digest digest)
 {
-    if (is_blocks(slice)) {
-        Place place = place_of(slice, digest);
+    if (layout == BLOCKED || layout == PAIRED) {
+        Place place = place_of(slice, layout, digest);
         __builtin_prefetch(place.near);
         __builtin_prefetch(place.far);
         return;
@@ -112,37 +114,43 @@ static void fetch_ahead(const Slice *slice, Digest digest)
         __builtin_prefetch(slice->words + (position_of(slice, digest, (uint64_t)i) >> 6));
 }
 
-static int holds(const Slice *slice, Digest digest)
+INLINE size_t unseen_by(
+    const Slice *slice, Layout layout, int hashes, const Digest *digests, const uint32_t *asked, size_t count,
+    uint32_t *unseen
+)
 {
-    if (!is_blocks(slice))
-        return bits_hold(slice, digest);
-    /* The number of hashes as a constant: the compiler makes two loops of the one. */
-    return slice->hashes == 16 ? block_holds(slice, digest, 16) : block_holds(slice, digest, 8);
+    size_t left = 0;
+    for (size_t i = 0; i < count && i < AHEAD; i++)
+        fetch_ahead(slice, layout, digests[asked[i]]);
+    for (size_t i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            fetch_ahead(slice, layout, digests[asked[i + AHEAD]]);
+        uint32_t at = asked[i];
+        unseen[left] = at;
+        left += layout == CLASSIC ? !bits_hold(slice, digests[at]) : !block_holds(slice, layout, hashes, digests[at]);
+    }
+    return left;
 }
 
 size_t bloom_unseen(const Slice *slice, const Digest *digests, const uint32_t *asked, size_t count, uint32_t *unseen)
 {
-    size_t left = 0;
-    for (size_t i = 0; i < count && i < AHEAD; i++)
-        fetch_ahead(slice, digests[asked[i]]);
-    for (size_t i = 0; i < count; i++) {
-        if (i + AHEAD < count)
-            fetch_ahead(slice, digests[asked[i + AHEAD]]);
-        uint32_t at = asked[i];
-        unseen[left] = at;
-        left += !holds(slice, digests[at]);
-    }
-    return left;
+    if (!is_blocks(slice))
+        return unseen_by(slice, CLASSIC, 0, digests, asked, count, unseen);
+    if (slice->layout == BLOCKED)
+        return slice->hashes == 8 ? unseen_by(slice, BLOCKED, 8, digests, asked, count, unseen)
+                                  : unseen_by(slice, BLOCKED, 16, digests, asked, count, unseen);
+    return slice->hashes == 8 ? unseen_by(slice, PAIRED, 8, digests, asked, count, unseen)
+                              : unseen_by(slice, PAIRED, 16, digests, asked, count, unseen);
 }
 
 void bloom_put(const Slice *slice, const Digest *digests, const uint32_t *chosen, size_t count)
 {
     int blocks = is_blocks(slice);
     for (size_t i = 0; i < count && i < AHEAD; i++)
-        fetch_ahead(slice, digests[chosen[i]]);
+        fetch_ahead(slice, slice->layout, digests[chosen[i]]);
     for (size_t i = 0; i < count; i++) {
         if (i + AHEAD < count)
-            fetch_ahead(slice, digests[chosen[i + AHEAD]]);
+            fetch_ahead(slice, slice->layout, digests[chosen[i + AHEAD]]);
         if (blocks)
             block_put(slice, digests[chosen[i]]);
         else

@@ -87,8 +87,10 @@ def seen_kernel(algorithm: str, secret: bytes, watched: Watched) -> SeenKernel |
 class _Nothing:
     """What watches the keys of a slice that is only written."""
 
-    known: dict[int, int] = {}
     mask = 0
+
+    def __init__(self) -> None:
+        self.known: dict[int, int] = {}
 
     def watch_unknown(self, h1: int, h2: int, new: bool) -> None: ...
 

@@ -35,8 +35,9 @@ typedef struct {
     PyObject *known;   /* the first halves of their digests */
     uint64_t mask;     /* a key is watched only if these bits of its second half are clear */
     Py_ssize_t count;
-    Held *held; /* the slices, the newest first */
-    size_t room; /* keys that the newest one still takes */
+    Held *held;      /* the slices, the newest first */
+    size_t room;     /* keys that the newest one still takes */
+    PyObject *added; /* the name of the method of the filter */
 } SeenKernel;
 
 /* The memory of one call: a kernel has none of its own, so that calls may overlap when `watch` lets other threads run. */
@@ -189,10 +190,11 @@ static PyObject *kernel_new(PyTypeObject *type, PyObject *args, PyObject *named)
     if (self == NULL)
         return NULL;
     self->multiplier = multiplier | 1;
+    self->added = PyUnicode_InternFromString("added");
     self->lock = PyThread_allocate_lock();
     if (self->lock == NULL)
         PyErr_NoMemory();
-    if (self->lock == NULL || key_hash_begin(&self->hash, algorithm, secret, size) < 0 ||
+    if (self->lock == NULL || self->added == NULL || key_hash_begin(&self->hash, algorithm, secret, size) < 0 ||
         begin_watching(self, watched) < 0) {
         Py_DECREF(self);
         return NULL;
@@ -221,6 +223,7 @@ static void kernel_dealloc(PyObject *made)
     release_slices(self->held, self->count);
     Py_XDECREF(self->watched);
     Py_XDECREF(self->known);
+    Py_XDECREF(self->added);
     if (self->lock != NULL)
         PyThread_free_lock(self->lock);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -338,11 +341,13 @@ static PyObject *digests_of_rest(const Work *work, size_t put, size_t fresh)
     return rest;
 }
 
-static int tell_added(PyObject *filter, const Work *work, size_t put, size_t fresh)
+static int tell_added(PyObject *filter, PyObject *name, const Work *work, size_t put, size_t fresh)
 {
-    PyObject *rest = digests_of_rest(work, put, fresh);
-    PyObject *told = rest == NULL ? NULL : PyObject_CallMethod(filter, "added", "nO", (Py_ssize_t)put, rest);
+    PyObject *rest = digests_of_rest(work, put, fresh), *number = PyLong_FromSize_t(put), *told = NULL;
+    if (rest != NULL && number != NULL)
+        told = PyObject_CallMethodObjArgs(filter, name, number, rest, NULL);
     Py_XDECREF(rest);
+    Py_XDECREF(number);
     Py_XDECREF(told);
     return told == NULL ? -1 : 0;
 }
@@ -373,7 +378,7 @@ static Py_ssize_t add_all(SeenKernel *self, PyObject *filter, Work *work, size_t
     size_t put = fresh < self->room ? fresh : self->room;
     bloom_put(&self->held[0].slice, work->digests, work->positions, put);
     self->room -= put;
-    return tell_added(filter, work, put, fresh) < 0 ? -1 : (Py_ssize_t)fresh;
+    return tell_added(filter, self->added, work, put, fresh) < 0 ? -1 : (Py_ssize_t)fresh;
 }
 
 static PyObject *listed(const Work *work, Py_ssize_t count, Py_ssize_t start)

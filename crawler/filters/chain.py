@@ -153,7 +153,7 @@ class Chain(ABC):
                     known += self._kernel.holds_digests(digests, start)
                 return known
             if count < self._few:
-                ask = self._ask_one
+                ask = self._stack.holds_one
                 return [ask(h1, h2) for h1, h2 in pairs_of(digests)]
             halves = digest_words(digests)
             for start in range(0, len(halves), _CHUNK):
@@ -219,7 +219,7 @@ class Chain(ABC):
             start += part
 
     def _add_one(self, h1: int, h2: int) -> bool:
-        new = not self._ask_one(h1, h2)
+        new = not self._stack.holds_one(h1, h2)
         if new:
             if self._chain[-1].filter.crowded:
                 self._need(1)
@@ -228,7 +228,7 @@ class Chain(ABC):
         return new
 
     def _add_few(self, digests: bytes) -> list[int]:
-        ask = self._ask_one
+        ask = self._stack.holds_one
         pairs = list(pairs_of(digests))
         known = [ask(h1, h2) for h1, h2 in pairs]
         fresh: dict[tuple[int, int], int] = {}
@@ -287,7 +287,6 @@ class Chain(ABC):
             entry.filter.sampling = self._sampling
         slices = [entry.filter for entry in reversed(self._chain)]
         self._stack = stack_of(slices)
-        self._ask_one = self._stack.holds_one
         stated = stated_for_kernel(slices)
         if stated is None:
             self._kernel = None

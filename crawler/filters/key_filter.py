@@ -77,7 +77,7 @@ class Filter(Chain):
             return self.contains_digests(self.hash.digest_keys((key,)))[0]  # type: ignore[arg-type]
         h1, h2 = self.hash.digest_one(key)  # type: ignore[arg-type]  # it raises TypeError for anything else
         with self._lock:
-            return self._ask_one(h1, h2)
+            return self._stack.holds_one(h1, h2)
 
     def lookup(self, key: Key) -> Lookup:
         """Whether the key is known, which slices say so, and how far that can be trusted."""

@@ -4,14 +4,16 @@
     SeenKernel   test-and-set of a batch of keys over all Bloom slices of a chain, on the memory of the slices
 
 The code in Python is the reference: both leave the same bits and give the same answers, so a filter may be filled by
-the one and read by the other. Where nothing was built, everything here is None and the reference does the work.
+the one and read by the other. Where nothing was built, or the environment has ``CRAWLER_NATIVE=off``, everything here
+is None and the reference does the work.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,11 +22,10 @@ from crawler.slices import entropy
 if TYPE_CHECKING:
     from crawler._native import KeyHasher, SeenKernel
 
-_native: Any
-try:
-    from crawler import _native
-except ImportError:  # no compiler was there
-    _native = None
+_native: Any = None
+if os.environ.get("CRAWLER_NATIVE") != "off":
+    with suppress(ImportError):  # no compiler was there when the program was installed
+        from crawler import _native
 
 CHUNK = 4096  # keys that the kernel takes at once
 LAYOUTS = ("blocked", "paired", "classic", "guava")  # of slices that the kernel knows
@@ -55,13 +56,13 @@ _used = ContextVar("used", default=_native is not None)
 
 
 def available() -> bool:
-    """Whether they were built."""
+    """Whether they were built, and may be used."""
     return _native is not None
 
 
 @contextmanager
 def reference() -> Iterator[None]:
-    """Inside, whatever is made or grows does without them."""
+    """Whatever is made inside does without them."""
     before = _used.set(False)
     try:
         yield

@@ -18,6 +18,7 @@ from crawler.filters import (
     SeenSet,
     SeenSnapshot,
 )
+from crawler.slices.compiled import reference
 from crawler.store import MemoryStore
 from tests.hashing import HASH
 
@@ -39,6 +40,21 @@ MAKERS: dict[str, Maker] = {
     "cuckoo 32": lambda: CuckooFilter(1e-6, 60, hash=HASH),
     "digest": lambda: DigestTable(60, hash=HASH),
     "digest 64": lambda: DigestTable(60, digest_bits=64, hash=HASH),
+}
+
+
+def _by_reference(make: Maker) -> Maker:
+    def made() -> Filter:
+        with reference():
+            return make()
+
+    return made
+
+
+# What is compiled has a reference in Python: the suite runs both.
+MAKERS |= {
+    f"{name} in Python": _by_reference(MAKERS[name])
+    for name in ("scalable", "scalable blocked", "scalable classic", "bloom", "bitmap")
 }
 FORGETTING = [name for name in MAKERS if name.startswith(("counting", "cuckoo"))]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import mmh3
 import pytest
@@ -12,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.filters import DIGEST_BYTES, SEED_ZERO, UNKEYED, FilterError, KeyHash
+from crawler.slices.compiled import reference
 from crawler.slices.key_hash import ALGORITHMS, BLAKE2B, MMH3, Blake2b, Murmur3
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()))  # lone surrogates and all
 
-HASHES = [SEED_ZERO, Murmur3(b"\x01\x02\x03\xff"), UNKEYED, Blake2b(b"sixteen letters!")]
+HASHES = [SEED_ZERO, Murmur3(b"\x01\x02\x03\xff"), UNKEYED, Blake2b(b"sixteen letters!"), Blake2b(bytes(64))]
+with reference():
+    HASHES += [type(made)(made.secret) for made in HASHES]
 
 
 def expected(made: KeyHash, key: bytes) -> bytes:
@@ -35,10 +40,21 @@ def test_all_ways_to_hash_keys_give_the_hash_of_their_bytes(made: KeyHash, keys:
     assert b"".join([struct.pack("<QQ", *made.digest_one(key)) for key in (*keys, *encoded)]) == whole * 2
 
 
-def test_the_reference_values() -> None:
+@pytest.mark.parametrize("path", [nullcontext, reference])
+def test_the_reference_values(path: Callable[[], AbstractContextManager[None]]) -> None:
     """smhasher's MurmurHash3_x64_128 of "abc" with seed 0; b2sum's of the empty text, with that key."""
-    assert SEED_ZERO.digest_keys(["abc"]).hex() == "6778ad3f3f3f96b4522dca264174a23b"
-    assert Blake2b(bytes(range(16))).digest_keys([b""]).hex() == "083aac7ba77bc664005d821eb8bfa4d9"
+    with path():
+        assert Murmur3(bytes(4)).digest_keys(["abc"]).hex() == "6778ad3f3f3f96b4522dca264174a23b"
+        assert Blake2b(bytes(range(16))).digest_keys([b""]).hex() == "083aac7ba77bc664005d821eb8bfa4d9"
+
+
+@pytest.mark.parametrize("made", HASHES, ids=repr)
+@given(sizes=st.lists(st.integers(0, 400), max_size=8), seed=st.integers(0, 99))
+def test_keys_of_any_length_are_hashed_whole(made: KeyHash, sizes: list[int], seed: int) -> None:
+    """A block of MurmurHash3 has 16 bytes, one of BLAKE2b 128."""
+    draw = random.Random(seed)
+    keys = [draw.randbytes(size) for size in (*sizes, 0, 15, 16, 17, 127, 128, 129, 255, 256, 257)]
+    assert made.digest_lines(keys) == b"".join([expected(made, key) for key in keys])
 
 
 @pytest.mark.parametrize("made", HASHES, ids=repr)

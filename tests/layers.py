@@ -159,7 +159,8 @@ MODULES: dict[str, str] = {
         child file_server machine made_pages scripts made_crawl
     """,
     "dedup": """
-        interrupt key_spec lines lookout store exchange filter_setup stream build_process build
+        interrupt key_spec lines lookout digest_file store chain_rebuild exchange filter_setup stream build_process
+        build
     """,
     "scrapy": """
         job_settings spider_status upkeep request_job request_rows start_requests in_progress item_feeds dupefilter

@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
+from crawler.dedup.chain_rebuild import keep_digests
+from crawler.dedup.digest_file import DigestsLostError
 from crawler.dedup.filter_setup import Wanted, check_agreement, make_filter, make_hash
 from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
@@ -78,8 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
             else:
                 stored = _new(settings.seen, wanted, _spec(arguments.raw, rules), chosen_hash(arguments, settings.seen))
             interval = settings.durability.checkpoint_interval
-            return _run(stored, Keeper(file, stored.keys or KeySpec(), STDOUT, interval=interval, clock=time.monotonic))
-    except (FilterFileError, FilterError, ValueError) as problem:
+            with keep_digests(file, stored, settings.seen.compact_slices, _warn, time.monotonic) as rebuild:
+                keys = stored.keys or KeySpec()
+                keeper = Keeper(file, keys, STDOUT, rebuild, interval=interval, clock=time.monotonic)
+                return _run(stored, keeper)
+    except (FilterFileError, FilterError, DigestsLostError, ValueError) as problem:
         raise UsageError(str(problem)) from problem
 
 

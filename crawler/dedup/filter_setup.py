@@ -51,7 +51,8 @@ def make_filter(
 
 def room_of(seen: Filter) -> Room:
     """Return the room for the slices that ``seen`` may still open."""
-    return Room(seen.parameters(), len(seen.statistics()["slices"]))
+    now = seen.statistics()
+    return Room(seen.parameters(), len(now["slices"]), now["slices"][0]["capacity"] if now["compactions"] else None)
 
 
 def check_agreement(path: Path | None, seen: Filter, wanted: Sequence[Wanted]) -> None:

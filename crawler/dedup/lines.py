@@ -92,6 +92,10 @@ class LineSource:
                 return whole
         return self._splitter.rest() or Pause.END
 
+    def interrupted(self) -> bool:
+        """Whether a signal asked to stop."""
+        return any(fd == self._wake for fd, _ in self._either.poll(0))
+
     def _gather(self) -> bytes:
         pieces: list[bytes] = []
         left = BLOCK

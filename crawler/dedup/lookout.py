@@ -16,9 +16,12 @@ from crawler.filters.advisor import Cause, matters_at
 class Lookout:
     """Adds keys to a seen-set, and warns about its future."""
 
-    def __init__(self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None]) -> None:
-        """``memory`` returns the free bytes, or None if unknown."""
+    def __init__(
+        self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None], compact_slices: int = 0
+    ) -> None:
+        """``memory`` returns the free bytes, or None if unknown; ``compact_slices`` is as for ``advise``."""
         self._seen = seen
+        self._compact_slices = compact_slices
         self._say = say
         self._memory = memory
         self._said: set[Cause] = set()
@@ -36,10 +39,15 @@ class Lookout:
                 self._next = self._look()
         return new
 
+    def look_again(self) -> None:
+        """Call after the slices of the seen-set were replaced."""
+        self._next = self._look()
+
     def _look(self) -> int:
         """Warn if there is a reason, and return the number of keys at which to look again."""
         now = self._seen.statistics()
-        advice = advise(now, self._seen.parameters(), memory=self._memory())
+        parameters, compact_slices = self._seen.parameters(), self._compact_slices
+        advice = advise(now, parameters, memory=self._memory(), compact_slices=compact_slices)
         if advice.warning is not None and advice.cause not in self._said:
             self._say(advice.warning)
         if advice.cause is not None:

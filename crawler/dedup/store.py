@@ -1,9 +1,10 @@
 """Keeps a seen-set in a file, replaced whole or not at all, and held by one process at a time.
 
-FILE        a stored seen-set (docs/reference/format-slice.md); ``keys`` in the header of its first segment says
-            how keys were made from lines
-FILE.part   its next version, while it is written
-FILE.lock   held (flock) by the process that will replace FILE; it contains the pid
+FILE          a stored seen-set (docs/reference/format-slice.md); ``keys`` in the header of its first segment says
+              how keys were made from lines, and ``digests`` how far FILE.digests belongs to it
+FILE.digests  the digests of its keys (``digest_file``)
+FILE.part     its next version, while it is written
+FILE.lock     held (flock) by the process that will replace FILE; it contains the pid
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import BinaryIO, Protocol
 
 from msgspec import Struct
 
+from crawler.dedup.digest_file import Mark
 from crawler.dedup.key_spec import KeySpec
 from crawler.disk import Appender, Disk, RealDisk
-from crawler.filters import Filter, FilterError, FormatError, KeyHash, load_seen
+from crawler.filters import JSON, Filter, FilterError, FormatError, KeyHash, load_seen
 from crawler.filters.chain import hash_of
 from crawler.filters.filter_file import check_end, read_parts, read_state
 from crawler.filters.memory_budget import check_memory
@@ -33,10 +35,11 @@ class FilterFileError(Exception):
 
 
 class StoredFilter(Struct, frozen=True):
-    """The contents of a file. ``keys`` is None if the file does not say."""
+    """The contents of a file. ``keys`` is None if the file does not say, ``digests`` if none are kept beside it."""
 
     seen: Filter
     keys: KeySpec | None
+    digests: Mark | None = None
 
 
 def read_filter(path: Path) -> StoredFilter:
@@ -82,15 +85,20 @@ def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
     Raises FormatError, FilterError.
     """
     found = read_parts(inp, limit)
-    keys = found.header.get("keys")
+    keys, digests = found.header.get("keys"), found.header.get("digests")
     spec = KeySpec.from_json(keys) if isinstance(keys, Mapping) else None
-    return StoredFilter(load_seen(found.state, found.segments), spec)
+    mark = Mark.from_json(digests) if isinstance(digests, Mapping) else None
+    return StoredFilter(load_seen(found.state, found.segments), spec, mark)
 
 
 def write_stored(out: Output, stored: StoredFilter) -> None:
-    """Write as ``Filter.save`` does, with the keys in the first header. ``read_stored`` also reads what ``save``
-    wrote."""
-    stored.seen.write_to(out, {} if stored.keys is None else {"keys": stored.keys.as_json()})
+    """Write as ``Filter.save`` does, with more in the first header. ``read_stored`` also reads what ``save`` wrote."""
+    header: dict[str, JSON] = {}
+    if stored.keys is not None:
+        header["keys"] = stored.keys.as_json()
+    if stored.digests is not None:
+        header["digests"] = stored.digests.as_json()
+    stored.seen.write_to(out, header)
 
 
 class Writer(Protocol):
@@ -125,6 +133,7 @@ class FilterFile:
         self.path = Path(os.path.realpath(path))
         self._disk = disk or RealDisk()
         self._lock = self.path.with_name(self.path.name + ".lock")
+        self.digests = self.path.with_name(self.path.name + ".digests")
         self._fd: int | None = None
 
     def __enter__(self) -> FilterFile:

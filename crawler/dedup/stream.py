@@ -8,6 +8,9 @@ stored only there: at the end, when a signal asks to stop, and at intervals.
     the end, SIGINT, SIGTERM       all that was written: the next run prints none of it again
     SIGKILL, a write that fails    what was written when it was last stored: later lines are printed again
 
+Where the digests of its keys are kept beside the file, a chain is rebuilt as one slice between the blocks
+(``chain_rebuild``), and after the last one.
+
 So every new line is printed at least once, whatever happens. An output file is synced before the seen-set is stored:
 otherwise a power loss could keep the seen-set and lose the lines.
 """
@@ -22,13 +25,15 @@ from operator import itemgetter
 
 from msgspec import Struct, field
 
+from crawler.dedup.chain_rebuild import ChainRebuild
 from crawler.dedup.filter_setup import room_of
 from crawler.dedup.key_spec import KeySpec, LineKeys
 from crawler.dedup.lines import LineSource, LineTooLongError, Pause, write_all
 from crawler.dedup.lookout import Lookout
 from crawler.dedup.store import FilterFile, StoredFilter
-from crawler.filters import Filter, FilterError
+from crawler.filters import DIGEST_BYTES, Filter, FilterError
 from crawler.memory import available_memory
+from crawler.slices.digests import digest_words
 
 _SHARE = 10  # storing takes at most a tenth of the time
 
@@ -47,10 +52,19 @@ class Keeper:
     """Stores the seen-set of a stream in a file, at intervals."""
 
     def __init__(
-        self, file: FilterFile, keys: KeySpec, out: int, *, interval: float, clock: Callable[[], float]
+        self,
+        file: FilterFile,
+        keys: KeySpec,
+        out: int,
+        rebuild: ChainRebuild | None,
+        *,
+        interval: float,
+        clock: Callable[[], float],
     ) -> None:
-        """``out`` is the descriptor for new lines; ``interval`` is in seconds of ``clock``."""
+        """``out`` is the descriptor for new lines; ``interval`` is in seconds of ``clock``. ``rebuild`` keeps the
+        digests of the keys; None: nothing does."""
         self._file = file
+        self._rebuild = rebuild
         self._keys = keys
         self._out = out
         self._interval = interval
@@ -59,14 +73,45 @@ class Keeper:
         self._due = clock() + interval
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until storing is due; None if there is nothing to store."""
+        """Return the seconds until there is something to do; None if there is not."""
+        if self._rebuild is not None and self._rebuild.pending:
+            return 0.0
         return self._due - self._clock() if self._changed else None
 
-    def written(self, seen: Filter, new: int) -> None:
-        """Note that ``new`` lines were added and written, and store the seen-set if that is due."""
-        self._changed |= new > 0
+    @property
+    def compact_slices(self) -> int:
+        """The length at which a chain is rebuilt; 0: never."""
+        return 0 if self._rebuild is None else self._rebuild.slices
+
+    @property
+    def rebuilt(self) -> int:
+        """How often the slices of the seen-set were replaced."""
+        return 0 if self._rebuild is None else self._rebuild.done
+
+    def written(self, new: bytes) -> None:
+        """Note that lines were written, and keep the digests of their keys, which the seen-set has. Raises OSError."""
+        self._changed |= bool(new)
+        if self._rebuild is not None:
+            self._rebuild.added(new)
+
+    def work(self, seen: Filter) -> None:
+        """Do what is due between two blocks. Raises OSError."""
+        if self._rebuild is not None and self._rebuild.pending:
+            before = self._rebuild.done
+            self._rebuild.advance()
+            self._changed |= self._rebuild.done > before
         if self._changed and self._clock() >= self._due:
             self.store(seen)
+
+    def settle(self, seen: Filter, interrupted: Callable[[], bool]) -> None:
+        """Store ``seen``; then, unless a signal comes, end a rebuilding that is under way, and store it again. Raises
+        OSError."""
+        self.store(seen)
+        while self._rebuild is not None and self._rebuild.pending and not interrupted():
+            before = self._rebuild.done
+            self._rebuild.piece()
+            self._changed |= self._rebuild.done > before
+        self.store(seen)
 
     def store(self, seen: Filter) -> None:
         """Store ``seen`` in the file. Raises OSError."""
@@ -75,7 +120,9 @@ class Keeper:
         began = self._clock()
         if stat.S_ISREG(os.fstat(self._out).st_mode):
             os.fsync(self._out)
-        self._file.write(StoredFilter(seen, self._keys))
+        if self._rebuild is not None:
+            self._rebuild.sync()
+        self._file.write(StoredFilter(seen, self._keys, None if self._rebuild is None else self._rebuild.mark))
         ended = self._clock()
         self._changed = False
         self._due = ended + max(self._interval, (ended - began) * _SHARE)
@@ -95,13 +142,16 @@ def deduplicate(
     since the last time.
     """
     tally = Tally(skipped=keys.skipped)
-    room = room_of(seen)
-    lookout = Lookout(seen, warn, available_memory)
+    room, rebuilt = room_of(seen), 0
+    lookout = Lookout(seen, warn, available_memory, keeper.compact_slices if keeper else 0)
     while True:
         try:
+            if keeper and keeper.rebuilt > rebuilt:
+                room, rebuilt = room_of(seen), keeper.rebuilt
+                lookout.look_again()
             got = source.next(keeper.seconds_left() if keeper else None)
             if got is Pause.IDLE and keeper:
-                keeper.store(seen)
+                keeper.work(seen)
                 continue
             if isinstance(got, Pause):
                 tally.interrupted = got is Pause.INTERRUPTED
@@ -118,9 +168,10 @@ def deduplicate(
             chosen = lines if len(new) == len(lines) else _at(new, lines)
             write_all(out, b"\n".join((*chosen, b"")))
         if keeper:
-            keeper.written(seen, len(new))
+            keeper.written(_digests_at(new, digests))
+            keeper.work(seen)
     if keeper:
-        keeper.store(seen)
+        keeper.settle(seen, lambda: tally.interrupted or source.interrupted())
     return tally
 
 
@@ -143,6 +194,12 @@ def contained(source: LineSource, keys: LineKeys, seen: Filter, out: int) -> Tal
         if held:
             write_all(out, b"\n".join((*held, b"")))
     return tally
+
+
+def _digests_at(positions: list[int], digests: bytes) -> bytes:
+    if len(positions) * DIGEST_BYTES == len(digests):
+        return digests
+    return digest_words(digests).take(positions, axis=0).tobytes() if positions else b""
 
 
 def _at(positions: list[int], lines: list[bytes]) -> tuple[bytes, ...]:

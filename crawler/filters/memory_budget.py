@@ -29,9 +29,10 @@ def check_memory(size: int, what: str) -> None:
 class Room:
     """The slices that a seen-set with some ``parameters()`` opens, each checked before it is made."""
 
-    def __init__(self, parameters: Mapping[str, Any], opened: int = 0) -> None:
-        """For a seen-set that has ``opened`` slices already. Raises FilterError when no such slice can be planned."""
-        self._planned: Iterator[SlicePlan] = schedule(parameters)
+    def __init__(self, parameters: Mapping[str, Any], opened: int = 0, compacted: int | None = None) -> None:
+        """For a seen-set that has ``opened`` slices already; ``compacted`` is the capacity of the first one if it has
+        replaced a chain. Raises FilterError when no such slice can be planned."""
+        self._planned: Iterator[SlicePlan] = schedule(parameters, compacted)
         self._reach: float = 0
         for _ in range(opened):
             self._next()

@@ -120,7 +120,7 @@ INLINE size_t unseen_by(
 )
 {
     size_t left = 0;
-    for (size_t i = 0; i < count && i < AHEAD; i++)
+    for (size_t i = 0; i < count && i < AHEAD && count > 1; i++)
         fetch_ahead(slice, layout, digests[asked[i]]);
     for (size_t i = 0; i < count; i++) {
         if (i + AHEAD < count)

@@ -2,7 +2,8 @@
 
 Every filter is filled with the same keys and then asked the same batches, of which nine keys in ten are known; new
 ones are added. The filters take turns batch size by batch size, so that a busy machine disturbs all alike. Figures are
-nanoseconds of thread CPU time for a key, hashing of the string included, medians of the rounds.
+nanoseconds of thread CPU time for a key, hashing of the string included, medians of the rounds. The seen-set is there
+with the compiled kernel and as its reference in Python, with both hashes, with one slice and with four.
 
 Peers are called in their best deterministic way (one that gives the same answers in another process):
 
@@ -13,7 +14,7 @@ Peers are called in their best deterministic way (one that gives the same answer
     set            of the strings; of their 16-byte mmh3 digests
 
     pip install rbloom abloom fastbloom-rs pybloom-live
-    python -m benchmarks.filters.add_many [--keys 10000000] [--rounds 7] [--out benchmarks/filters/add_many.txt]
+    python -m benchmarks.filters.add_many [--keys 1000000] [--rounds 7] [--out benchmarks/filters/add_many.txt]
 
 Peers that are not installed are left out.
 """
@@ -28,17 +29,19 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import mmh3
 import numpy as np
 
-from crawler.filters import BloomFilter, ScalableBloomFilter
+from crawler.filters import KeyHash, ScalableBloomFilter
+from crawler.slices.compiled import available, reference
 
 AddMany = Callable[[list[str]], list[int]]
 
 FPP = 0.001
-SIZES = {1: 4000, 16: 800, 64: 300, 256: 100, 1024: 40}  # batch size: batches a round
+SIZES = {1: 4000, 4: 2000, 16: 800, 64: 300, 256: 100, 1024: 40}  # batch size: batches a round
 
 
 def url(number: int) -> str:
@@ -47,10 +50,15 @@ def url(number: int) -> str:
     )
 
 
-def chain(keys: int, slices: int) -> AddMany:
-    """A chain that holds ``keys`` keys in that many slices, the last of them a third full."""
-    first = keys / (2 ** (slices - 1) - 1 + 2 ** (slices - 1) / 3)
-    return ScalableBloomFilter(FPP, int(first)).add_many
+def chain(keys: int, slices: int, algorithm: str) -> AddMany:
+    """A chain that holds ``keys`` keys in that many slices, the last of them a third full; or in one, nearly full."""
+    first = keys * 1.1 if slices == 1 else keys / (2 ** (slices - 1) - 1 + 2 ** (slices - 1) / 3)
+    return ScalableBloomFilter(FPP, int(first), hash=KeyHash.new(algorithm)).add_many
+
+
+def in_python(keys: int, slices: int, algorithm: str) -> AddMany:
+    with reference():
+        return chain(keys, slices, algorithm)
 
 
 def rbloom(keys: int) -> AddMany:
@@ -118,9 +126,11 @@ def set_of_digests(_: int) -> AddMany:
 
 
 RIVALS: dict[str, Callable[[int], AddMany]] = {
-    "scalable, 4 slices": lambda keys: chain(keys, 4),
-    "scalable, 8 slices": lambda keys: chain(keys, 8),
-    "bloom, one slice": lambda keys: BloomFilter(int(keys * 1.1), FPP).add_many,
+    f"{algorithm}, {slices} slice{'s' * (slices > 1)}{name}": partial(make, slices=slices, algorithm=algorithm)
+    for make, name in ((chain, ""), (in_python, ", in Python"))
+    for algorithm in ("mmh3", "blake2b")
+    for slices in (1, 4)
+} | {
     "abloom": abloom,
     "rbloom with mmh3": rbloom,
     "fastbloom_rs": fastbloom,
@@ -133,6 +143,9 @@ RIVALS: dict[str, Callable[[int], AddMany]] = {
 def made(keys: int) -> dict[str, AddMany]:
     filled = {}
     for name, make in RIVALS.items():
+        if not available() and name.endswith(("slice", "slices")):
+            print(f"without {name}: crawler._native was not built", file=sys.stderr)
+            continue
         try:
             add_many = make(keys)
         except ImportError as missing:
@@ -146,7 +159,7 @@ def made(keys: int) -> dict[str, AddMany]:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description="add_many beside its peers")
-    asked.add_argument("--keys", type=int, default=10_000_000)
+    asked.add_argument("--keys", type=int, default=1_000_000)
     asked.add_argument("--rounds", type=int, default=7)
     asked.add_argument("--out", type=Path)
     options = asked.parse_args()

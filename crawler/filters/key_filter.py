@@ -52,7 +52,8 @@ class Filter(Chain):
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
         """Add ``keys``. Returns the positions, ascending, of the new ones; a repeated key is new the first time."""
-        if self._kernel is not None and (new := self._kernel.add_keys(self, keys)) is not None:
+        kernel = self._kernel
+        if kernel is not None and (new := kernel.add_keys(self, keys)) is not None:
             return new
         keys = list_keys(keys)
         if len(keys) == 1:

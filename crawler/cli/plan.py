@@ -137,7 +137,7 @@ def _as_text(made: Comparison) -> Iterator[str]:
     yield from text_table(heads, rows)
     yield ""
     if compacted is not None:
-        yield "a crawl rebuilds its scalable chain as one slice (seen.compact_slices); `dedup` and `filter` keep it"
+        yield "a crawl and `dedup --filter` rebuild a scalable chain as one slice (seen.compact_slices)"
     for kind, why in made.impossible.items():
         yield f"{kind}: not possible: {why}"
     for name, one in named:

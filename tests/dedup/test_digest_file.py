@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -14,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from crawler.dedup.chain_rebuild import ChainRebuild
-from crawler.dedup.digest_file import MAGIC, DigestFile
+from crawler.dedup.digest_file import MAGIC, DigestFile, Mark
 from crawler.filters import DIGEST_BYTES, FilterError, ScalableBloomFilter
 from crawler.filters.chain_compaction import SuccessorSlice
 from tests.dedup.commands import Commands
 from tests.dedup.test_dedup import stream
+from tests.documents import page
 from tests.hashing import HASH, random_digests
 from tests.program import ROOT, wait_until
 from tests.small_disk import small_disk
@@ -243,6 +245,21 @@ def test_a_damaged_mark_is_an_error(run: Commands, tmp_path: Path, mark: dict[st
     with (tmp_path / "seen").open("wb") as out:
         seen.write_to(out, {"digests": mark})  # type: ignore[dict-item]
     run.refused("dedup", "--raw", "--filter", tmp_path / "seen", told=("mark of its digests is damaged",))
+
+
+def test_the_example_of_the_format(tmp_path: Path) -> None:
+    described = page("format-slice.md").split("## The digests beside a filter")[1]
+    rows = re.findall(r"^    ([0-9a-f]{16,} [0-9a-f]+)$", described, re.MULTILINE)
+    (tmp_path / "digests").write_bytes(bytes.fromhex("".join(rows)))
+    mark = Mark.from_json(json.loads(re.findall(r"^    (\{.*\})$", described, re.MULTILINE)[0]))
+    read = DigestFile.resume(tmp_path / "digests", mark)
+    assert read.read(0, 9) == bytes(range(0x11, 0x31))
+    read.close()
+    made = DigestFile.create(tmp_path / "made")
+    made.append(bytes(range(0x11, 0x31)))
+    assert (made.mark.count, made.mark.checksum) == (mark.count, mark.checksum)
+    assert (tmp_path / "made").stat().st_size == (tmp_path / "digests").stat().st_size
+    made.close()
 
 
 # -- in pieces -------------------------------------------------------------------------------------------------

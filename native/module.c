@@ -2,7 +2,8 @@
  * crawler._native: the work that is done for each byte of a page and for each link.
  *
  * Each part has a file of its own and adds itself to the module here. All of them use the limited API of Python 3.11
- * only, so that one build serves every later version. None keeps any state between two calls.
+ * only, so that one build serves every later version. None keeps any state between two calls but in the objects that it
+ * makes.
  */
 
 #include "module.h"

@@ -37,9 +37,8 @@ PURE = {
 }
 # What would let a pure module touch the world.
 WORLD = {"asyncio", "socket", "time", "threading", "subprocess", "aiohttp", "pathlib", "os", "random", "rocksdict"}
-# The exceptions: a filter's lock, which starts no thread, the files that a filter is saved to, and the environment that
-# says whether compiled code is used.
-ALLOWED = {"filters/chain.py": {"threading"}, "filters/filter_file.py": {"os"}, "slices/compiled.py": {"os"}}
+# The exceptions: a filter's lock, which starts no thread, and the files that a filter is saved to.
+ALLOWED = {"filters/chain.py": {"threading"}, "filters/filter_file.py": {"os"}}
 
 
 def layer(part: str) -> int:

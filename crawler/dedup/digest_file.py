@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from crc32c import crc32c
+from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.disk import Disk, DiskFile, RealDisk
 from crawler.filters import DIGEST_BYTES, JSON, FilterError
@@ -33,8 +34,7 @@ class DigestsLostError(Exception):
     """The file does not hold the digests of the filter. The text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """How far the digests in a file are those of a filter."""
 
     id: str  # hexadecimal

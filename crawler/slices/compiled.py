@@ -10,22 +10,20 @@ is None and the reference does the work.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 from crawler.slices import entropy
 
-if TYPE_CHECKING:
-    from crawler._native import KeyHasher, SeenKernel
-
-_native: Any = None
-if os.environ.get("CRAWLER_NATIVE") != "off":
-    with suppress(ImportError):  # no compiler was there when the program was installed
-        from crawler import _native
+try:
+    from crawler import _native
+except ImportError:  # not built, since there was no compiler, or switched off
+    _BUILT = False
+else:
+    _BUILT = True
 
 CHUNK = 4096  # keys that the kernel takes at once
 LAYOUTS = ("blocked", "paired", "classic", "guava")  # of slices that the kernel knows
@@ -52,12 +50,12 @@ class Watched(Protocol):
         ...
 
 
-_used = ContextVar("used", default=_native is not None)
+_used = ContextVar("used", default=_BUILT)
 
 
 def available() -> bool:
-    """Whether they were built, and may be used."""
-    return _native is not None
+    """Whether they were built, and not switched off."""
+    return _BUILT
 
 
 @contextmanager
@@ -70,19 +68,18 @@ def reference() -> Iterator[None]:
         _used.reset(before)
 
 
-def key_hasher(algorithm: str, secret: bytes) -> KeyHasher | None:
+def key_hasher(algorithm: str, secret: bytes) -> _native.KeyHasher | None:
     """The hash of that name with that secret. Raises ``ValueError`` for a secret that it cannot have."""
     return _native.KeyHasher(algorithm, secret) if _used.get() else None
 
 
-def seen_kernel(algorithm: str, secret: bytes, watched: Watched) -> SeenKernel | None:
+def seen_kernel(algorithm: str, secret: bytes, watched: Watched) -> _native.SeenKernel | None:
     """A kernel for keys that are hashed so. It has no slice yet, and is the lock of its filter."""
     if not _used.get():
         return None
     # Keys that are hostile to the table in which a batch is compared with itself cannot be made without knowing this.
     multiplier = int.from_bytes(entropy.random_bytes(8), "little") | 1
-    made: SeenKernel = _native.SeenKernel(algorithm, secret, multiplier, watched)
-    return made
+    return _native.SeenKernel(algorithm, secret, multiplier, watched)
 
 
 class _Nothing:
@@ -96,10 +93,10 @@ class _Nothing:
     def watch_unknown(self, h1: int, h2: int, new: bool) -> None: ...
 
 
-def slice_writer(stated: StatedSlice) -> SeenKernel | None:
+def slice_writer(stated: StatedSlice) -> _native.SeenKernel | None:
     """A kernel that only sets bits in one slice."""
     if not _used.get():
         return None
-    made: SeenKernel = _native.SeenKernel("mmh3", bytes(4), 1, _Nothing())
+    made = _native.SeenKernel("mmh3", bytes(4), 1, _Nothing())
     made.take((stated,), sys.maxsize)
     return made

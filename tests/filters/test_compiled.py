@@ -21,13 +21,14 @@ from crawler.slices.key_hash import Blake2b, Murmur3
 from tests.examples import TIMES
 from tests.filters.kinds import urls
 from tests.hashing import HASH, random_digests
-from tests.needs import miss
+from tests.needs import need_native
 
 
 @pytest.fixture(autouse=True)
 def _built() -> None:
+    need_native()
     if not compiled.available():
-        miss("crawler._native", "gcc libc6-dev")
+        pytest.skip("crawler._native is switched off")
 
 
 HASHES: list[KeyHash] = [HASH, Murmur3(b"seed")]

@@ -11,7 +11,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define FEW 8 /* positions; a table costs more than comparing each with each */
 
-size_t bloom_words(Layout layout, uint64_t size, uint64_t hashes)
+uint64_t bloom_words(Layout layout, uint64_t size, uint64_t hashes)
 {
     if (layout == BLOCKED || layout == PAIRED)
         return size >= 1 && size < (uint64_t)1 << 31 && (hashes == 8 || hashes == 16) ? size * 8 : 0;

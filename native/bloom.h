@@ -27,7 +27,7 @@ typedef struct {
 } Slice;
 
 /* The words that a slice of that layout and size has; 0 if there can be none. */
-size_t bloom_words(Layout layout, uint64_t size, uint64_t hashes);
+uint64_t bloom_words(Layout layout, uint64_t size, uint64_t hashes);
 
 /* Of the digests at the `count` positions `asked` (ascending), write those that the slice does not hold to `unseen`, and
  * return how many there are. `unseen` may be `asked`. */

@@ -103,17 +103,17 @@ static int hold_slice(Held *held, PyObject *stated)
     int layout = layout_of(name);
     if (layout < 0)
         return -1;
-    size_t words = bloom_words((Layout)layout, size, hashes);
+    uint64_t words = bloom_words((Layout)layout, size, hashes), bytes;
     if (words == 0) {
         PyErr_Format(PyExc_ValueError, "no %s slice has the size %llu and %llu hashes", name, size, hashes);
         return -1;
     }
     if (PyObject_GetBuffer(memory, &held->memory, PyBUF_SIMPLE) < 0)
         return -1;
-    size_t bytes = (size_t)held->memory.len;
+    bytes = (uint64_t)held->memory.len;
     if (bytes != words * sizeof(uint64_t) || (uintptr_t)held->memory.buf % sizeof(uint64_t) != 0) {
-        PyErr_Format(PyExc_ValueError, "a slice of %zu words cannot lie in %zu bytes at %p", words, bytes,
-                     held->memory.buf);
+        PyErr_Format(PyExc_ValueError, "a slice of %llu words cannot lie in %llu bytes at %p", (unsigned long long)words,
+                     (unsigned long long)bytes, held->memory.buf);
         PyBuffer_Release(&held->memory);
         return -1;
     }
@@ -506,14 +506,15 @@ static PyObject *kernel_put_digests(PyObject *made, PyObject *memory)
         return NULL;
     Work work;
     size_t all = (size_t)view.len / sizeof(Digest);
-    if (all > self->room || all > CHUNK)
-        PyErr_Format(PyExc_ValueError, "%zu keys at once, and the newest slice has room for %zu", all, self->room);
+    if (all > CHUNK)
+        PyErr_Format(PyExc_ValueError, "at most %d digests at once, not %zu", CHUNK, all);
     if (PyErr_Occurred() || begin_work(&work, all, 0) == NULL) {
         PyBuffer_Release(&view);
         return NULL;
     }
     bloom_put(&self->held[0].slice, view.buf, work.positions, all_positions(work.positions, all));
-    self->room -= all;
+    /* The caller has the counts: should an interrupt have come between them and this, they decide. */
+    self->room -= all < self->room ? all : self->room;
     end_work(&work);
     PyBuffer_Release(&view);
     return Py_NewRef(Py_None);
@@ -532,7 +533,7 @@ static PyMethodDef kernel_methods[] = {
     {"holds_digests", (PyCFunction)(void (*)(void))kernel_holds_digests, METH_FASTCALL,
      "holds_digests(digests, start): for a chunk of digests from number `start` on, whether each is in."},
     {"put_digests", kernel_put_digests, METH_O,
-     "put_digests(digests): set the bits of at most a chunk of digests in the newest slice, which has room for them."},
+     "put_digests(digests): set the bits of at most a chunk of digests in the newest slice, whatever room it has."},
     {"__enter__", kernel_enter, METH_NOARGS, "Lock the filter."},
     {"__exit__", kernel_exit, METH_VARARGS, "Unlock it."},
     {NULL, NULL, 0, NULL},

@@ -1,5 +1,5 @@
-/* BLAKE2b after RFC 7693, section 3. The twelve rounds are written out by the preprocessor: with the permutations known
- * to the compiler, every word of the message is read from a fixed place, which halves the time of a loop over a table. */
+/* BLAKE2b after RFC 7693, section 3. The twelve rounds are written out by the preprocessor: the compiler knows the
+ * permutations then, and reads every word of the message from a fixed place, without a table. */
 #include "blake2b.h"
 
 #include <string.h>
@@ -38,7 +38,8 @@ static const uint64_t IV[8] = {
     } while (0)
 
 /* `taken`: the bytes of the message up to the end of this block. A message has fewer than 2**64 of them here. */
-static void compress(uint64_t h[8], const uint8_t block[BLOCK], uint64_t taken, int last)
+static void
+compress(uint64_t h[8], const uint8_t block[BLOCK], uint64_t taken, int last)
 {
     uint64_t m[16];
     memcpy(m, block, BLOCK);
@@ -67,7 +68,8 @@ static void compress(uint64_t h[8], const uint8_t block[BLOCK], uint64_t taken, 
     h[7] ^= v7 ^ v15;
 }
 
-void blake2b_begin(Blake2b *self, const uint8_t *key, size_t size)
+void
+blake2b_begin(Blake2b *self, const uint8_t *key, size_t size)
 {
     uint8_t block[BLOCK] = {0};
     memcpy(self->chain, IV, sizeof IV);
@@ -84,7 +86,8 @@ void blake2b_begin(Blake2b *self, const uint8_t *key, size_t size)
     memcpy(self->of_nothing, alone, BLAKE2B_DIGEST);
 }
 
-void blake2b_digest(const Blake2b *self, const uint8_t *text, size_t size, uint8_t out[BLAKE2B_DIGEST])
+void
+blake2b_digest(const Blake2b *self, const uint8_t *text, size_t size, uint8_t out[BLAKE2B_DIGEST])
 {
     if (size == 0) {
         memcpy(out, self->of_nothing, BLAKE2B_DIGEST);
@@ -92,8 +95,9 @@ void blake2b_digest(const Blake2b *self, const uint8_t *text, size_t size, uint8
     }
     uint64_t h[8], taken = self->taken;
     memcpy(h, self->chain, sizeof h);
-    for (; size > BLOCK; text += BLOCK, size -= BLOCK)
+    for (; size > BLOCK; text += BLOCK, size -= BLOCK) {
         compress(h, text, taken += BLOCK, 0);
+    }
     uint8_t rest[BLOCK] = {0};
     memcpy(rest, text, size);
     compress(h, rest, taken + size, 1);

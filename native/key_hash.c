@@ -4,7 +4,8 @@
 
 #include "mmh3.h"
 
-int key_hash_begin(KeyHash *self, const char *algorithm, const char *secret, Py_ssize_t size)
+int
+key_hash_begin(KeyHash *self, const char *algorithm, const char *secret, Py_ssize_t size)
 {
     self->is_blake2b = strcmp(algorithm, "blake2b") == 0;
     if (!self->is_blake2b && strcmp(algorithm, "mmh3") != 0) {
@@ -15,37 +16,44 @@ int key_hash_begin(KeyHash *self, const char *algorithm, const char *secret, Py_
         PyErr_Format(PyExc_ValueError, "a secret of %zd bytes does not fit %s", size, algorithm);
         return -1;
     }
-    if (self->is_blake2b)
+    if (self->is_blake2b) {
         blake2b_begin(&self->blake2b, (const uint8_t *)secret, (size_t)size);
-    else
+    } else {
         memcpy(&self->seed, secret, sizeof self->seed);
+    }
     return 0;
 }
 
-static void digest_text(const KeyHash *self, const char *text, Py_ssize_t size, Digest *digest)
+static void
+digest_text(const KeyHash *self, const char *text, Py_ssize_t size, Digest *digest)
 {
-    if (self->is_blake2b)
+    if (self->is_blake2b) {
         blake2b_digest(&self->blake2b, (const uint8_t *)text, (size_t)size, (uint8_t *)digest);
-    else
+    } else {
         mmh3_digest(self->seed, (const uint8_t *)text, (size_t)size, (uint8_t *)digest);
+    }
 }
 
 /* Text that has no UTF-8 but that of its lone surrogates (crawler/slices/digests.py). `key` is a reference of our own:
  * the error handler is found in a table that Python code may change. */
-static int digest_surrogates(const KeyHash *self, PyObject *key, Digest *digest)
+static int
+digest_surrogates(const KeyHash *self, PyObject *key, Digest *digest)
 {
-    if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+    if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
         return -1;
+    }
     PyErr_Clear();
     PyObject *text = PyUnicode_AsEncodedString(key, "utf-8", "surrogatepass");
-    if (text == NULL)
+    if (text == NULL) {
         return -1;
+    }
     digest_text(self, PyBytes_AsString(text), PyBytes_Size(text), digest);
     Py_DECREF(text);
     return 0;
 }
 
-static int digest_key(const KeyHash *self, PyObject *key, Digest *digest)
+static int
+digest_key(const KeyHash *self, PyObject *key, Digest *digest)
 {
     Py_ssize_t size;
     if (PyUnicode_Check(key)) {
@@ -69,23 +77,28 @@ static int digest_key(const KeyHash *self, PyObject *key, Digest *digest)
     return -1;
 }
 
-Py_ssize_t count_keys(PyObject *keys)
+Py_ssize_t
+count_keys(PyObject *keys)
 {
-    if (PyList_Check(keys))
+    if (PyList_Check(keys)) {
         return PyList_Size(keys);
-    if (PyTuple_Check(keys))
+    }
+    if (PyTuple_Check(keys)) {
         return PyTuple_Size(keys);
+    }
     return -1;
 }
 
-int key_hash_all(const KeyHash *self, PyObject *keys, Py_ssize_t count, Digest *digests)
+int
+key_hash_all(const KeyHash *self, PyObject *keys, Py_ssize_t count, Digest *digests)
 {
     int is_list = PyList_Check(keys);
     for (Py_ssize_t i = 0; i < count; i++) {
         /* A list that shrinks meanwhile raises IndexError here. */
         PyObject *key = is_list ? PyList_GetItem(keys, i) : PyTuple_GetItem(keys, i);
-        if (key == NULL || digest_key(self, key, &digests[i]) < 0)
+        if (key == NULL || digest_key(self, key, &digests[i]) < 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -97,13 +110,15 @@ typedef struct {
     KeyHash hash;
 } KeyHasher;
 
-static PyObject *hasher_new(PyTypeObject *type, PyObject *args, PyObject *named)
+static PyObject *
+hasher_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     static char *names[] = {"algorithm", "secret", NULL};
     const char *algorithm, *secret;
     Py_ssize_t size;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "sy#:KeyHasher", names, &algorithm, &secret, &size))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "sy#:KeyHasher", names, &algorithm, &secret, &size)) {
         return NULL;
+    }
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     KeyHasher *self = (KeyHasher *)allocate(type, 0);
     if (self != NULL && key_hash_begin(&self->hash, algorithm, secret, size) < 0) {
@@ -113,7 +128,8 @@ static PyObject *hasher_new(PyTypeObject *type, PyObject *args, PyObject *named)
     return (PyObject *)self;
 }
 
-static void hasher_dealloc(PyObject *self)
+static void
+hasher_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -121,7 +137,8 @@ static void hasher_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *hasher_digest_keys(PyObject *self, PyObject *keys)
+static PyObject *
+hasher_digest_keys(PyObject *self, PyObject *keys)
 {
     Py_ssize_t count = count_keys(keys);
     if (count < 0) {
@@ -129,8 +146,9 @@ static PyObject *hasher_digest_keys(PyObject *self, PyObject *keys)
         return NULL;
     }
     PyObject *made = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(Digest));
-    if (made == NULL)
+    if (made == NULL) {
         return NULL;
+    }
     /* The bytes of a `bytes` lie at a multiple of 8: nothing less would do for a Digest. */
     if (key_hash_all(&((KeyHasher *)self)->hash, keys, count, (Digest *)(void *)PyBytes_AsString(made)) < 0) {
         Py_DECREF(made);

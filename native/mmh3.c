@@ -4,12 +4,14 @@
 
 static const uint64_t C1 = 0x87c37b91114253d5u, C2 = 0x4cf5ad432745937fu;
 
-static uint64_t rotate(uint64_t x, int by)
+static uint64_t
+rotate(uint64_t x, int by)
 {
     return x << by | x >> (64 - by);
 }
 
-static uint64_t finish(uint64_t k)
+static uint64_t
+finish(uint64_t k)
 {
     k ^= k >> 33;
     k *= 0xff51afd7ed558ccdu;
@@ -18,17 +20,20 @@ static uint64_t finish(uint64_t k)
     return k ^ k >> 33;
 }
 
-static uint64_t first(uint64_t k)
+static uint64_t
+first(uint64_t k)
 {
     return rotate(k * C1, 31) * C2;
 }
 
-static uint64_t second(uint64_t k)
+static uint64_t
+second(uint64_t k)
 {
     return rotate(k * C2, 33) * C1;
 }
 
-void mmh3_digest(uint32_t seed, const uint8_t *text, size_t size, uint8_t out[16])
+void
+mmh3_digest(uint32_t seed, const uint8_t *text, size_t size, uint8_t out[16])
 {
     uint64_t h1 = seed, h2 = seed, k[2];
     size_t left = size;

@@ -8,13 +8,13 @@ import runpy
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from html import unescape
 from html.entities import html5
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from benchmarks.fuzz.tokens import PIECES, check, make
 from crawler.links import PageLinks, Undecided, extract_links, token_links

@@ -1,7 +1,8 @@
 /* The Bloom slices of a chain over the caller's memory: which digests are in, and setting their bits.
  *
- * Layouts, positions and formats are those of crawler/slices/blocked_slice.py, classic_slice.py and guava_slice.py, which
- * derive them; the words are little-endian, and so is the machine (the build stops on others). Nothing here knows Python.
+ * Layouts, positions and formats are those of crawler/slices/blocked_slice.py, classic_slice.py and guava_slice.py,
+ * which derive them; the words are little-endian, and so is the machine (the build stops on others). Nothing here
+ * knows Python.
  */
 #ifndef CRAWLER_BLOOM_H
 #define CRAWLER_BLOOM_H
@@ -10,7 +11,7 @@
 #include <stdint.h>
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "digests and words are read as the machine has them: only for little-endian machines; others have the Python path"
+#error "digests and words are read as the machine has them, which must be little-endian: others have the Python path"
 #endif
 
 typedef struct {
@@ -29,8 +30,8 @@ typedef struct {
 /* The words that a slice of that layout and size has; 0 if there can be none. */
 uint64_t bloom_words(Layout layout, uint64_t size, uint64_t hashes);
 
-/* Of the digests at the `count` positions `asked` (ascending), write those that the slice does not hold to `unseen`, and
- * return how many there are. `unseen` may be `asked`. */
+/* Of the digests at the `count` positions `asked` (ascending), write those that the slice does not hold to `unseen`,
+ * and return how many there are. `unseen` may be `asked`. */
 size_t bloom_unseen(const Slice *slice, const Digest *digests, const uint32_t *asked, size_t count, uint32_t *unseen);
 
 /* Set the bits of the digests at those positions. */

@@ -269,7 +269,8 @@ import sys
 before = set(sys.modules)
 import crawler.filters
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
-print(*sorted(loaded - set(sys.stdlib_module_names) - {"crawler"}))
+optional = {"typing_extensions"}  # which msgspec takes if it is there
+print(*sorted(loaded - set(sys.stdlib_module_names) - {"crawler"} - optional))
 print(*sorted(name for name in sys.modules if name.startswith("crawler.")))
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

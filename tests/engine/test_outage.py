@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import shutil
 from collections import Counter
@@ -159,7 +160,7 @@ def test_a_crash_in_an_outage_blames_nobody(tmp_path: Path) -> None:
             await asyncio.sleep(seconds)
             copy = tmp_path / str(number)
             shutil.copytree(laboratory.directory, copy, ignore=shutil.ignore_patterns("lock"))
-            left.append(replace(laboratory, directory=copy, store=deepcopy(laboratory.store), asked=[]))
+            left.append(dataclasses.replace(laboratory, directory=copy, store=deepcopy(laboratory.store), asked=[]))
 
     laboratory.run(*seeds(12), during=die, max_time=40)
     for each in left:

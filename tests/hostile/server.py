@@ -10,10 +10,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
-
-from msgspec.structs import replace
 
 from tests.program import PATIENCE
 

@@ -102,7 +102,8 @@ MODULES: dict[str, str] = {
         rows ledger seen
     """,
     "fetch": """
-        outcome body_memory content_coding capture lenient patience secret proxies cookies socks ways kept connector
+        outcome body_memory content_coding capture lenient patience secret proxies cookies socks tls_sessions ways kept
+        connector
         bodies robots_cache failures robots_fetch fetcher simulated
     """,
     "dashboard": """

@@ -20,6 +20,7 @@ from crawler.fetch.lenient import LenientHandler
 from crawler.fetch.patience import Patience
 from crawler.fetch.proxies import Proxy
 from crawler.fetch.socks import connect_through
+from crawler.fetch.tls_sessions import Opening, ResumingContext, current_opening, verifying_context
 from crawler.refusal import Permits, Refusal, refusal_of_address
 from crawler.settings import FetchSettings
 
@@ -135,10 +136,9 @@ class Connector(aiohttp.TCPConnector):
         *,
         idle_hosts: int,
         resolver: AbstractResolver | None = None,
-        trust: ssl.SSLContext | None = None,
+        trust: ResumingContext | None = None,
     ) -> None:
         super().__init__(
-            ssl=True if trust is None else trust,
             limit=0,
             limit_per_host=0,
             ttl_dns_cache=_DNS_TTL,
@@ -149,6 +149,7 @@ class Connector(aiohttp.TCPConnector):
         handler = partial(LenientHandler, loop=self._loop, max_head=settings.max_headers)
         self._factory = cast("partial[ResponseHandler]", handler)
         self._idle_hosts = idle_hosts
+        self._trust = trust
         self._kept: Kept[ConnectionKey] = Kept()
 
     async def _resolve_host(self, host: str, port: int, traces: Sequence[Trace] | None = None) -> list[ResolveResult]:
@@ -197,14 +198,41 @@ class Connector(aiohttp.TCPConnector):
         exchange = current_exchange.get()
         self._close_idle()
         exchange.enter("connect", exchange.limits.connect_timeout)
-        proxy = exchange.proxy
-        if proxy is not None and proxy.socks:
-            connection = await self._create_socks_connection(req, proxy, timeout)
-        else:
-            connection = await super()._create_connection(req, traces, timeout)
+        current_opening.set(None)
+        try:
+            connection = await self._open(req, traces, timeout)
+        except BaseException as error:
+            opening = current_opening.get()
+            if opening is None or not opening.offered or self._trust is None:
+                raise
+            self._trust.drop(opening)
+            if not _may_be_the_sessions_fault(error):
+                raise
+            connection = await self._open(req, traces, timeout)
+            self._trust.refused(opening)
         exchange.uses(req.connection_key, cast("LenientHandler", connection), kept=False)
         exchange.enter("headers", exchange.limits.headers_timeout)
         return connection
+
+    def _get_ssl_context(self, req: ClientRequest) -> ResumingContext | None:
+        if not req.is_ssl():
+            return None
+        proxy = current_exchange.get().proxy
+        current_opening.set(Opening((req.host, req.port, None if proxy is None else proxy.shown)))
+        if self._trust is None:  # made only now: it reads all authorities of the system
+            self._trust = verifying_context()
+        return self._trust
+
+    async def _open(
+        self,
+        req: ClientRequest,
+        traces: list[Any],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
+    ) -> ResponseHandler:
+        proxy = current_exchange.get().proxy
+        if proxy is not None and proxy.socks:
+            return await self._create_socks_connection(req, proxy, timeout)
+        return await super()._create_connection(req, traces, timeout)
 
     async def _create_socks_connection(
         self,
@@ -242,6 +270,14 @@ class Connector(aiohttp.TCPConnector):
         while len(self._conns) >= self._idle_hosts:
             for protocol, _ in self._conns.pop(next(iter(self._conns))):
                 protocol.close()
+
+
+def _may_be_the_sessions_fault(error: BaseException) -> bool:
+    """Return whether a handshake failed, or was broken off, in a way that a whole one may not."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return False
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return isinstance(cause, (ssl.SSLError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError))
 
 
 def _loopback(host: str, port: int, family: socket.AddressFamily) -> ResolveResult:

@@ -17,6 +17,7 @@ from crawler.disk import check_regular
 from crawler.fetch.proxies import Proxies, Proxy, proxy_of
 from crawler.fetch.secret import read_login, read_secret
 from crawler.fetch.socks import check_socks
+from crawler.fetch.tls_sessions import ResumingContext, verifying_context
 from crawler.settings import DIRECT, WAYS, FetchSettings, Settings, SettingsError, Sites, secret_reference
 from crawler.urls.host_key import split_origin
 
@@ -107,17 +108,14 @@ def check_access(settings: Settings) -> None:
     trust_of(settings.fetch)
 
 
-def trust_of(settings: FetchSettings) -> ssl.SSLContext | None:
+def trust_of(settings: FetchSettings) -> ResumingContext | None:
     """Return what certificates are checked with; None: with the authorities of the system. Raises SettingsError."""
     if settings.ca_file is None:
         return None
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(("http/1.1",))
     try:
         check_regular(Path(settings.ca_file))
-        context.load_verify_locations(cafile=settings.ca_file)
+        return verifying_context(settings.ca_file)
     except ssl.SSLError as error:
         raise SettingsError(f"fetch.ca_file: {settings.ca_file} contains no certificates in PEM") from error
     except OSError as error:
         raise SettingsError(f"fetch.ca_file: cannot read {settings.ca_file}: {error.strerror}") from error
-    return context

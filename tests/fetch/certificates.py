@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.needs import need
 
 
-def date(days: int) -> str:
+def date(days: float) -> str:
     """A day from now, as openssl takes it."""
     return (datetime.now(UTC) + timedelta(days)).strftime("%Y%m%d%H%M%SZ")
 
@@ -40,6 +40,12 @@ class Authority:
     def server(self, names: str, *dates: str) -> ssl.SSLContext:
         """The context of a server with a certificate for ``names`` (as in subjectAltName). ``dates``: when it begins
         and ends, as in 20200101000000Z."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.files(names, *dates))
+        return context
+
+    def files(self, names: str, *dates: str) -> tuple[Path, Path]:
+        """The certificate of a server and its key."""
         stem = self._directory / str(abs(hash((names, dates))))
         key, request, certificate = stem.with_suffix(".key"), stem.with_suffix(".csr"), stem.with_suffix(".pem")
         extensions = stem.with_suffix(".cnf")
@@ -53,6 +59,4 @@ class Authority:
             *("ca", "-batch", "-config", self._settings, "-startdate", begin, "-enddate", end, "-notext"),
             *("-in", request, "-extfile", extensions, "-out", certificate),
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-        return context
+        return certificate, key

@@ -35,7 +35,9 @@ class Site:
 
 
 @asynccontextmanager
-async def site(*answers: Answer, keep_alive: bool = False, tls: ssl.SSLContext | None = None) -> AsyncIterator[Site]:
+async def site(
+    *answers: Answer, keep_alive: bool = False, tls: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[Site]:
     """A server of raw answers; it closes each connection after one, unless ``keep_alive``."""
     served = Site("", list(answers))
     talks: set[asyncio.Task[None]] = set()
@@ -63,7 +65,7 @@ async def site(*answers: Answer, keep_alive: bool = False, tls: ssl.SSLContext |
         talks.add(task)
         task.add_done_callback(talks.discard)
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
+    server = await asyncio.start_server(accept, "127.0.0.1", port, ssl=tls)
     scheme = "http" if tls is None else "https"
     served.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     try:

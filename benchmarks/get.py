@@ -143,7 +143,8 @@ def nginx(home: Path, resumes: bool, each: int) -> Iterator[str]:
     (home / "conf").write_text(
         f"daemon off; master_process off; pid {home}/pid;\nevents {{}}\nhttp {{\n types {{ text/html html; }}\n"
         f" root {home};\n{paths} log_format own '$connection_requests $ssl_session_reused';\n"
-        f" access_log {home}/log own; keepalive_requests {each};\n ssl_protocols TLSv1.3; ssl_session_tickets {state}; ssl_session_cache off;\n"
+        f" access_log {home}/log own; keepalive_requests {each};\n"
+        f" ssl_protocols TLSv1.3; ssl_session_tickets {state}; ssl_session_cache off;\n"
         f" ssl_certificate {home}/own.pem; ssl_certificate_key {home}/own.key;\n"
         f" server {{ listen 127.0.0.1:{port} ssl; }}\n}}\n"
     )

@@ -14,6 +14,8 @@ from crawler.bench.child import run
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
+SPIDER = ROOT / "crawler" / "bench" / "peer_scrapy.py"
+
 Command = Callable[[Path, Path], list[str]]
 Pages = Callable[[Path], list[str]]
 
@@ -38,9 +40,9 @@ def ours() -> Crawler:
 
 def floor() -> Crawler:
     def command(seeds: Path, home: Path) -> list[str]:
-        return [sys.executable, str(HERE / "floor.py"), str(seeds), str(home / "pages.txt")]
+        return [sys.executable, "-m", "crawler.bench.floor", str(seeds), str(home / "pages.txt")]
 
-    return Crawler("floor", command, lambda home: (home / "pages.txt").read_text().split())
+    return Crawler("floor", command, lambda home: [line.split()[0] for line in (home / "pages.txt").read_text().splitlines()])
 
 
 def undisturbed(seeds: Path, home: Path) -> set[str]:
@@ -74,7 +76,7 @@ def scrapy_with(python: Path, name: str) -> Crawler:
 
 def scrapy(python: Path, *, job: bool) -> Crawler:
     def command(seeds: Path, home: Path) -> list[str]:
-        words = [str(python), "-m", "scrapy", "runspider", str(HERE / "peer_scrapy.py"), "-a", f"seeds={seeds}"]
+        words = [str(python), "-m", "scrapy", "runspider", str(SPIDER), "-a", f"seeds={seeds}"]
         kept = ["-s", f"JOBDIR={home / 'job'}"] if job else []
         return [*words, "-o", str(home / "pages.jsonl"), *kept]
 

@@ -1,9 +1,10 @@
 """The floor: the cost of fetching pages and following their links in Python when nothing else is done.
 
 aiohttp, Lexbor and ada-url around a set and a list: no politeness, no robots.txt, nothing kept on disk but the list
-of the HTML pages, written at the end.
+of the HTML pages and the seconds that each took, written at the end. A server that asks for patience gets it. What
+``/private/`` holds, which the robots.txt of a synthetic web disallows, is left out.
 
-    python floor.py SEEDS PAGES
+    python -m crawler.bench.floor SEEDS PAGES
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import time
 from collections import deque
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,6 +24,8 @@ from yarl import URL as RequestURL
 
 CONCURRENCY = 64
 PER_HOST = 16
+PRIVATE = "/private/"
+PATIENCE = frozenset({429, 503})
 
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 
@@ -33,7 +37,7 @@ class Floor:
         self.hosts = {urlsplit(seed).netloc for seed in seeds}
         self.seen = set(seeds)
         self.pending = deque(seeds)
-        self.pages: list[str] = []
+        self.pages: dict[str, float] = {}  # with the seconds of the exchange
 
     async def crawl(self) -> None:
         connector = aiohttp.TCPConnector(limit=CONCURRENCY, limit_per_host=PER_HOST)
@@ -47,13 +51,18 @@ class Floor:
                     task.result()
 
     async def visit(self, session: aiohttp.ClientSession, url: str) -> None:
+        began = time.monotonic()
         async with session.get(RequestURL(url, encoded=True), allow_redirects=False) as response:
+            if response.status in PATIENCE:
+                await asyncio.sleep(float(response.headers.get("Retry-After", "1")))
+                self.pending.append(url)
+                return
             if 300 <= response.status < 400:
                 self.discover(url, [response.headers.get("Location", "")])
             if response.status != 200 or response.content_type != "text/html":
                 return
             body = await response.read()
-        self.pages.append(url)
+        self.pages[url] = time.monotonic() - began
         tree = LexborHTMLParser(decoded(body))
         base = url
         for node in tree.css("base[href]")[:1]:
@@ -66,7 +75,8 @@ class Floor:
                 url = join_url(base, href)
             except ValueError:
                 continue
-            if url not in self.seen and URL(url).host in self.hosts:
+            parsed = URL(url)
+            if url not in self.seen and parsed.host in self.hosts and not parsed.pathname.startswith(PRIVATE):
                 self.seen.add(url)
                 self.pending.append(url)
 
@@ -84,7 +94,7 @@ def main() -> None:
     seeds, pages = map(Path, sys.argv[1:])
     floor = Floor(seeds.read_text().split())
     asyncio.run(floor.crawl())
-    pages.write_text("".join(f"{url}\n" for url in floor.pages))
+    pages.write_text("".join(f"{url} {seconds:.6f}\n" for url, seconds in floor.pages.items()))
 
 
 if __name__ == "__main__":

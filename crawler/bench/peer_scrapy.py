@@ -47,4 +47,5 @@ class WholeHosts(CrawlSpider):  # type: ignore[misc]
             "content_type": response.headers.get("Content-Type", b"").decode("latin-1"),
             "depth": response.meta.get("depth", 0),
             "bytes": len(response.body),
+            "seconds": response.meta.get("download_latency"),
         }

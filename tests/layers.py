@@ -157,7 +157,8 @@ MODULES: dict[str, str] = {
         modules pydoc_child render html_answers site news trouble web
     """,
     "bench": """
-        child file_server machine made_pages scripts made_crawl
+        child floor machine made_pages peer_crawlee peer_scrapy scripts stage_samples loopback_run synthetic_web
+        synthetic_server crawl_truth contenders synthetic_crawl crawl_report bench_crawl
     """,
     "dedup": """
         interrupt key_spec lines lookout digest_file store chain_rebuild exchange filter_setup stream build_process

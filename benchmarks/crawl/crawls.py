@@ -42,7 +42,9 @@ def floor() -> Crawler:
     def command(seeds: Path, home: Path) -> list[str]:
         return [sys.executable, "-m", "crawler.bench.floor", str(seeds), str(home / "pages.txt")]
 
-    return Crawler("floor", command, lambda home: [line.split()[0] for line in (home / "pages.txt").read_text().splitlines()])
+    return Crawler(
+        "floor", command, lambda home: [line.split()[0] for line in (home / "pages.txt").read_text().splitlines()]
+    )
 
 
 def undisturbed(seeds: Path, home: Path) -> set[str]:

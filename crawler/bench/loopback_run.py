@@ -22,12 +22,12 @@ from crawler.bench.stage_samples import StageSamples
 
 def check_event(event: str, arguments: tuple[object, ...]) -> None:
     """Raise PermissionError if a process wants to reach another machine, or to know its address."""
-    if event == "socket.connect" or event == "socket.sendto":
+    if event in {"socket.connect", "socket.sendto"}:
         connection, address = arguments
         if isinstance(connection, socket.socket) and connection.family == socket.AF_UNIX:
             return
         _check_host(address[0] if isinstance(address, tuple) else address)
-    elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
+    elif event in {"socket.getaddrinfo", "socket.gethostbyname"}:
         _check_host(arguments[0])
 
 

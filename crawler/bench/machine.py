@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +28,17 @@ def describe_machine(packages: Iterable[str] = ()) -> list[str]:
     ]
     versions = [f"{name} {version}" for name in packages if (version := _version(name))]
     return [*lines, f"packages  {', '.join(versions)}"] if versions else lines
+
+
+def describe_commit(root: Path) -> str | None:
+    """Return the commit that is checked out in ``root``, with a ``+`` if files differ from it. None outside a checkout,
+    and without Git."""
+    command = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip() or None
 
 
 def _memory() -> str:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy.http import Response  # type: ignore[import-not-found]
-from scrapy.linkextractors import LinkExtractor  # type: ignore[import-not-found]
-from scrapy.spiders import CrawlSpider, Rule  # type: ignore[import-not-found]
+from scrapy.http import Response
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 
 
-class WholeHosts(CrawlSpider):  # type: ignore[misc]
+class WholeHosts(CrawlSpider):
     """Every page of the seeds' hosts; one line of output a page."""
 
     name = "whole-hosts"
-    custom_settings: ClassVar[dict[str, Any]] = {
+    custom_settings = {  # noqa: RUF012, as Scrapy declares it
         "CONCURRENT_REQUESTS": 64,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
         "DOWNLOAD_DELAY": 0,
@@ -44,7 +44,7 @@ class WholeHosts(CrawlSpider):  # type: ignore[misc]
         yield {
             "url": response.url,
             "status": response.status,
-            "content_type": response.headers.get("Content-Type", b"").decode("latin-1"),
+            "content_type": (response.headers.get("Content-Type") or b"").decode("latin-1"),
             "depth": response.meta.get("depth", 0),
             "bytes": len(response.body),
             "seconds": response.meta.get("download_latency"),

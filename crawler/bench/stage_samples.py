@@ -1,8 +1,9 @@
 """Samples where a process spends its CPU time, by the stages of a crawl.
 
-The kernel sends a signal each time that the process has used some milliseconds of CPU. Its handler looks at the stack of
-the main thread, from the innermost frame outwards, for the first frame of a package that has a stage. A sample costs
-some microseconds, and C code is charged to the Python code that called it.
+The kernel sends a signal each time that the process has used some milliseconds of CPU. Its handler looks at the stack
+of the main thread, from the innermost frame outwards, for the first frame of a package that has a stage. A sample costs
+some microseconds. C code is charged to the Python code that called it, and other threads to what the main thread does
+meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OURS = {
     "admit": "filters slices exact frontier job/admission",
     "store": "store kv output checkpoint disk records archive job",
 }
-_STAGE = {name: stage for stage, names in _OURS.items() for name in names.split()}
+PLACES = {name: stage for stage, names in _OURS.items() for name in names.split()}
 _THEIRS = {
     "/aiohttp/": "fetch",
     "/yarl/": "fetch",
@@ -80,5 +81,5 @@ def stage_of(file: str) -> str | None:
     if file.startswith(_ROOT):
         path = file.removeprefix(_ROOT).removesuffix(".py")
         package = path.partition("/")[0]
-        return _STAGE.get(path) or _STAGE.get(package) or "rest"
+        return PLACES.get(path) or PLACES.get(package) or "rest"
     return next((stage for part, stage in _THEIRS.items() if part in file), None)

@@ -65,7 +65,7 @@ class Measured(Struct, frozen=True):
 
 
 def measure(contender: Contender, shape: Shape, home: Path) -> Measured:
-    """Crawl the whole web of a shape, which is served meanwhile. Files are written to ``home``, a directory that exists.
+    """Crawl the whole web of a shape, which is served meanwhile. Writes to ``home``, a directory that exists.
 
     Raises CrawlFailedError, OSError.
     """

@@ -12,8 +12,8 @@ A page may have further URLs, of one ``Kind`` each, which exist once for a page 
     copy     the same bytes as the page
     private  disallowed by robots.txt, so never to be requested
 
-So the truth is a function: ``expected(number)`` returns the kinds of URL that the page has, and ``locate(url)`` the page
-and the kind that a URL belongs to. All draws are integers from SHAKE-128 of the seed, hence the same everywhere.
+So the truth is a function: ``expected(number)`` returns the kinds of URL that the page has, and ``locate(url)`` the
+page and the kind that a URL belongs to. All draws are integers from SHAKE-128 of the seed, hence the same everywhere.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Draws:
 
     def __init__(self, seed: int, purpose: str, number: int, count: int) -> None:
         drawn = shake_128(f"{seed} {purpose} {number}".encode("ascii")).digest(4 * count)
-        self._next = iter(struct.unpack(f"<{count}I", drawn))
+        self._next: Iterator[int] = iter(struct.unpack(f"<{count}I", drawn))
 
     def below(self, end: int) -> int:
         """Return a number from 0 to ``end`` - 1, each as likely as another."""

@@ -5,21 +5,18 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from crawler.bench.child import module_environment
-from crawler.bench.machine import describe_machine
-from crawler.bench.made_crawl import MadeCrawlError, measure_crawl
-from crawler.bench.made_pages import CHAPTER, MADE_HOSTS, MADE_PAGES
 from crawler.bench.scripts import STUDIES, Script, scripts
+from crawler.bench.synthetic_web import MOST_HOSTS, MOST_PAGES, Mode
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.progress.text_table import text_table
 
-_PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict")
-_LEAST = MADE_HOSTS * CHAPTER
-_MOST = 100_000
+_PAGES, _HOSTS = 2_000, 20
+_MOST_SEED = 2**63 - 1
+_MOST_ROUNDS = 100
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(run=lambda _: _list(parser))
     names = parser.add_subparsers(metavar="NAME")
-    crawl = names.add_parser("crawl", help="CPU time, pages per second and memory of a crawl of generated pages (10 s)")
-    crawl.add_argument(
-        "--pages", type=_pages, default=MADE_PAGES, metavar="N", help=f"number of generated pages ({MADE_PAGES:,})"
-    )
-    crawl.set_defaults(run=_crawl)
+    _add_crawl(names.add_parser("crawl", help="a crawl of a synthetic web, beside the floor and its peers (1 min)"))
     found = list(scripts())
     for script in found:
         # The script parses its own arguments, including --help.
@@ -46,6 +39,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         missing.set_defaults(run=partial(_say_missing, name))
 
 
+def _add_crawl(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Crawl a synthetic web, which is served by other processes of this machine, and compare what was found with "
+        "what there is. Beside it: the same pages with aiohttp and a parser of HTML alone (the floor), and with Scrapy "
+        "and Crawlee if they are installed."
+    )
+    add = parser.add_argument
+    add("--pages", type=_number(1, MOST_PAGES), default=_PAGES, metavar="N", help=f"pages of the web ({_PAGES:,})")
+    add("--hosts", type=_number(1, MOST_HOSTS), default=_HOSTS, metavar="N", help=f"hosts of the web ({_HOSTS})")
+    add("--seed", type=_number(0, _MOST_SEED), default=0, metavar="S", help="another seed is another web (0)")
+    add(
+        "--mode",
+        choices=[mode.value for mode in Mode],
+        default=Mode.WEB.value,
+        help="sites that link to each other (web), or chains of pages with one link each, across hosts (chains)",
+    )
+    add("--rounds", type=_number(1, _MOST_ROUNDS), default=1, metavar="N", help="runs of each, interleaved (1)")
+    add("--no-peers", action="store_true", help="leave out Scrapy and Crawlee")
+    add("--plot", type=Path, metavar="FILE", help="write a plot to FILE, as SVG")
+    add("--json", action="store_true", help="print one line of JSON instead of the table")
+    parser.set_defaults(run=_crawl)
+
+
 def _list(bench: argparse.ArgumentParser) -> int:
     bench.print_help()
     return Exit.OK
@@ -56,34 +72,32 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _pages(word: str) -> int:
-    if not word.isdecimal():
-        raise argparse.ArgumentTypeError(f"{word!r} is not a whole number")
-    if not _LEAST <= int(word) <= _MOST:
-        raise argparse.ArgumentTypeError(f"must be between {_LEAST} and {_MOST:,}, not {word}")
-    return int(word)
+def _number(least: int, most: int) -> Callable[[str], int]:
+    """Return a parser of whole numbers in a range."""
+
+    def parse(word: str) -> int:
+        if not (word.isascii() and word.isdecimal()):
+            raise argparse.ArgumentTypeError(f"{word!r} is not a whole number")
+        if not least <= int(word) <= most:
+            raise argparse.ArgumentTypeError(f"must be between {least:,} and {most:,}, not {word}")
+        return int(word)
+
+    return parse
 
 
 def _crawl(arguments: argparse.Namespace) -> int:
-    for line in describe_machine(_PACKAGES):
-        print(line)
-    print(f"web       {arguments.pages:,} generated pages on {MADE_HOSTS} hosts of this machine\n", flush=True)
-    with tempfile.TemporaryDirectory() as home:
-        try:
-            made = measure_crawl(Path(home), arguments.pages)
-        except MadeCrawlError as error:
-            print(f"crawler: error: {error}", file=sys.stderr)
-            return Exit.FAILED
-    row = (
-        f"{made.pages:,}",
-        f"{made.repeated:,}",
-        f"{made.cost.wall:.1f}",
-        f"{made.pages_a_second:,.0f}",
-        f"{made.milliseconds:.2f}",
-        f"{made.cost.rss:,.0f}",
-    )
-    print("\n".join(text_table(("pages", "repeated", "seconds", "pages/s", "CPU ms/page", "MiB at most"), [row])))
-    return Exit.OK
+    from crawler.bench.bench_crawl import Plan, bench_crawl  # noqa: PLC0415, other benchmarks do not need it
+    from crawler.bench.synthetic_web import Shape  # noqa: PLC0415
+
+    if arguments.pages < arguments.hosts:
+        raise UsageError(
+            f"--pages {arguments.pages}: a web has at least one page a host, and --hosts is {arguments.hosts}"
+        )
+    if arguments.plot is not None and not arguments.plot.absolute().parent.is_dir():
+        raise UsageError(f"--plot {arguments.plot}: its directory does not exist")
+    shape = Shape(arguments.pages, arguments.hosts, arguments.seed, Mode(arguments.mode), port=0)
+    plan = Plan(shape, arguments.rounds, not arguments.no_peers, arguments.plot, arguments.json)
+    return Exit.OK if bench_crawl(plan) else Exit.FAILED
 
 
 def _run_script(script: Script, arguments: argparse.Namespace) -> int:

@@ -1,0 +1,100 @@
+"""``crawler bench crawl``: rounds of crawls of one synthetic web, and what is printed of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+import crawler
+from crawler.bench.contenders import OURS, Contender, floor, ours, peers
+from crawler.bench.crawl_report import Summary, bars, figures, summarise, svg, table
+from crawler.bench.machine import describe_commit, describe_machine
+from crawler.bench.synthetic_crawl import CrawlFailedError, Measured, measure
+from crawler.bench.synthetic_web import Shape
+
+_PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict", "scrapy", "crawlee")
+_ROOT = Path(crawler.__file__).resolve().parent.parent
+
+
+class Plan(Struct, frozen=True):
+    """What is measured, and how it is told."""
+
+    shape: Shape
+    rounds: int = 1
+    peers: bool = True
+    plot: Path | None = None  # an SVG file
+    as_json: bool = False
+
+
+def bench_crawl(plan: Plan) -> bool:
+    """Measure and print. Returns whether our crawl found what there is. Raises OSError."""
+    there, absent = peers() if plan.peers else ([], [])
+    machine = describe_machine(_PACKAGES)
+    shape = plan.shape
+    web = f"{shape.pages:,} pages on {shape.hosts:,} hosts, {shape.mode.value}, seed {shape.seed}"
+    if not plan.as_json:
+        _say(*machine, f"web       {web}", *(f"peer      {name} is not installed: left out" for name in absent), "")
+    try:
+        summaries = _measure([floor(), ours(), *there], plan)
+    except CrawlFailedError as error:
+        sys.stderr.write(f"crawler: error: {error}\n")
+        return False
+    if plan.plot is not None:
+        plan.plot.write_text(svg(summaries, web), "utf-8")
+    if plan.as_json:
+        _say(json.dumps({**_circumstances(plan, machine, absent), **figures(summaries)}))
+    else:
+        _say(*table(summaries), "", *bars(summaries))
+    return _is_right(next(each for each in summaries if each.name == OURS))
+
+
+def _measure(contenders: Sequence[Contender], plan: Plan) -> list[Summary]:
+    """Interleave the rounds, so that whatever else the machine does meets all alike."""
+    results: dict[str, list[Measured]] = {contender.name: [] for contender in contenders}
+    for _ in range(plan.rounds):
+        for contender in contenders:
+            with tempfile.TemporaryDirectory(prefix="bench-crawl-") as home:
+                results[contender.name].append(measure(contender, plan.shape, Path(home)))
+    return [summarise(rounds) for rounds in results.values()]
+
+
+def _circumstances(plan: Plan, machine: Sequence[str], absent: Sequence[str]) -> dict[str, object]:
+    """Return what a figure depends on."""
+    shape = plan.shape
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": crawler.__version__,
+        "commit": describe_commit(_ROOT),
+        "machine": {words[0]: words[1] for words in (line.split(maxsplit=1) for line in machine)},
+        "load_after": [round(value, 2) for value in os.getloadavg()],
+        "web": {"pages": shape.pages, "hosts": shape.hosts, "seed": shape.seed, "mode": shape.mode.value},
+        "rounds": plan.rounds,
+        "absent": list(absent),
+    }
+
+
+def _is_right(ours: Summary) -> bool:
+    """Say what is wrong with our crawl. Returns whether nothing is."""
+    wrong = {
+        "missing": ours.missing,
+        "twice": ours.twice,
+        "unexpected": ours.unexpected,
+        "with a wrong end": ours.wrong,
+        "requested although robots.txt disallows them": ours.private,
+    }
+    said = [f"{count:,} {name}" for name, count in wrong.items() if count]
+    if said:
+        sys.stderr.write(f"crawler: error: the crawl differs from the web: URLs {', '.join(said)}\n")
+    return not said
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +17,9 @@ import crawler
 from crawler.bench.contenders import OURS, Contender, floor, ours, peers
 from crawler.bench.crawl_report import Summary, bars, figures, summarise, svg, table
 from crawler.bench.machine import describe_commit, describe_machine
-from crawler.bench.synthetic_crawl import CrawlFailedError, Measured, measure
-from crawler.bench.synthetic_web import Shape
+from crawler.bench.synthetic_crawl import CrawlFailedError, Measured, WebServers, measure
+from crawler.bench.synthetic_web import Shape, SyntheticWeb
+from crawler.service.ending_signals import ending_signals
 
 _PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict", "scrapy", "crawlee")
 _ROOT = Path(crawler.__file__).resolve().parent.parent
@@ -53,6 +55,19 @@ def bench_crawl(plan: Plan) -> bool:
     else:
         _say(*table(summaries), "", *bars(summaries))
     return _is_right(next(each for each in summaries if each.name == OURS))
+
+
+def serve_web(shape: Shape, seeds: Path) -> None:
+    """Serve a web until a signal ends it. Raises OSError, CrawlFailedError."""
+    ended = threading.Event()
+    with ending_signals(lambda _: ended.set()), WebServers(shape) as servers:
+        web = SyntheticWeb(servers.shape)
+        # Whoever waits for the file must find it whole.
+        unfinished = seeds.with_name(f".{seeds.name}.new")
+        unfinished.write_text("".join(f"{url}\n" for url in web.seeds), "ascii")
+        unfinished.replace(seeds)
+        _say(f"{shape.pages:,} pages on {shape.hosts:,} hosts, from {web.seeds[0]} on, until Ctrl-C")
+        ended.wait()
 
 
 def _measure(contenders: Sequence[Contender], plan: Plan) -> list[Summary]:

@@ -141,7 +141,12 @@ class WebServers:
         """Start a server. Returns its port."""
         words = [sys.executable, "-P", "-m", "crawler.bench.synthetic_server", str(share), str(self._shares)]
         process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=module_environment()
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=module_environment(),
+            start_new_session=True,  # Ctrl-C is for us: the server ends when its standard input does
         )
         self._processes.append(process)
         assert process.stdin is not None

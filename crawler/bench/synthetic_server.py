@@ -11,6 +11,7 @@ The server speaks as much HTTP/1.1 as crawlers send: GET over connections that a
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import socket
 import sys
@@ -158,7 +159,11 @@ def main() -> None:
     share, shares = map(int, sys.argv[1:])
     shape = msgspec.json.decode(sys.stdin.readline(), type=Shape)
     requested = asyncio.run(serve(shape, share, shares))
-    sys.stdout.write(msgspec.json.encode(requested).decode() + "\n")
+    try:
+        sys.stdout.write(msgspec.json.encode(requested).decode() + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(0)  # nobody waits for the figures; the interpreter would try to write them again
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crawler.bench.child import module_environment
 from crawler.bench.scripts import STUDIES, Script, scripts
-from crawler.bench.synthetic_web import MOST_HOSTS, MOST_PAGES, Mode
+from crawler.bench.synthetic_web import MOST_HOSTS, MOST_PAGES, Mode, Shape
 from crawler.cli.exit_codes import Exit, UsageError
 
 _PAGES, _HOSTS = 2_000, 20
@@ -21,12 +21,13 @@ _MOST_ROUNDS = 100
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Run a benchmark and print a table. `crawl` is part of the package; the others are the scripts in "
+        "Run a benchmark and print a table. `crawl` and `web` are part of the package; the others are the scripts in "
         "benchmarks/ of a checkout of the source. `crawler bench NAME --help` lists the options of a script."
     )
     parser.set_defaults(run=lambda _: _list(parser))
     names = parser.add_subparsers(metavar="NAME")
     _add_crawl(names.add_parser("crawl", help="a crawl of a synthetic web, beside the floor and its peers (1 min)"))
+    _add_web(names.add_parser("web", help="serves the synthetic web of `crawl`, for crawls and profilers of your own"))
     found = list(scripts())
     for script in found:
         # The script parses its own arguments, including --help.
@@ -45,6 +46,26 @@ def _add_crawl(parser: argparse.ArgumentParser) -> None:
         "what there is. Beside it: the same pages with aiohttp and a parser of HTML alone (the floor), and with Scrapy "
         "and Crawlee if they are installed."
     )
+    _add_shape(parser)
+    add = parser.add_argument
+    add("--rounds", type=_number(1, _MOST_ROUNDS), default=1, metavar="N", help="runs of each, interleaved (1)")
+    add("--no-peers", action="store_true", help="leave out Scrapy and Crawlee")
+    add("--plot", type=Path, metavar="FILE", help="write a plot to FILE, as SVG")
+    add("--json", action="store_true", help="print one line of JSON instead of the table")
+    parser.set_defaults(run=_crawl)
+
+
+def _add_web(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Serve the synthetic web that `crawl` crawls, on addresses of this machine alone, until Ctrl-C or SIGTERM."
+    )
+    _add_shape(parser)
+    text = "write the first page of every host to FILE, once all can be reached"
+    parser.add_argument("--seeds", type=Path, required=True, metavar="FILE", help=text)
+    parser.set_defaults(run=_web)
+
+
+def _add_shape(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--pages", type=_number(1, MOST_PAGES), default=_PAGES, metavar="N", help=f"pages of the web ({_PAGES:,})")
     add("--hosts", type=_number(1, MOST_HOSTS), default=_HOSTS, metavar="N", help=f"hosts of the web ({_HOSTS})")
@@ -55,11 +76,6 @@ def _add_crawl(parser: argparse.ArgumentParser) -> None:
         default=Mode.WEB.value,
         help="sites that link to each other (web), or chains of pages with one link each, across hosts (chains)",
     )
-    add("--rounds", type=_number(1, _MOST_ROUNDS), default=1, metavar="N", help="runs of each, interleaved (1)")
-    add("--no-peers", action="store_true", help="leave out Scrapy and Crawlee")
-    add("--plot", type=Path, metavar="FILE", help="write a plot to FILE, as SVG")
-    add("--json", action="store_true", help="print one line of JSON instead of the table")
-    parser.set_defaults(run=_crawl)
 
 
 def _list(bench: argparse.ArgumentParser) -> int:
@@ -87,17 +103,34 @@ def _number(least: int, most: int) -> Callable[[str], int]:
 
 def _crawl(arguments: argparse.Namespace) -> int:
     from crawler.bench.bench_crawl import Plan, bench_crawl  # noqa: PLC0415, other benchmarks do not need it
-    from crawler.bench.synthetic_web import Shape  # noqa: PLC0415
 
-    if arguments.pages < arguments.hosts:
-        raise UsageError(
-            f"--pages {arguments.pages}: a web has at least one page a host, and --hosts is {arguments.hosts}"
-        )
-    if arguments.plot is not None and not arguments.plot.absolute().parent.is_dir():
-        raise UsageError(f"--plot {arguments.plot}: its directory does not exist")
-    shape = Shape(arguments.pages, arguments.hosts, arguments.seed, Mode(arguments.mode), port=0)
+    shape = _shape(arguments)
+    _check_directory("--plot", arguments.plot)
     plan = Plan(shape, arguments.rounds, not arguments.no_peers, arguments.plot, arguments.json)
     return Exit.OK if bench_crawl(plan) else Exit.FAILED
+
+
+def _web(arguments: argparse.Namespace) -> int:
+    from crawler.bench.bench_crawl import serve_web  # noqa: PLC0415, other benchmarks do not need it
+
+    shape = _shape(arguments)
+    _check_directory("--seeds", arguments.seeds)
+    serve_web(shape, arguments.seeds)
+    return Exit.OK
+
+
+def _shape(arguments: argparse.Namespace) -> Shape:
+    """Return the shape of the web, at a port that is free. Raises UsageError."""
+    pages, hosts = arguments.pages, arguments.hosts
+    if pages < hosts:
+        raise UsageError(f"--pages {pages}: a web has at least one page a host, and --hosts is {hosts}")
+    return Shape(pages, hosts, arguments.seed, Mode(arguments.mode), port=0)
+
+
+def _check_directory(flag: str, path: Path | None) -> None:
+    """Raise UsageError if a file cannot be made because its directory does not exist."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"{flag} {path}: its directory does not exist")
 
 
 def _run_script(script: Script, arguments: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import duckdb
 import pytest
@@ -688,3 +689,17 @@ def test_crawling_on_a_schedule(tmp_path: Path) -> None:
     assert often.schedule.every_hours == 6.0
     assert working_days.schedule.hours
     assert [each.recrawl.enabled for each in (nightly, often, working_days)] == [True, True, False]
+
+
+def test_profiling_a_crawl(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    measured, profiled = carry_out("profile-a-crawl.md", here, {})
+    stages = measured.partition("by stage")[2]
+    table = page("profile-a-crawl.md").partition("| stage |")[2].partition("\n\n")[0]
+    named = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)
+    assert re.findall(r"^(\w+) ", stages, re.MULTILINE) == named
+    assert ElementTree.parse(here / "crawl.svg").getroot().tag.endswith("svg")
+    assert "Ordered by: internal time" in profiled
+    assert (
+        len({each["url"] for each in records(here / "job") if each["status"] == 200 and not each.get("probe")}) >= 200
+    )

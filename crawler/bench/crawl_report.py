@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
@@ -18,7 +17,7 @@ from crawler.progress.text_table import text_table
 _HEADS = ("", "pages", "missing", "twice", "seconds", "pages/s", "CPU us/page", "of the floor", "ms", "ms, 95%", "MiB")
 _BAR = 40  # characters
 _PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a character
-_COLOURS = dict(zip(STAGES, ("#8c8c8c", "#3b6fb6", "#d98324", "#5a9a3c", "#8e5ab5", "#c4b89a"), strict=True))
+_COLOURS = dict(zip(STAGES, ("#8c8c8c", "#3b6fb6", "#e0b050", "#d98324", "#5a9a3c", "#8e5ab5", "#c4b89a"), strict=True))
 _OTHER = "#b9c4d0"  # of a bar whose stages are not known
 _ROW, _LEFT, _WIDTH, _TOP = 30, 90, 560, 84
 
@@ -46,11 +45,8 @@ class Summary(Struct, frozen=True):
 
 def summarise(rounds: Sequence[Measured]) -> Summary:
     """Summarise the rounds of one crawler, at least one."""
-    samples: Counter[str] = Counter()
-    for each in rounds:
-        samples.update(each.samples)
+    samples = sum(sum(each.taken.samples.values()) for each in rounds if each.taken is not None)
     cpu = median(each.microseconds for each in rounds)
-    taken = samples.total()
     verdicts = [each.verdict for each in rounds]
     return Summary(
         name=rounds[0].name,
@@ -67,8 +63,8 @@ def summarise(rounds: Sequence[Measured]) -> Summary:
         rss=median(each.cost.rss for each in rounds),
         refused=max(each.requested.refused for each in rounds),
         private=max(each.requested.private for each in rounds),
-        samples=taken,
-        stages={stage: cpu * samples[stage] / taken for stage in STAGES} if taken else {},
+        samples=samples,
+        stages={stage: median(each.stages[stage] for each in rounds) for stage in rounds[0].stages},
     )
 
 

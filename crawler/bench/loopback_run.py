@@ -2,22 +2,25 @@
 
     python -m crawler.bench.loopback_run FILE MODULE ARGUMENT...
 
-The number of samples by stage is written to FILE as JSON at the end; ``-`` takes no samples. The interpreter itself
+The samples by stage, and the CPU time of the processes that it started and waited for, are written to FILE as JSON at
+the end; ``-`` takes no samples. The interpreter itself
 asks before it connects or looks up a name (PEP 578), and such a hook cannot be removed: no mistake in a crawler or in
 the pages that are made up for it can send a request anywhere else.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 import runpy
 import socket
 import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from crawler.bench.stage_samples import StageSamples
+import msgspec
+
+from crawler.bench.stage_samples import StageSamples, Taken
 
 
 def check_event(event: str, arguments: tuple[object, ...]) -> None:
@@ -54,7 +57,9 @@ def main() -> None:
     finally:
         if file != "-" and os.getpid() == owner:
             samples.stop()
-            Path(file).write_text(json.dumps(samples.counts), "ascii")
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            taken = Taken(dict(samples.counts), used.ru_utime + used.ru_stime)
+            Path(file).write_bytes(msgspec.json.encode(taken))
 
 
 if __name__ == "__main__":

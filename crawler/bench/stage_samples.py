@@ -13,9 +13,12 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+from msgspec import Struct
+
 import crawler
 
-STAGES = ("start", "fetch", "links", "admit", "store", "rest")
+STAGES = ("start", "fetch", "parsers", "links", "admit", "store", "rest")
+PARSERS = "parsers"  # what other processes of the crawl take: they parse pages
 INTERVAL = 0.002  # seconds of CPU time; kernels that tick more slowly round it up
 _ROOT = f"{Path(crawler.__file__).resolve().parent}/"
 _LOADING = "<frozen importlib._bootstrap>"
@@ -37,6 +40,13 @@ _THEIRS = {
     "/asyncio/sslproto.py": "fetch",
     "/selectolax/": "links",
 }
+
+
+class Taken(Struct, frozen=True):
+    """Samples of a process by stage, and the CPU seconds of the processes that it started."""
+
+    samples: dict[str, int] = {}
+    others: float = 0.0
 
 
 class StageSamples:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from crawler.bench.child import Cost, module_environment, run
 from crawler.bench.contenders import Contender
 from crawler.bench.crawl_truth import Found, Verdict, judge_crawl
-from crawler.bench.stage_samples import STAGES
+from crawler.bench.stage_samples import PARSERS, STAGES, Taken
 from crawler.bench.synthetic_server import Requested
 from crawler.bench.synthetic_web import Shape, SyntheticWeb
 
@@ -44,7 +43,7 @@ class Measured(Struct, frozen=True):
     cost: Cost
     latency: Latency
     requested: Requested
-    samples: dict[str, int] = {}  # by stage, if they were taken
+    taken: Taken | None = None
 
     @property
     def microseconds(self) -> float:
@@ -58,14 +57,18 @@ class Measured(Struct, frozen=True):
     @property
     def stages(self) -> dict[str, float]:
         """CPU time of a page by stage, in microseconds."""
-        return {
-            stage: self.microseconds * self.samples.get(stage, 0) / max(1, sum(self.samples.values()))
-            for stage in (STAGES if self.samples else ())
-        }
+        if self.taken is None:
+            return {}
+        page = 1e6 / max(1, self.verdict.pages)
+        samples = self.taken.samples
+        one = page * (self.cost.cpu - self.taken.others) / max(1, sum(samples.values()))
+        own = {stage: one * samples.get(stage, 0) for stage in STAGES}
+        return {**own, PARSERS: page * self.taken.others}
 
 
-def measure(contender: Contender, shape: Shape, home: Path) -> Measured:
+def measure(contender: Contender, shape: Shape, home: Path, environment: dict[str, str]) -> Measured:
     """Crawl the whole web of a shape, which is served meanwhile. Writes to ``home``, a directory that exists.
+    ``environment`` is that of the crawl.
 
     Raises CrawlFailedError, OSError.
     """
@@ -73,14 +76,14 @@ def measure(contender: Contender, shape: Shape, home: Path) -> Measured:
     with WebServers(shape) as servers:
         web = SyntheticWeb(servers.shape)
         seeds.write_text("".join(f"{url}\n" for url in web.seeds), "ascii")
-        cost = run(contender.command(seeds, home), log, home, env=module_environment())
+        cost = run(contender.command(seeds, home), log, home, env=environment)
         requested = servers.stop()
     if cost.code:
         last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
         raise CrawlFailedError(f"{contender.name} ended with exit code {cost.code}: {' '.join(last)}")
     times: Counter[int] = Counter()
     verdict = judge_crawl(web, _timed(contender.found(home), times), contender.kinds)
-    taken = json.loads(samples.read_text("ascii")) if samples.exists() else {}
+    taken = msgspec.json.decode(samples.read_bytes(), type=Taken) if samples.exists() else None
     return Measured(contender.name, verdict, cost, latency_of(times), requested, taken)
 
 

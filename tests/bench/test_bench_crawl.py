@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from crawler.bench import stage_samples
 from crawler.bench.crawl_truth import READABLE, STATUS, Found, Verdict, judge_crawl
 from crawler.bench.loopback_run import check_event
 from crawler.bench.machine import describe_commit
+from crawler.bench.scripts import CHECKOUT
 from crawler.bench.stage_samples import STAGES, stage_of
 from crawler.bench.synthetic_crawl import Latency, WebServers, latency_of
 from crawler.bench.synthetic_server import STORM, STORMS, Weather
@@ -179,3 +181,15 @@ def test_a_figure_has_its_commit_where_there_is_one(tmp_path: Path) -> None:
         subprocess.run([*git, *words], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
     assert head.startswith(describe_commit(tmp_path) or "nothing")
+
+
+def test_what_is_recorded_says_of_which_machine_and_commit_it_is() -> None:
+    lines = (CHECKOUT / "history" / "crawl.jsonl").read_text("utf-8").splitlines()
+    assert lines
+    for line in lines:
+        told = json.loads(line)
+        assert re.fullmatch(r"[0-9a-f]{12}", told["commit"]), "not of files that differ from their commit"
+        assert told["machine"]["machine"]
+        (ours,) = [each for each in told["crawlers"] if each["name"] == "crawler"]
+        assert ours["pages"] == told["web"]["pages"]
+        assert not any(ours[name] for name in ("missing", "twice", "unexpected", "wrong", "private"))

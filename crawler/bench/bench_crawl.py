@@ -43,7 +43,7 @@ class Plan(Struct, frozen=True):
 def bench_crawl(plan: Plan) -> bool:
     """Measure and print. Returns whether our crawl found what there is. Raises OSError."""
     there, absent = peers() if plan.peers else ([], [])
-    machine = describe_machine(_PACKAGES)
+    machine, commit = describe_machine(_PACKAGES), describe_commit(_ROOT)
     shape = plan.shape
     web = f"{shape.pages:,} pages on {shape.hosts:,} hosts, {shape.mode.value}, seed {shape.seed}"
     if not plan.as_json:
@@ -56,7 +56,8 @@ def bench_crawl(plan: Plan) -> bool:
     if plan.plot is not None:
         plan.plot.write_text(svg(summaries, web), "utf-8")
     if plan.as_json:
-        _say(json.dumps({**_circumstances(plan, machine, absent), **figures(summaries)}))
+        circumstances = {**_circumstances(plan, machine, absent), "commit": commit}
+        _say(json.dumps({**circumstances, **figures(summaries)}))
     else:
         _say(*table(summaries), "", *bars(summaries))
     return _is_right(next(each for each in summaries if each.name == OURS))
@@ -98,7 +99,6 @@ def _circumstances(plan: Plan, machine: Sequence[str], absent: Sequence[str]) ->
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": crawler.__version__,
-        "commit": describe_commit(_ROOT),
         "machine": {words[0]: words[1] for words in (line.split(maxsplit=1) for line in machine)},
         "load_after": [round(value, 2) for value in os.getloadavg()],
         "web": {"pages": shape.pages, "hosts": shape.hosts, "seed": shape.seed, "mode": shape.mode.value},

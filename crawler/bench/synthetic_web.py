@@ -161,7 +161,7 @@ class Sites:
     def others(self, number: int, seed: int) -> list[int]:
         host, local = self.place(number)
         start, size = self._start(host), self._size(host)
-        draws = Draws(seed, "links", number, 3 * _LINKS[-1] + 8)
+        draws = Draws(seed, "links", number, 2 + 4 * _LINKS[-1])  # a popular page may take three, and its site one
         most = draws.between(_LINKS)
         links = list(range(start, start + min(size, _MENU)))
         links += range(start + max(0, local - 2), start + min(size, local + 3))

@@ -218,3 +218,9 @@ def test_the_kinds_answer_as_they_are_called() -> None:
 def test_a_web_out_of_range_is_refused(shape: Shape) -> None:
     with pytest.raises(ValueError, match="a web has"):
         SyntheticWeb(shape)
+
+
+def test_small_sites_with_many_links_are_made() -> None:
+    """There, many draws fall on ranks that the site does not have."""
+    web = SyntheticWeb(Shape(3_000, 1_000, 5, port=PORT))
+    assert all(web.page(number) for number in range(3_000))

@@ -28,12 +28,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import mmh3
-from msgspec.structs import asdict
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 

@@ -52,7 +52,8 @@ def test_a_crawl_finds_what_there_is(mode: Mode, tmp_path: Path) -> None:
         assert min(each["cpu"], each["rss"], each["seconds"]) > 0
     ours = crawlers["crawler"]
     assert [*ours["stages"]] == [*STAGES]
-    assert min(ours["stages"].values()) > 0
+    # Processes that parse have nothing to do where tokens tell all links.
+    assert min(cost for stage, cost in ours["stages"].items() if stage != "parsers") > 0
     assert sum(ours["stages"].values()) == pytest.approx(ours["cpu"], rel=0.01)
     assert told["of_the_floor"] == pytest.approx(ours["cpu"] / crawlers["floor"]["cpu"])
     assert ElementTree.parse(plot).getroot().tag == "{http://www.w3.org/2000/svg}svg"

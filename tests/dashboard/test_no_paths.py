@@ -11,7 +11,8 @@ from urllib.parse import quote, urljoin
 import pytest
 
 from crawler.clock import SteadyClock
-from crawler.dashboard import Dashboard, Feed
+from crawler.dashboard.feed import Feed
+from crawler.dashboard.server import Dashboard
 from crawler.dashboard.token import TOKEN
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api

@@ -79,7 +79,7 @@ def test_what_was_never_admitted_is_not_taken_out_however_much_it_looks_like_it(
         start.write_text(site.url("/") + "\n")
         assert crawler(start, "--job", job, *FAST, "--seen", kind, "--capacity", "80", "--fpp", "0.5").code == 0
         fetched = list(urls(job))
-        never = [site.url(f"/never/{number}") for number in range(200)]
+        never = [site.url(f"/never/{number}") for number in range(2_000)]  # some look like others
         asked = crawler("forget", job, *never, fetched[3], fetched[3])
         assert asked.code == 1
         *others, once, twice = [line.split(": ")[0] for line in asked.out.splitlines()]

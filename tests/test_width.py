@@ -97,6 +97,11 @@ def test_attributes_are_fields_and_what_is_set_on_self(source: str, count: int) 
     assert len(attributes(made)) == count
 
 
+def test_the_room_of_c_holds_c_and_what_generates_it() -> None:
+    others = {path.name for path in (ROOT / "native").iterdir() if path.is_file() and path.suffix not in (".c", ".h")}
+    assert others == {"make_entities.py", "make_names.py"}
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "native").glob("*.[ch]")), ids=lambda path: path.name)
 def test_c_is_narrow_too(path: Path) -> None:
     rows = path.read_text("ascii").splitlines()

@@ -27,6 +27,9 @@ def scan_page(
     which links the page has, in which order. Then what ``hrefs`` holds is of no use.
     """
 
+def content_digest(body: bytes | bytearray, /) -> bytes:
+    """BLAKE2b, 16 bytes, of the body without its white space: space, tab, line feed, form feed, carriage return."""
+
 class _Watched(Protocol):
     @property
     def known(self) -> dict[int, int]: ...

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define BLOCK 128
+#define BLOCK BLAKE2B_BLOCK
 
 static const uint64_t IV[8] = {
     0x6a09e667f3bcc908u, 0xbb67ae8584caa73bu, 0x3c6ef372fe94f82bu, 0xa54ff53a5f1d36f1u,
@@ -84,6 +84,14 @@ blake2b_begin(Blake2b *self, const uint8_t *key, size_t size)
     }
     compress(alone, block, self->taken, 1);
     memcpy(self->of_nothing, alone, BLAKE2B_DIGEST);
+}
+
+void
+blake2b_take(Blake2b *self, const uint8_t *text, size_t blocks)
+{
+    for (; blocks > 0; text += BLOCK, blocks--) {
+        compress(self->chain, text, self->taken += BLOCK, 0);
+    }
 }
 
 void

@@ -30,6 +30,13 @@ from crawler.kv import Batch, Family, Reader
 from crawler.settings import TrapSettings
 from crawler.urls import host_key
 
+try:
+    from crawler import _native
+except ImportError:  # not built, since there was no compiler, or switched off
+    _digest_at_once = None
+else:
+    _digest_at_once = _native.content_digest
+
 DISTANCE = 3  # bits in which the simhashes of near copies may differ
 SIMHASH_BYTES_MOST = 256 * 1024  # of a page; hashing the words of a larger one would delay the crawl
 COMPARED_MOST = 64  # pages with a shared band that are compared
@@ -37,6 +44,7 @@ _BANDS = 4
 _WORDS = 3  # hashed together
 _AT_ONCE = 4_096
 _BYTES_AT_ONCE = 2**20
+_SPACE = b" \t\n\r\f"
 _TAG = re.compile(rb"<[^>]*+>?")
 _WORD = re.compile(rb"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]++")
 
@@ -117,13 +125,13 @@ def content_digest(body: bytes) -> bytes:
 
 
 def _digest(body: bytes) -> Pieces[bytes]:
-    digest, space = blake2b(digest_size=16), b" \t\n\r\f"
-    if len(body) <= _BYTES_AT_ONCE:
-        digest.update(body.translate(None, space))
-        return digest.digest()
+    if _digest_at_once is not None and len(body) <= _BYTES_AT_ONCE:
+        return _digest_at_once(body)
+    digest = blake2b(digest_size=16)
     for start in range(0, len(body), _BYTES_AT_ONCE):
-        digest.update(body[start : start + _BYTES_AT_ONCE].translate(None, space))
-        yield
+        if start:
+            yield
+        digest.update(body[start : start + _BYTES_AT_ONCE].translate(None, _SPACE))
     return digest.digest()
 
 

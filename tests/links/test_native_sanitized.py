@@ -46,8 +46,9 @@ def build(directory: Path) -> Path:
     [
         ("tests/links/test_tokens.py", "tests/links/test_extract.py"),
         ("tests/filters/test_compiled.py", "tests/filters/test_digests.py"),
+        ("tests/traps/test_copies.py",),
     ],
-    ids=["links", "filters"],
+    ids=["links", "filters", "copies"],
 )
 def test_nothing_is_read_or_written_out_of_bounds(tmp_path: Path, tests: tuple[str, ...]) -> None:
     library = subprocess.run(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+from hashlib import blake2b
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crawler.kv import Batch, Family
@@ -14,6 +18,7 @@ from crawler.settings import TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Copies, CopyRecordError, check_content, remember
 from crawler.traps.copies import DISTANCE, Content, content_digest, simhash_of
+from tests.documents import ROOT
 
 WORDS = [f"word{n}" for n in range(2_000)]
 
@@ -52,6 +57,35 @@ class Site:
 def test_white_space_alone_makes_no_other_page(words: list[str], spaces: list[str]) -> None:
     odd = "".join(word + space for word, space in zip(words, [*spaces, *([" "] * len(words))], strict=False))
     assert content_digest(" ".join(words).encode()) == content_digest(odd.encode())
+
+
+def digest_as_stored(body: bytes) -> bytes:
+    return blake2b(bytes(byte for byte in body if byte not in b" \t\n\r\f"), digest_size=16).digest()
+
+
+@given(st.lists(st.binary(max_size=40) | st.sampled_from([b" ", b"\t\r\n\f\v", b"x" * 128, b" " * 300])).map(b"".join))
+@example(b"")
+@example(b" " * 5_000)
+def test_the_digest_of_stored_pages_is_that_of_their_bytes_without_white_space(body: bytes) -> None:
+    assert content_digest(body) == digest_as_stored(body)
+
+
+def test_pages_of_all_sizes_have_the_digests_of_their_words() -> None:
+    for around in (128, 4_096, 8_192, 2**20, 3 * 2**20):
+        spaced = bytes(random.Random(around).choices(b"<a href=x> \n\t\r\f\v\0\xff", k=around + 300))
+        assert content_digest(spaced) == digest_as_stored(spaced)
+        for size in range(around - 2, around + 3):
+            assert content_digest(bytes(size)) == blake2b(bytes(size), digest_size=16).digest()
+
+
+@pytest.mark.parametrize("native", ["on", "off"])
+def test_the_digest_is_the_same_without_the_module(native: str) -> None:
+    program = "from crawler.traps.copies import content_digest; print(content_digest(b'a b\\tc' * 1_000).hex())"
+    environment = os.environ | {"CRAWLER_NATIVE": native}
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == digest_as_stored(b"abc" * 1_000).hex()
 
 
 def test_the_first_page_of_a_host_is_the_original() -> None:

@@ -21,15 +21,19 @@ def run() -> NoReturn:
         signal.signal(number, _quit)
     _open_standard_streams()
     gc.disable()  # nothing of what imports make is garbage: the collector would walk all of it again and again
+    # The threads of OpenBLAS spin while they wait for work, and nothing here gives them any.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from crawler.cli import main  # noqa: PLC0415
     from crawler.progress.named_stream import NamedStream  # noqa: PLC0415
     from crawler.progress.printable import PrintableStream  # noqa: PLC0415
 
     sys.stdout, sys.stderr = PrintableStream(NamedStream(sys.stdout)), PrintableStream(sys.stderr)
 
-    def loaded() -> None:
+    def loaded(quits_at_once: bool) -> None:
         gc.freeze()
         gc.enable()
+        if quits_at_once:
+            return
         for number in ours:
             signal.signal(number, _interrupt)
         if interruptible:

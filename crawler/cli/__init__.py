@@ -110,9 +110,9 @@ class CommandParser(argparse.ArgumentParser):
         raise UsageError(f"{message}{see}")
 
 
-def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool) -> int:
-    """Run a command and return the exit code. ``loaded`` is called between the last import and the command,
-    except for a command that exits at once if it is interrupted until it has its own handlers (``quits_at_once``)."""
+def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = bool) -> int:
+    """Run a command and return the exit code. ``loaded`` is called between the last import and the command, with
+    whether the command exits at once if it is interrupted before it has its own handlers (``quits_at_once``)."""
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)
@@ -124,8 +124,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
             say(sys.stdout, overview(GROUPS).rstrip())
             return Exit.OK
         arguments = _parsed(words)
-        if not arguments.quits_at_once:
-            loaded()
+        loaded(arguments.quits_at_once)
         return int(arguments.run(arguments))
     except UsageError as error:
         say(sys.stderr, f"crawler: error: {one_line(str(error))}")

@@ -45,7 +45,6 @@ from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import count
-from crawler.progress.live_line import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
 from crawler.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
@@ -59,6 +58,7 @@ from crawler.store import StoreDamagedError, StoreVersionError
 from crawler.urls import Canonical, Canonicaliser
 
 if TYPE_CHECKING:
+    from crawler.progress.live_line import Progress
     from crawler.service.kept_open import KeptOpen
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -227,7 +227,7 @@ def crawl(
     resumed. Raises UsageError."""
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
     options = _options(arguments, settings, finite, check)
-    view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
+    view = None if arguments.quiet else _progress(arguments.progress)
 
     async def whole() -> int:
         async with around or contextlib.nullcontext(), options.kept_open or contextlib.nullcontext():
@@ -265,6 +265,12 @@ def crawl(
         return Exit.FAILED
     except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
         return _stopped_by(error, directory, began)
+
+
+def _progress(force: bool) -> Progress:
+    from crawler.progress.live_line import Progress  # noqa: PLC0415, a quiet crawl draws nothing
+
+    return Progress(sys.stderr, force=force)
 
 
 def _say_functions_gone(directory: Path, settings: Settings) -> None:

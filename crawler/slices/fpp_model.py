@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -50,27 +50,33 @@ _NEARLY_ONE = 1 - 1e-12
 FULLEST = 1 - 2.0**-24  # of the 2**23 bits at most that a fill is read off, not even one is clear
 
 
-def _poisson(load: float) -> Floats:
-    """P(L = 0), P(L = 1), ... for the mean ``load``, as far as it matters."""
-    count = np.arange(1, int(load + 12 * math.sqrt(load)) + 40, dtype=np.float64)
-    logs = np.concatenate(([0.0], np.cumsum(math.log(load) - np.log(count))))
-    return np.asarray(np.exp(logs - load), np.float64)
+def _most(load: float) -> int:
+    """How far to sum: blocks with more keys than this hardly occur."""
+    return int(load + 12 * math.sqrt(load)) + 40
 
 
-def _cover(keys: Floats, bits: int) -> Floats:
-    """C(L) of the module's text."""
-    if bits == 1:
-        return np.asarray(1 - (63 / 64) ** keys, np.float64)
-    unset = (63 / 64) ** (2 * keys)
-    return np.asarray(1 - 2 * unset + unset / 64 + (63 / 64) * (62 / 64) ** (2 * keys), np.float64)
+@cache
+def _keys() -> tuple[Floats, Floats]:
+    """0, 1, ... as far as any sum goes, and the logarithms of the factorials of these."""
+    keys = np.arange(_most(_HOPELESS_LOAD), dtype=np.float64)
+    return keys, np.concatenate(([0.0], np.cumsum(np.log(keys[1:]))))
+
+
+@cache
+def _covers(words: int, bits: int) -> Floats:
+    """C(L)**w of the module's text, for each L of ``_keys``."""
+    keys, _ = _keys()
+    unset = (63 / 64) ** (bits * keys)
+    once = 1 - unset if bits == 1 else 1 - 2 * unset + unset / 64 + (63 / 64) * (62 / 64) ** (2 * keys)
+    return np.asarray(once**words, np.float64)
 
 
 @lru_cache(maxsize=2**14)
 def _covered(load: float, words: int, bits: int) -> float:
     """B(load) of the module's text. A chain has slices of a few sizes; their curves ask for the same loads."""
-    weights = _poisson(load)
-    keys = np.arange(len(weights), dtype=np.float64)
-    return float(weights @ _cover(keys, bits) ** words)
+    (keys, factorials), end = _keys(), _most(load)
+    weights = np.exp(keys[:end] * math.log(load) - factorials[:end] - load)
+    return float(weights @ _covers(words, bits)[:end])
 
 
 def compound(fpps: Iterable[float]) -> float:

@@ -9,6 +9,7 @@ move only with the keys.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import Any
 
@@ -37,8 +38,10 @@ class Sampling:
             return memory
         chosen = self._chosen.get((there, pages))
         if chosen is None:
-            drawn = np.random.default_rng([*self._seed, there]).choice(there, pages, replace=False)
-            chosen = self._chosen[there, pages] = np.sort(drawn)
+            # One in each of as many equal parts. numpy.random would do, but takes longer to import than all else here.
+            drawn = np.frombuffer(hashlib.shake_128(self._seed + there.to_bytes(8)).digest(4 * pages), "<u4")
+            edges = np.arange(pages + 1) * there // pages
+            chosen = self._chosen[there, pages] = edges[:-1] + drawn % np.diff(edges)
         grouped = memory[: there * size].reshape(there, size, *memory.shape[1:])
         return grouped[chosen].reshape(pages * size, *memory.shape[1:])
 

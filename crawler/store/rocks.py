@@ -64,6 +64,7 @@ _FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
 _OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few thousand for each family
 _SEEN_PREFIX = 8  # bytes of the host's hash at the start of a key of SEEN
 _ADDRESS_SPACE = 576 * 2**20  # bytes that RocksDB maps at most: memtables, caches, threads and their arenas
+_MOST_OPENING = 16  # threads that open tables
 _FEW_FILES = 4_096  # below this limit on open files, RocksDB may not keep every table open
 _FIXED_FILES = 36  # files that a crawl has open besides tables and connections, such as a directory for each family
 _LEAST_TABLES = 10  # table files that RocksDB may always keep open
@@ -266,6 +267,8 @@ class RocksStore(Store):
         self._reading = _reading_store(names, self._readers, get_ident())
         self._writing = self._error("cannot write to the store")
         options = database_options()
+        # RocksDB starts so many threads for each family, whether it has tables to open or not.
+        options.set_max_file_opening_threads(min(_MOST_OPENING, 1 + len(list(self._at.glob("*.sst"))) // _MOST_OPENING))
         if self._counting:
             options.enable_statistics()
         if self._broken is Broken.SKIP:

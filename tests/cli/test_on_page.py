@@ -18,7 +18,7 @@ from tests.site import Site, tree
 
 PAGES = 40
 MODULE = """
-import os, signal, time
+import os, signal, time, weakref
 
 def size(page):
     with open("log", "a") as out:
@@ -29,6 +29,16 @@ def size(page):
     if os.path.exists("broken") and page.url.endswith("/7"):
         raise LookupError("no size")
     return {"size": len(page.body)}
+
+class Knot:
+    pass
+
+def litters(page):
+    knot = Knot()
+    knot.itself, known = knot, weakref.ref(knot)
+    del knot
+    held = [[] for _ in range(100_000)]
+    return {"collected": known() is None}
 
 def hangs(page):
     time.sleep(3600)
@@ -68,6 +78,12 @@ def test_killed_again_and_again_each_page_has_one_id_and_one_record(here: Path, 
     written = rows(here / "job")
     assert Counter(row["id"] for row in written) == Counter(name for names in ids.values() for name in names)
     assert all(row["data"] == {"size": row["bytes"]} for row in written)
+
+
+def test_garbage_is_collected_while_a_crawl_runs(here: Path) -> None:
+    ran = crawl(here, "--on-page", "shop:litters")
+    assert ran.code == 0, ran.err
+    assert all(row["data"] == {"collected": True} for row in rows(here / "job"))
 
 
 def test_a_failure_stops_the_crawl_if_it_is_to_and_the_next_run_goes_on(here: Path, site: Site) -> None:

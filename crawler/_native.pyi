@@ -27,6 +27,11 @@ def scan_page(
     which links the page has, in which order. Then what ``hrefs`` holds is of no use.
     """
 
+def stated_encoding(head: bytes, meaning: Callable[[str | None, str | None], str | None], /) -> str | None:
+    """What the ``meta`` elements in the first bytes of a page state as its encoding. ``meaning`` is given the
+    ``charset`` of one, or, if it has none, its ``content`` if that is a ``Content-Type``, each byte as a character; it
+    returns the encoding, or None if the next element is to be asked."""
+
 def content_digest(body: bytes | bytearray, /) -> bytes:
     """BLAKE2b, 16 bytes, of the body without its white space: space, tab, line feed, form feed, carriage return."""
 

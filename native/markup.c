@@ -95,7 +95,10 @@ attribute_named(struct text name)
                    : is_word(name, "name") ? ATTRIBUTE_NAME
                    : is_word(name, "lang") ? ATTRIBUTE_LANG
                                            : ATTRIBUTES;
-        case 7: return is_word(name, "content") ? ATTRIBUTE_CONTENT : ATTRIBUTES;
+        case 7:
+            return is_word(name, "content")   ? ATTRIBUTE_CONTENT
+                   : is_word(name, "charset") ? ATTRIBUTE_CHARSET
+                                              : ATTRIBUTES;
         case 10: return is_word(name, "http-equiv") ? ATTRIBUTE_HTTP_EQUIV : ATTRIBUTES;
         default: return ATTRIBUTES;
     }
@@ -185,6 +188,15 @@ read_attributes(const char *at, const char *end, struct attributes *found, bool 
         }
     }
     return NULL;
+}
+
+const char *
+skip_tag(const char *at, const char *end)
+{
+    while (at < end && (kind_of(*at) & (SPACE | SLASH | CLOSE)) == 0) {
+        at++;
+    }
+    return read_attributes(at, end, NULL, NULL);
 }
 
 const char *

@@ -47,6 +47,7 @@ enum tag {
 
 /* The attributes that matter. */
 enum attribute {
+    ATTRIBUTE_CHARSET,
     ATTRIBUTE_CONTENT,
     ATTRIBUTE_HREF,
     ATTRIBUTE_HTTP_EQUIV,
@@ -72,6 +73,9 @@ const char *read_name(const char *at, const char *end, bool in_drawing, enum tag
  * gets the attributes; if `self_closing` is not NULL, it is set if the tag ends in "/>". */
 const char *read_attributes(const char *at, const char *end, struct attributes *found, bool *self_closing);
 
+/* The same for a tag that does not matter; `at` is at its name. */
+const char *skip_tag(const char *at, const char *end);
+
 /* Where a comment ends, or NULL if the page ends in it. `at` is behind "<!--". */
 const char *skip_comment(const char *at, const char *end);
 
@@ -82,6 +86,12 @@ const char *find_end_tag(const char *at, const char *end, const char *name, size
 const char *find_end_of_script(const char *at, const char *end);
 
 bool is_space(char c);
+
+static inline bool
+is_letter(char c)
+{
+    return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
 
 /* Whether the text is this word in lower case, whatever its own case. */
 bool is_word(struct text text, const char *word);

@@ -27,6 +27,7 @@ refuse_if_switched_off(PyObject *module)
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, refuse_if_switched_off},
     {Py_mod_exec, add_content},
+    {Py_mod_exec, add_prescan},
     {Py_mod_exec, add_seen},
     {Py_mod_exec, add_tokeniser},
     {0, NULL},

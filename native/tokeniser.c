@@ -604,6 +604,9 @@ start_tag(struct page *page, const char *at)
 static const char *
 end_tag(struct page *page, const char *at)
 {
+    if (page->foreign.open + page->template.open + page->tables.open == 0) { /* nearly all */
+        return skip_tag(at, page->end);
+    }
     struct text name = {at, 0};
     enum tag tag;
     at = read_name(at, page->end, page->foreign.open > 0, &tag);
@@ -648,12 +651,6 @@ declaration(struct page *page, const char *at)
     }
     at = find_byte(page, at, '>');
     return at == NULL ? NULL : at + 1;
-}
-
-static bool
-is_letter(char c)
-{
-    return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
 }
 
 /* What begins behind a "<". */

@@ -15,7 +15,7 @@ from html5lib._inputstream import HTMLBinaryInputStream
 from webencodings.labels import LABELS
 
 from crawler.links import python_codec, sniff_encoding
-from crawler.links.encoding import FALLBACK, PRESCAN_BYTES
+from crawler.links.encoding import FALLBACK, PRESCAN_BYTES, stated_encoding
 
 _LABELS = (
     *LABELS,
@@ -66,12 +66,14 @@ def _piece(chance: random.Random) -> str:
 
 
 def check(case: Case) -> str:
-    """The same encoding, and a text."""
+    """The same encoding, with the module and without it, and a text."""
     found = sniff_encoding(case.body, case.charset)
     text = case.body.decode(python_codec(found), "replace")
     text.encode()  # no lone surrogate
     wanted = reference(case)
     assert found == wanted, f"{found}, not {wanted}"
+    stated = stated_encoding(case.body[:PRESCAN_BYTES])
+    assert stated == Prescan(case.body[:PRESCAN_BYTES]).run(), f"without the module: {stated}"
     if not _HTML5LIB_DIFFERS.search(case.body):
         other = html5(case)
         # A page of this encoding is not read at all by browsers, and by us as if its label were unknown.

@@ -11,6 +11,13 @@ import codecs
 import re
 from functools import lru_cache
 
+try:
+    from crawler import _native
+except ImportError:  # not built, since there was no compiler, or switched off
+    _stated_encoding = None
+else:
+    _stated_encoding = _native.stated_encoding
+
 PRESCAN_BYTES = 1024  # how far `<meta>` is looked for (HTML Standard, 13.2.3.2)
 FALLBACK = "windows-1252"
 _DECODED_AT_ONCE = 2**20  # bytes
@@ -122,7 +129,9 @@ def sniff_encoding(body: bytes, charset: str | None) -> str:
         return "utf-16be"
     if charset is not None and (name := encoding_name(charset)) is not None:
         return name
-    return _prescan(body[:PRESCAN_BYTES]) or FALLBACK
+    head = body[:PRESCAN_BYTES]
+    stated = stated_encoding(head) if _stated_encoding is None else _stated_encoding(head, _meaning)
+    return stated or FALLBACK
 
 
 def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
@@ -163,7 +172,8 @@ def encoding_name(label: str) -> str | None:
     return NAMES.get(label.strip(_ASCII_SPACE).lower())
 
 
-def _prescan(head: bytes) -> str | None:
+def stated_encoding(head: bytes) -> str | None:
+    """What the ``meta`` elements in the first bytes of a page state as its encoding."""
     # Most pages name their charset in lower case near the top; one that has the word nowhere is done.
     if b"charset" not in head.lower():
         return None
@@ -180,11 +190,14 @@ def _meta_encoding(text: bytes) -> str | None:
         if value[:1] in ('"', "'"):
             value = value.strip(value[0])
         attributes.setdefault(found["name"].decode("latin-1").lower(), value)
-    label = attributes.get("charset")
+    is_typed = attributes.get("http-equiv", "").lower() == "content-type"
+    return _meaning(attributes.get("charset"), attributes.get("content") if is_typed else None)
+
+
+def _meaning(label: str | None, content: str | None) -> str | None:
+    """The encoding that a ``meta`` element states: in its ``charset``, or in the ``content`` of a Content-Type."""
     if label is None:
-        if attributes.get("http-equiv", "").lower() != "content-type":
-            return None
-        stated = _charset_in_content.search(attributes.get("content", ""))
+        stated = None if content is None else _charset_in_content.search(content)
         if stated is None:
             return None
         label = stated[1] or stated[2] or stated[3] or ""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.links import encoding, python_codec, sniff_encoding
+from crawler.links.encoding import FALLBACK, PRESCAN_BYTES, stated_encoding
 
 CASES = [
     # body, charset of the header, encoding
@@ -80,3 +81,17 @@ TOKENS = st.sampled_from([b"<meta ", b"charset=", b"<!--", b"-->", b'"', b"'", b
 @given(st.lists(TOKENS | st.binary(max_size=4)).map(b"".join), st.none() | st.text(max_size=10))
 def test_any_bytes_have_an_encoding(body: bytes, charset: str | None) -> None:
     body.decode(python_codec(sniff_encoding(body, charset)), "replace").encode()
+
+
+METAS = (
+    *("<meta ", "<META\n", "<meta/", "<metal ", "</meta ", "charset=", "CharSet = ", "charset", "utf-8", "x", "koi8-r"),
+    *("utf-16", "'", '"', ">", "/>", "/", "=", " ", ";", "\f", "\0", "\xe9", "<!--", "-->", "--!>", "->", "-", "<!"),
+    *("<?", "</", "<a ", "<a/", "<a b=", "http-equiv=", "content-type", "content=", "<script>", "<meta charset=x>"),
+    "<meta http-equiv=Content-Type content='a; charset=koi8-r'>",
+)
+
+
+@given(st.lists(st.sampled_from(METAS), max_size=30).map("".join))
+def test_what_a_page_states_is_the_same_without_the_module(text: str) -> None:
+    body = text.encode("latin-1")
+    assert sniff_encoding(body, None) == (stated_encoding(body[:PRESCAN_BYTES]) or FALLBACK)

@@ -44,7 +44,7 @@ def build(directory: Path) -> Path:
 @pytest.mark.parametrize(
     "tests",
     [
-        ("tests/links/test_tokens.py", "tests/links/test_extract.py"),
+        ("tests/links/test_tokens.py", "tests/links/test_extract.py", "tests/links/test_encoding.py"),
         ("tests/filters/test_compiled.py", "tests/filters/test_digests.py"),
         ("tests/traps/test_copies.py",),
     ],

@@ -25,7 +25,7 @@ from web import served
 
 from crawler.bench.child import Cost, run
 from crawler.bench.machine import describe_machine
-from crawler.bench.made_pages import MADE_PAGES, make_files
+from crawler.bench.made_pages import MADE_PAGES, make_files, make_small_files
 
 PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict")
 
@@ -41,6 +41,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--rounds", type=int, default=3, help="runs of this crawler and of the floor (3)")
     parser.add_argument("--peer-rounds", type=int, default=1, help="runs of Scrapy, each some minutes (1)")
     parser.add_argument("--pages", type=int, default=MADE_PAGES, help=f"of the made web ({MADE_PAGES})")
+    parser.add_argument("--small", action="store_true", help="the made web has pages of 2 kB with 20 links")
     chosen = parser.parse_args(words)
 
     for line in describe_machine(PACKAGES):
@@ -49,9 +50,10 @@ def main(words: Sequence[str]) -> None:
     if chosen.peer_python is not None:
         print(f"peer      {peer_versions(chosen.peer_python)}")
         crawlers += [(scrapy(chosen.peer_python, job=job), chosen.peer_rounds) for job in (False, True)]
-    with tempfile.TemporaryDirectory() as name, _seeds(chosen.seeds, chosen.pages, Path(name)) as seeds:
+    with tempfile.TemporaryDirectory() as name, _seeds(chosen, Path(name)) as seeds:
         hosts = seeds.read_text().split()
-        web = f"a made web of {chosen.pages} pages" if chosen.seeds is None else "a web that was up already"
+        size = " of 2 kB" if chosen.small else ""
+        web = f"a made web of {chosen.pages} pages{size}" if chosen.seeds is None else "a web that was up already"
         print(f"web       {web}, {len(hosts)} seeds, from {hosts[0]} on\n", flush=True)
         results = _measure(crawlers, seeds, Path(name))
     print(f"load      {', '.join(f'{value:.2f}' for value in os.getloadavg())} (after the run)\n")
@@ -59,15 +61,16 @@ def main(words: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _seeds(given: Path | None, pages: int, home: Path) -> Iterator[Path]:
+def _seeds(chosen: argparse.Namespace, home: Path) -> Iterator[Path]:
     """A file of seeds without comments, of a web that is up meanwhile."""
     path = home / "seeds.txt"
-    if given is not None:
-        lines = [line.strip() for line in given.read_text().splitlines()]
+    if chosen.seeds is not None:
+        lines = [line.strip() for line in chosen.seeds.read_text().splitlines()]
         path.write_text("".join(f"{line}\n" for line in lines if line and not line.startswith("#")))
         yield path
         return
-    with served(make_files(home / "files", pages=pages), home / "nginx") as web:
+    make = make_small_files if chosen.small else make_files
+    with served(make(home / "files", pages=chosen.pages), home / "nginx") as web:
         path.write_text("".join(f"{url}\n" for url in web.seeds))
         yield path
 

@@ -19,6 +19,34 @@ def make_files(home: Path, hosts: int = MADE_HOSTS, pages: int = MADE_PAGES) -> 
     return [(_make_manual(home / f"manual-{number}", number, pages // hosts), "/") for number in range(hosts)]
 
 
+def make_small_files(home: Path, hosts: int = MADE_HOSTS, pages: int = MADE_PAGES) -> list[tuple[Path, str]]:
+    """Write ``hosts`` sites of ``pages`` HTML pages in all, each of some 2 kB with 20 links to pages of its host.
+    Returns the directory and the first path of each."""
+    return [(_make_small(home / f"site-{number}", number, pages // hosts), "/") for number in range(hosts)]
+
+
+def _make_small(root: Path, number: int, pages: int) -> Path:
+    pick = random.Random(number)
+    names = ["index.html", *(f"{page % 100}/{page}.html" for page in range(1, pages))]
+    for page, name in enumerate(names):
+        # Each page but the first has its parent in a tree of ten children a page, so that all are found.
+        targets = [page * 10 + child for child in range(1, 11)]
+        targets += [pick.randrange(pages) for _ in range(10)]
+        links = "\n".join(
+            f'<p>{pick.random():.12f} <a href="/{names[target % pages].removesuffix("index.html")}">{target}</a></p>'
+            for target in targets
+        )
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(pick.choices("abcdefghijk ", k=700))
+        path.write_text(
+            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{page}</title></head><body>\n'
+            f"<p>{text}</p>\n{links}\n</body></html>\n",
+            "ascii",
+        )
+    return root
+
+
 def _make_manual(root: Path, number: int, pages: int) -> Path:
     pick = random.Random(number)
     words = ["".join(pick.choices("aaeeiioubcdfghklmnprst", k=pick.randrange(3, 10))) for _ in range(800)]

@@ -26,8 +26,9 @@ def table(script: str, *words: str) -> dict[str, list[str]]:
     return {words[0]: words[1:] for words in map(str.split, rows)}
 
 
-def test_cost_of_a_crawl() -> None:
-    rows = table("run.py", "--pages", "100", "--rounds", "1")
+@pytest.mark.parametrize("kind", [[], ["--small"]], ids=["manuals", "small pages"])
+def test_cost_of_a_crawl(kind: list[str]) -> None:
+    rows = table("run.py", "--pages", "100", "--rounds", "1", *kind)
     assert [*rows] == ["floor", "crawler"]
     for figures in rows.values():
         assert figures[-2:] == ["100", "1"], "every page of the made web, once"

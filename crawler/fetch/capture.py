@@ -6,17 +6,18 @@ head of the answer where it is parsed, and the body where it is read, behind its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 from aiohttp import hdrs
 
 from crawler.fetch.content_coding import Undecodable
 from crawler.fetch.outcome import FailureKind, Keeps, RawExchange, Response, Truncation
 
 if TYPE_CHECKING:
-    from aiohttp.connector import Connection
+    import aiohttp
+    from aiohttp.client_proto import ResponseHandler
 
 _SECRET = (b"authorization", b"proxy-authorization", b"cookie")
 _WHY = {
@@ -135,17 +136,14 @@ class _SeenTransport:
         return getattr(self._transport, name)
 
 
-class SeenRequest(aiohttp.ClientRequest):
-    """A request that is seen as it is sent, if its exchange is kept."""
-
-    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        protocol: Any = conn.protocol
-        if protocol is None or protocol.capture is None:
-            return await super().send(conn)
-        transport = protocol.transport
-        seen = protocol.transport = _SeenTransport(transport, protocol.capture)
-        try:
-            return await super().send(conn)
-        finally:
-            if protocol.transport is seen:  # and not lost meanwhile
-                protocol.transport = transport
+@contextmanager
+def seen(protocol: ResponseHandler, capture: Capture) -> Iterator[None]:
+    """See what is sent on a connection meanwhile."""
+    transport = protocol.transport
+    seeing: Any = _SeenTransport(transport, capture)
+    protocol.transport = seeing
+    try:
+        yield
+    finally:
+        if protocol.transport is seeing:  # and not lost meanwhile
+            protocol.transport = transport

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 import ssl
 from contextvars import ContextVar
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import aiohttp
+import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawler.fetch.body_memory import BodyMemory
-from crawler.fetch.capture import Capture
+from crawler.fetch.capture import Capture, seen
 from crawler.fetch.kept import Kept
-from crawler.fetch.lenient import LenientHandler
+from crawler.fetch.lenient import MAX_HEADERS, LenientHandler
 from crawler.fetch.patience import Patience
 from crawler.fetch.proxies import Proxy
 from crawler.fetch.socks import connect_through
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aiohttp.client_proto import ResponseHandler
-    from aiohttp.client_reqrep import ClientRequest, ConnectionKey
+    from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
+    from multidict import CIMultiDict
 
 _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
 HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
+_SILENCE = frozenset(("headers", "body"))  # phases in which we wait for bytes of the host
+_NO_LIMITS = aiohttp.ClientTimeout(total=None)  # the time limit of the exchange applies
 
 
 class UsedConnection(NamedTuple):
@@ -59,7 +63,6 @@ class Exchange:
         "phase",
         "proxy",
         "refused",
-        "sent",
         "share",
         "unchecked",
     )
@@ -70,7 +73,6 @@ class Exchange:
         self.share = memory.share(self._hurry)
         self.hurried = False  # others wait for the memory of its body
         self.phase = "headers"  # "connect", "headers", "body", "drop"
-        self.sent = False  # a connection was asked for
         self.connection: UsedConnection | None = None
         self.capture: Capture | None = None
         self.dialled = False  # at least one address was allowed
@@ -81,7 +83,7 @@ class Exchange:
 
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
-        self.patience.allow(seconds)
+        self.patience.allow(seconds, self.limits.idle_timeout if phase in _SILENCE else inf)
 
     def _hurry(self) -> None:
         self.hurried = True
@@ -90,6 +92,7 @@ class Exchange:
     def uses(self, key: ConnectionKey, protocol: LenientHandler, *, kept: bool) -> None:
         """The request will be sent on this connection."""
         self.connection = UsedConnection(key, protocol, kept)
+        self.patience.connection = protocol
         protocol.capture = self.capture
 
     def keep(self, kept: Capture | None) -> None:
@@ -151,6 +154,62 @@ class Connector(aiohttp.TCPConnector):
         self._idle_hosts = idle_hosts
         self._trust = trust
         self._kept: Kept[ConnectionKey] = Kept()
+        self._reading = {
+            "read_until_eof": True,
+            "auto_decompress": False,
+            "max_line_size": settings.max_headers,
+            "max_field_size": settings.max_headers,
+            "max_headers": MAX_HEADERS,
+        }
+
+    async def get(
+        self,
+        url: yarl.URL,
+        headers: CIMultiDict[str],
+        proxy: yarl.URL | None = None,
+        proxy_headers: CIMultiDict[str] | None = None,
+    ) -> aiohttp.ClientResponse:
+        """Send a GET with these headers, through an HTTP proxy if there is one, and return the answer when its head is
+        complete. The caller must close it.
+
+        A ``ClientSession`` does this in its way: it looks for cookies, logins and redirects, which are none of its
+        business here. It would also repeat a request whose kept connection ends without an answer, although the server
+        may have read it, and without waiting for the host's gap. Raises what aiohttp raises."""
+        request = aiohttp.ClientRequest(
+            "GET",
+            url,
+            headers=headers,
+            loop=self._loop,
+            proxy=proxy,
+            proxy_headers=proxy_headers,
+        )
+        try:
+            connection = await self.connect(request, [], _NO_LIMITS)
+            try:
+                return await self._answer(request, connection)
+            except BaseException:
+                connection.close()
+                raise
+        except aiohttp.ClientError:
+            raise
+        except OSError as error:
+            if error.errno is None and isinstance(error, TimeoutError):
+                raise
+            raise aiohttp.ClientOSError(*error.args) from error
+
+    async def _answer(self, request: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
+        protocol: Any = connection.protocol
+        protocol.set_response_params(**self._reading)
+        if protocol.capture is None:
+            answer = await request.send(connection)
+        else:
+            with seen(protocol, protocol.capture):
+                answer = await request.send(connection)
+        try:
+            return await answer.start(connection)
+        except BaseException:
+            answer.close()
+            raise
 
     async def _resolve_host(self, host: str, port: int, traces: Sequence[Trace] | None = None) -> list[ResolveResult]:
         """Names below ``localhost`` are this machine's (RFC 6761, 6.3), as in browsers: not every system says so."""
@@ -165,17 +224,13 @@ class Connector(aiohttp.TCPConnector):
         return min((each["host"] for each in found), default=None)
 
     async def _get(self, key: ConnectionKey, traces: list[Any]) -> Connection | None:
-        exchange = current_exchange.get()
-        if exchange.sent:
-            # aiohttp repeats a GET at once if its connection dies without an answer. But the server may have read it,
-            # and the second request would come without the host's gap.
-            raise aiohttp.ServerDisconnectedError()
-        exchange.sent = True
-        while (connection := await super()._get(key, traces)) is not None and _has_ended(connection):
+        while (connection := await super()._get(key, traces)) is not None:
+            protocol: Any = connection.protocol
+            if not protocol.has_ended():
+                current_exchange.get().uses(key, protocol, kept=True)
+                return connection
             connection.close()
-        if connection is not None:
-            exchange.uses(key, cast("LenientHandler", connection.protocol), kept=True)
-        return connection
+        return None
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         if self._kept.any and not should_close:
@@ -191,7 +246,7 @@ class Connector(aiohttp.TCPConnector):
 
     async def _create_connection(
         self,
-        req: ClientRequest,
+        req: aiohttp.ClientRequest,
         traces: list[Any],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
     ) -> ResponseHandler:
@@ -214,7 +269,7 @@ class Connector(aiohttp.TCPConnector):
         exchange.enter("headers", exchange.limits.headers_timeout)
         return connection
 
-    def _get_ssl_context(self, req: ClientRequest) -> ResumingContext | None:
+    def _get_ssl_context(self, req: aiohttp.ClientRequest) -> ResumingContext | None:
         if not req.is_ssl():
             return None
         proxy = current_exchange.get().proxy
@@ -225,7 +280,7 @@ class Connector(aiohttp.TCPConnector):
 
     async def _open(
         self,
-        req: ClientRequest,
+        req: aiohttp.ClientRequest,
         traces: list[Any],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
     ) -> ResponseHandler:
@@ -236,7 +291,7 @@ class Connector(aiohttp.TCPConnector):
 
     async def _create_socks_connection(
         self,
-        req: ClientRequest,
+        req: aiohttp.ClientRequest,
         proxy: Proxy,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
     ) -> ResponseHandler:
@@ -253,7 +308,7 @@ class Connector(aiohttp.TCPConnector):
 
     async def _create_direct_connection(
         self,
-        req: ClientRequest,
+        req: aiohttp.ClientRequest,
         traces: list[Any],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
         *,
@@ -283,17 +338,6 @@ def _may_be_the_sessions_fault(error: BaseException) -> bool:
 def _loopback(host: str, port: int, family: socket.AddressFamily) -> ResolveResult:
     address = "127.0.0.1" if family == socket.AF_INET else "::1"
     return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST)
-
-
-def _has_ended(connection: Connection) -> bool:
-    """Return whether something has come in on an idle connection, its end for example, that the event loop has not read
-    yet. What is sent now would be lost, or be answered by what was not asked for."""
-    transport = None if connection.protocol is None else connection.protocol.transport
-    if transport is None:
-        return True
-    look = select.poll()
-    look.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-    return bool(look.poll(0))
 
 
 def _checked_socket(permits: Permits, address_info: aiohttp.AddrInfoType) -> socket.socket:

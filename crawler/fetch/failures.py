@@ -35,7 +35,7 @@ def classify(
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return FailureKind.UNREACHABLE, f"the proxy answered {error.status}"
     if isinstance(error, TimeoutError):
-        return _timeout(exchange, settings, idle=isinstance(error, aiohttp.SocketTimeoutError))
+        return _timeout(exchange, settings)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return FailureKind.DNS, _first_line(
             f"name not found: {error.host}: {error.os_error.strerror or error.os_error}"
@@ -84,7 +84,7 @@ def _proxy_reason(error: Exception) -> str:
     return getattr(inner, "strerror", None) or str(inner)
 
 
-def _timeout(exchange: Exchange, settings: FetchSettings, *, idle: bool) -> tuple[FailureKind, str]:
+def _timeout(exchange: Exchange, settings: FetchSettings) -> tuple[FailureKind, str]:
     if exchange.phase == "connect":
         return FailureKind.CONNECT_TIMEOUT, f"no connection within {settings.connect_timeout:g} s"
     kind, what, seconds = (
@@ -92,7 +92,7 @@ def _timeout(exchange: Exchange, settings: FetchSettings, *, idle: bool) -> tupl
         if exchange.phase == "headers"
         else (FailureKind.BODY_TIMEOUT, "body", settings.body_timeout)
     )
-    if idle:
+    if exchange.patience.silent:
         return kind, f"no byte for {settings.idle_timeout:g} s"
     if exchange.hurried:
         return kind, f"{what} not complete within {HURRIED:g} s after others waited for its memory"

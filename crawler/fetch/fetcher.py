@@ -17,17 +17,17 @@ import yarl
 from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
 from msgspec.structs import replace
+from multidict import CIMultiDict
 
 from crawler.fetch.bodies import ReadBody, drop_body, keep_body, keep_rest, read_body
 from crawler.fetch.body_memory import BodyMemory
-from crawler.fetch.capture import Capture, SeenRequest
+from crawler.fetch.capture import Capture
 from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.content_coding import Undecodable
 from crawler.fetch.cookies import Cookies
 from crawler.fetch.failures import FAILURES, classify, is_local
-from crawler.fetch.lenient import MAX_HEADERS
 from crawler.fetch.outcome import Failure, FailureKind, Keeps, RawExchange, Response, browser_text
-from crawler.fetch.patience import NO_DELAYS, OwnDelays, Patience
+from crawler.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
 from crawler.fetch.proxies import ProxyTrouble
 from crawler.fetch.secret import SecretText, with_own
 from crawler.fetch.ways import Ways, trust_of
@@ -94,8 +94,9 @@ class Fetcher:
         self._memory = BodyMemory(settings.body_memory, delays.waits)
         self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
         self._resolver = resolver
-        self._session: aiohttp.ClientSession | None = None
         self._connector: Connector | None = None
+        self._alarm: Alarm | None = None
+        self._headers: CIMultiDict[str] = CIMultiDict()
 
     def change(self, sites: Sites) -> None:
         """Go on with other time limits, and other ways to leave of single hosts. Raises SettingsError; then nothing has
@@ -110,25 +111,18 @@ class Fetcher:
         user_agent = settings.user_agent
         if settings.contact:
             user_agent = f"{user_agent} (+{settings.contact})"
+        self._headers = CIMultiDict({"User-Agent": user_agent, "Accept": _ACCEPT})
         self._connector = Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver, trust=self._trust)
-        self._session = aiohttp.ClientSession(
-            connector=self._connector,
-            request_class=SeenRequest,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": user_agent, "Accept": _ACCEPT},
-            timeout=_idle(settings),
-            auto_decompress=False,
-            max_line_size=settings.max_headers,
-            max_field_size=settings.max_headers,
-            max_headers=MAX_HEADERS,
-        )
+        self._alarm = Alarm(self._stalled)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        if self._alarm is not None:
+            self._alarm.close()
+        if self._connector is not None:
+            await self._connector.close()
 
     async def fetch(
         self,
@@ -146,10 +140,11 @@ class Fetcher:
         (default: the settings') is a failure, or is cut there with ``truncate``. What ``keep`` wants is kept as it was
         on the wire.
         """
+        assert self._alarm is not None, "a Fetcher is used inside `async with`"
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
         limit = asyncio.timeout(None)
-        exchange = Exchange(Patience(limit, self._stalled), self._memory, settings)
+        exchange = Exchange(Patience(limit, self._alarm), self._memory, settings)
         if keep is not None:
             exchange.keep(Capture(href, keep))
         token = current_exchange.set(exchange)
@@ -208,12 +203,13 @@ class Fetcher:
         """Return the IP address of the href's host, or the first in order if it has several. None if it has none or no
         name server answered in time."""
         assert self._connector is not None, "a Fetcher is used inside `async with`"
+        assert self._alarm is not None
         if self._ways and self._ways.to(href).proxy is not None:
             return None  # only the proxy knows
         _, host, port, _ = split_origin(href)
         try:
             async with asyncio.timeout(None) as limit:
-                patience = Patience(limit, self._stalled)
+                patience = Patience(limit, self._alarm)
                 patience.allow(self._settings.connect_timeout)
                 try:
                     return await self._connector.resolve(host.strip("[]"), int(port or 0))
@@ -223,7 +219,7 @@ class Fetcher:
             return None
 
     async def _exchange(self, href: str, want: _Want, exchange: Exchange) -> Response | Failure:
-        assert self._session is not None, "a Fetcher is used inside `async with`"
+        assert self._connector is not None
         if _REQUESTABLE(href) is None:
             return Failure(FailureKind.BAD_URL, "not an absolute http or https URL in ASCII", 0.0)
         try:
@@ -238,15 +234,13 @@ class Fetcher:
         refused = refusal_of(url.raw_host or "", url.port or 0, self._settings)
         if refused is not None:
             return Failure.refused(refused)
-        secrets = [name for name, value in (want.headers or {}).items() if isinstance(value, SecretText)]
-        if exchange.capture is not None and secrets:
-            exchange.capture.hide(secrets)
+        if exchange.capture is not None and want.headers:
+            exchange.capture.hide(name for name, value in want.headers.items() if isinstance(value, SecretText))
         if self._plain:
-            answer = await self._session.get(
-                url, allow_redirects=False, headers=want.headers, timeout=_idle(self._settings)
-            )
+            headers = _with(self._headers, want.headers) if want.headers else self._headers
+            answer = await self._connector.get(url, headers)
         else:
-            answer = await self._ask(self._session, url, href, want, exchange)
+            answer = await self._ask(self._connector, url, href, want, exchange)
         try:
             return await self._response(answer, want, exchange)
         finally:
@@ -254,7 +248,7 @@ class Fetcher:
             answer.close()
 
     async def _ask(
-        self, session: aiohttp.ClientSession, url: yarl.URL, href: str, want: _Want, exchange: Exchange
+        self, connector: Connector, url: yarl.URL, href: str, want: _Want, exchange: Exchange
     ) -> aiohttp.ClientResponse:
         """Send the request the way that the settings say, and return the answer when its headers are complete."""
         way = self._ways.to(href)
@@ -264,18 +258,17 @@ class Fetcher:
         if exchange.capture is not None and way.headers:
             exchange.capture.hide(way.headers)
         exchange.proxy = way.proxy
-        timeout = _idle(self._settings)
         if way.limits is not None:
             exchange.limits = way.limits
             exchange.enter("headers", way.limits.headers_timeout)
-            timeout = _idle(way.limits)
         through = None if way.proxy is None or way.proxy.socks else way.proxy.url
         host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
         if self._cookies is not None and "Cookie" not in headers:
             cookie = self._cookies.header(host, path, secure=secure, now=time.time())
             if cookie is not None:
                 headers["Cookie"] = cookie
-        answer = await session.get(url, allow_redirects=False, headers=headers, proxy=through, timeout=timeout)
+        of_proxy = None if through is None else self._headers.copy()
+        answer = await connector.get(url, _with(self._headers, headers), through, of_proxy)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()
             raise ProxyTrouble("it wants another login (407)")
@@ -361,8 +354,11 @@ def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response
     return replace(capture.response, seconds=result.seconds, received=capture.size, raw=raw)
 
 
-def _idle(settings: FetchSettings) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, sock_read=settings.idle_timeout)
+def _with(usual: CIMultiDict[str], own: Mapping[str, str]) -> CIMultiDict[str]:
+    """Headers, of which one's own win."""
+    headers = usual.copy()
+    headers.update(own)
+    return headers
 
 
 @lru_cache(maxsize=512)

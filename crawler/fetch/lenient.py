@@ -9,6 +9,7 @@ What no browser takes is a ``Malformed``.
 from __future__ import annotations
 
 import re
+import select
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
@@ -35,6 +36,7 @@ _SLOP = 4  # bytes of garbage that browsers forgive before the status line
 _STATUS = re.compile(rb"HTTP(?:/(\d+)(?:\.(\d+))?)?[ \t]+(\d{3})(?![0-9])[ \t]*(.*)", re.IGNORECASE | re.DOTALL)
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _LENGTH = re.compile(rb"[0-9]{1,19}").fullmatch
+_STATED = re.compile(rb"\ncontent-length:[ \t]*([0-9]{1,19})\r\n")
 _MOST = 2**63 - 1  # browsers count in signed 64 bits, and ignore a length beyond
 _NO_BODY = frozenset((204, 304))
 _UNKNOWN = 2**64  # more than any length
@@ -192,6 +194,9 @@ class LenientHandler(ResponseHandler):
         self.max_head = max_head
         self.begun = False  # a byte of the answer has come
         self.address: str | None = None  # of the other end
+        self.heard = 0.0  # when the last byte came, by the loop's clock
+        self.time = loop.time
+        self._incoming = select.poll()
         self.capture: Capture | None = None  # of the exchange that takes place, if that is kept
         self._options: dict[str, Any] = {}
 
@@ -199,6 +204,9 @@ class LenientHandler(ResponseHandler):
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else None
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            self._incoming.register(connected.fileno(), select.POLLIN)
 
     def set_response_params(self, **options: Any) -> None:
         self._options = options
@@ -208,6 +216,11 @@ class LenientHandler(ResponseHandler):
         self._parser: Any = ForgivingParser(self._parser, self)
         if early:
             self.data_received(early)
+
+    def has_ended(self) -> bool:
+        """Return whether something has come in on this idle connection, its end for example, that the event loop has
+        not read yet. What is sent now would be lost, or be answered by what was not asked for."""
+        return self.transport is None or bool(self._incoming.poll(0))
 
     def fresh_parser(self) -> Any:
         """Return a parser that has seen nothing yet."""
@@ -264,11 +277,13 @@ class ForgivingParser:
         return self._strict.feed_eof()
 
     def feed_data(self, data: bytes) -> Messages:
+        protocol = self._protocol
+        protocol.heard = protocol.time()
         if self._failed:
             return _NOTHING
         if self._payload is not None:
             return self._feed_chunks(self._payload, data) if self._chunks else self._feed_body(self._payload, data)
-        if len(data) <= PIECE:
+        if len(data) <= PIECE or _is_one_answer(data):
             return self._feed_head(data)
         first = self._feed_head(data[:PIECE])
         then = self.feed_data(data[PIECE:])
@@ -470,6 +485,19 @@ class ForgivingParser:
         self._failed = True
         self._protocol.fail(error)
         return _NOTHING
+
+
+def _is_one_answer(data: bytes) -> bool:
+    """Return whether this is the head of an answer and not more than its body, of a stated length. Then no chunks are
+    in it, which are read piece by piece."""
+    end = data.find(b"\r\n\r\n", 0, PIECE)
+    if end < 0 or not data.startswith(b"HTTP/1.1 200 "):
+        return False
+    head = data[: end + 2].lower()
+    length = _STATED.search(head)
+    if length is None or b"\ntransfer-encoding" in head or b"\n\n" in head:
+        return False
+    return len(data) - end - 4 <= int(length[1])
 
 
 def _misread(message: RawResponseMessage, payload: StreamReader) -> bool:

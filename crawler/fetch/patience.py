@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import NamedTuple
+from math import inf
+from typing import NamedTuple, Protocol
 
 from crawler.fetch.body_memory import Waits
 
 Stalled = Callable[[], float]
+
+SLACK = 0.05  # seconds by which a limit may be late, if another has just been looked at
+_CLOCK = 1e-6  # seconds by which timers may be early
 
 
 def never() -> float:
@@ -28,52 +32,118 @@ class OwnDelays(NamedTuple):
 NO_DELAYS = OwnDelays()
 
 
+class Heard(Protocol):
+    """A connection: when its last byte came, by the loop's clock, and whether nobody reads what comes now."""
+
+    heard: float
+
+    @property
+    def paused(self) -> bool: ...
+
+
+class Alarm:
+    """Looks at the limits of all exchanges, with one timer of the loop.
+
+    Nearly all exchanges end long before their limits. A timer for each phase of each, and for each byte that ends a
+    silence, would cost more than the rest of an exchange's bookkeeping."""
+
+    def __init__(self, stalled: Stalled = never) -> None:
+        """``stalled()`` returns the seconds, since any moment, in which the loop stood still."""
+        self._loop = asyncio.get_running_loop()
+        self.time = self._loop.time
+        self.stalled = stalled
+        self._limited: dict[Patience, None] = {}
+        self._at = inf  # when the timer rings
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self, patience: Patience, at: float) -> None:
+        """Look at this one then, or soon after, and when it asks for that."""
+        self._limited[patience] = None
+        if at < self._at:
+            self._ring_at(at)
+
+    def forget(self, patience: Patience) -> None:
+        """This one has no limits now."""
+        self._limited.pop(patience, None)
+
+    def looks_at(self, patience: Patience) -> bool:
+        """Whether this one has limits now."""
+        return patience in self._limited
+
+    def close(self) -> None:
+        """Nobody has limits any more."""
+        self._limited.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring_at(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = at
+        self._timer = self._loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._at = None, inf
+        now = self.time()
+        following = inf
+        for patience in tuple(self._limited):
+            at = patience.judge(now)
+            if at is None:
+                self.forget(patience)
+            else:
+                following = min(following, at)
+        if following < inf:
+            self._ring_at(max(following, now + SLACK))
+
+
 class Patience:
     """Counts the seconds of one exchange, and ends it when one of its phases takes too long.
 
     While the loop stands still, answers wait unread in their sockets. When it goes on, time limits would strike before
     the answers are read. So each limit is extended by the stalls since it was set."""
 
-    __slots__ = ("_begun", "_due", "_handle", "_limit", "_stalled")
+    __slots__ = ("_alarm", "_begun", "_due", "_limit", "_silence", "_since", "connection", "silent")
 
-    def __init__(self, limit: asyncio.Timeout, stalled: Stalled) -> None:
-        """``limit`` ends the exchange; nothing else may reschedule it. ``stalled()`` returns the seconds, since any
-        moment, in which the loop stood still."""
+    def __init__(self, limit: asyncio.Timeout, alarm: Alarm) -> None:
+        """``limit`` ends the exchange; nothing else may reschedule it."""
         self._limit = limit
-        self._stalled = stalled
-        self._begun = self._now()
-        self._due = 0.0
-        self._handle: asyncio.TimerHandle | None = None
+        self._alarm = alarm
+        self._begun = alarm.time() - alarm.stalled()
+        self._due = self._since = 0.0
+        self._silence = inf
+        self.connection: Heard | None = None  # that the exchange takes place on
+        self.silent = False  # it ended because nothing came for too long
 
     def _now(self) -> float:
         """Seconds of a clock that stops while the loop does."""
-        return asyncio.get_running_loop().time() - self._stalled()
+        return self._alarm.time() - self._alarm.stalled()
 
     @property
     def seconds(self) -> float:
         """Seconds since the exchange began."""
         return max(0.0, self._now() - self._begun)
 
-    def allow(self, seconds: float) -> None:
-        """Begin a phase that may take so long."""
-        self.end()
-        self._due = self._now() + seconds
-        self._handle = asyncio.get_running_loop().call_later(seconds, self._judge)
+    def allow(self, seconds: float, silence: float = inf) -> None:
+        """Begin a phase that may take so long, and so long without a byte."""
+        alarm = self._alarm
+        now = self._since = alarm.time()
+        self._due = now - alarm.stalled() + seconds
+        self._silence = silence
+        alarm.look(self, now + min(seconds, silence))
 
     def at_most(self, seconds: float) -> None:
         """Let the phase that has begun take no longer than this from now on."""
-        if self._handle is not None and self._now() + seconds < self._due:
-            self.allow(seconds)
+        if self._alarm.looks_at(self) and self._now() + seconds < self._due:
+            self.allow(seconds, self._silence)
 
     def end(self) -> None:
         """The exchange is over."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        self._alarm.forget(self)
 
     def pause(self) -> float:
         """Stop the time limit; the exchange waits for us. Returns what ``go_on`` needs."""
-        self.end()
+        self._alarm.forget(self)
         return self._now()
 
     def go_on(self, paused: float) -> None:
@@ -81,12 +151,19 @@ class Patience:
         now = self._now()
         self._begun += now - paused
         left = self._due - paused
-        self.allow(max(0.0, left))
+        self.allow(max(0.0, left), self._silence)
 
-    def _judge(self) -> None:
-        loop, left = asyncio.get_running_loop(), self._due - self._now()
-        if left > 0:
-            self._handle = loop.call_later(left, self._judge)
-        else:
-            self._handle = None
-            self._limit.reschedule(loop.time())
+    def judge(self, now: float) -> float | None:
+        """Return when to look again; None: the time is over, and so is the exchange."""
+        left = self._due - (now - self._alarm.stalled())
+        quiet = self._heard(now) + self._silence - now
+        if left > _CLOCK and quiet > _CLOCK:
+            return now + min(left, quiet)
+        self.silent = left > _CLOCK
+        self._limit.reschedule(now)
+        return None
+
+    def _heard(self, now: float) -> float:
+        """Since when nothing came that could. What nobody reads does not come."""
+        connection = self.connection
+        return now if connection is None or connection.paused else max(self._since, connection.heard)

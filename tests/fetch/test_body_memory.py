@@ -17,7 +17,7 @@ import pytest
 from crawler.fetch import Fetcher, OwnDelays, Response
 from crawler.fetch.body_memory import SMALL, BodyMemory
 from crawler.fetch.connector import HURRIED, Exchange
-from crawler.fetch.patience import Patience, never
+from crawler.fetch.patience import Alarm, Patience
 from crawler.settings import FetchSettings
 from tests.virtual import run_virtually
 
@@ -189,11 +189,11 @@ def test_what_waits_and_holds_nothing_is_let_on_when_what_it_gave_up_fits_again(
 def test_who_sends_slowly_keeps_others_waiting_for_a_short_time_only() -> None:
     """Each of them drips within all limits of its own."""
 
-    async def drip(memory: BodyMemory, size: int) -> float:
+    async def drip(memory: BodyMemory, size: int, alarm: Alarm) -> float:
         begun = asyncio.get_running_loop().time()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
-                exchange = Exchange(Patience(limit, never), memory, FetchSettings())
+                exchange = Exchange(Patience(limit, alarm), memory, FetchSettings())
                 exchange.enter("body", 600.0)
                 try:
                     while True:
@@ -207,11 +207,12 @@ def test_who_sends_slowly_keeps_others_waiting_for_a_short_time_only() -> None:
 
     async def main() -> tuple[float, list[float]]:
         memory = BodyMemory(9 * MIB)
-        dripping = [asyncio.create_task(drip(memory, 2 * MIB)) for _ in range(4)]
+        alarm = Alarm()
+        dripping = [asyncio.create_task(drip(memory, 2 * MIB, alarm)) for _ in range(4)]
         await asyncio.sleep(60.0)
         assert 8 * MIB < memory.used < 9 * MIB
         begun = asyncio.get_running_loop().time()
-        exchange = Exchange(Patience(asyncio.timeout(None), never), memory, FetchSettings())
+        exchange = Exchange(Patience(asyncio.timeout(None), alarm), memory, FetchSettings())
         exchange.enter("body", 1.0)
         await exchange.room(2 * MIB)
         waited = asyncio.get_running_loop().time() - begun
@@ -230,7 +231,7 @@ def test_who_sends_slowly_has_all_its_time_while_nobody_waits() -> None:
         memory, loop = BodyMemory(4 * MIB), asyncio.get_running_loop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
-                exchange = Exchange(Patience(limit, never), memory, FetchSettings())
+                exchange = Exchange(Patience(limit, Alarm()), memory, FetchSettings())
                 exchange.enter("body", 600.0)
                 while True:
                     await exchange.room(5 * MIB)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Sequence
 
 import pytest
 from aiohttp import web
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 
 from crawler.engine.loop_lag import STANDSTILL, LoopLag
 from crawler.fetch import Failure, FailureKind, Fetcher, OwnDelays, Response
-from crawler.fetch.patience import Patience
+from crawler.fetch.patience import SLACK, Alarm, Patience
 from crawler.settings import FetchSettings
 from tests.site import Site
 from tests.virtual import run_virtually
@@ -39,7 +41,7 @@ def ended_at(limit: float, stalls: dict[float, float], work: float) -> tuple[flo
         for at, seconds in stalls.items():
             loop.call_later(at, setattr, stalled, "seconds", seconds)
         within = asyncio.timeout(None)
-        patience = Patience(within, stalled)
+        patience = Patience(within, Alarm(stalled))
         try:
             async with within:
                 patience.allow(limit)
@@ -121,3 +123,73 @@ async def test_a_host_that_does_not_answer_is_not_spared_by_a_stall() -> None:
     assert isinstance(result, Failure)
     assert result.kind is FailureKind.HEADERS_TIMEOUT
     assert result.seconds == pytest.approx(LIMIT, abs=STANDSTILL + 0.3)
+
+
+async def ending(alarm: Alarm, after: float, limit: float, heard: Sequence[float] = ()) -> float:
+    """The seconds after which an exchange ends that begins then and never does by itself. Bytes come at ``heard``."""
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(after)
+    connection = Connection()
+    for at in heard:
+        loop.call_later(at, connection.hear)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(None) as within:
+            patience = Patience(within, alarm)
+            patience.connection = connection
+            patience.allow(limit, SILENCE)
+            await asyncio.sleep(3600.0)
+    assert patience.silent == (loop.time() - after < limit - SLACK)
+    return loop.time() - after
+
+
+class Connection:
+    """A connection on which bytes come."""
+
+    heard = 0.0
+    paused = False
+
+    def hear(self) -> None:
+        self.heard = asyncio.get_running_loop().time()
+
+
+SILENCE = 8.0
+
+
+def test_each_of_many_exchanges_ends_when_it_must_whichever_began_first() -> None:
+    async def main() -> list[float]:
+        alarm = Alarm()
+        plan = [(0.0, 6.0), (1.0, 2.0), (1.001, 2.0), (1.002, 2.0), (2.5, 5.0)]
+        return await asyncio.gather(*(ending(alarm, after, limit) for after, limit in plan))
+
+    ended = run_virtually(main())
+    for took, limit in zip(ended, [6.0, 2.0, 2.0, 2.0, 5.0], strict=True):
+        assert limit <= took + 1e-6 <= limit + SLACK + 1e-5
+
+
+def test_bytes_end_a_silence_and_no_limit() -> None:
+    async def main() -> list[float]:
+        alarm = Alarm()
+        quiet = ending(alarm, 0.0, 30.0)
+        spoke = ending(alarm, 0.0, 30.0, [3.0, 5.0])
+        drips = ending(alarm, 0.0, 30.0, [float(each) for each in range(30)])
+        return await asyncio.gather(quiet, spoke, drips)
+
+    assert run_virtually(main()) == pytest.approx([SILENCE, 5.0 + SILENCE, 30.0], abs=2 * SLACK)
+
+
+def test_what_nobody_reads_is_no_silence() -> None:
+    async def main() -> float:
+        loop, connection = asyncio.get_running_loop(), Connection()
+        connection.paused = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None) as within:
+                patience = Patience(within, Alarm())
+                patience.connection = connection
+                patience.allow(60.0, SILENCE)
+                await asyncio.sleep(20.0)
+                connection.paused = False
+                connection.hear()
+                await asyncio.sleep(3600.0)
+        return loop.time()
+
+    assert run_virtually(main()) == pytest.approx(20.0 + SILENCE, abs=2 * SLACK)

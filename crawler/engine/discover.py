@@ -12,13 +12,11 @@ admitted here: the transaction that ends the visit admits the URLs.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import cast
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from crawler.engine.reading import Reading, Unreadable
 from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts
@@ -50,7 +48,7 @@ class Outlinks(Struct, frozen=True):
     inside: list[Canonical]
     listing: Listing | None = None  # how the URLs are listed, if a sitemap lists them
     left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
-    outside: Counter[Outside] = field(default_factory=Counter)
+    outside: dict[Outside, int] = field(default_factory=dict)
     reach: Mapping[str, int] = field(default_factory=dict)  # of those that are off the site
     edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output wants them
     urls: Sequence[Canonical] = ()  # all of the page, whether they are followed or not
@@ -79,17 +77,16 @@ class Target(Struct, frozen=True):
 
     location: str
     inside: list[Canonical]
-    outside: Counter[Outside] = field(default_factory=Counter)
+    outside: dict[Outside, int] = field(default_factory=dict)
     reach: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
 
     @property
     def edges(self) -> list[Edge]:
         """The edge of the link graph, if the target is a URL that is followed or that a limit left out."""
-        left_out = [reason for reason, count in self.outside.items() if count]
-        if not (left_out or self.inside):
+        if not (self.outside or self.inside):
             return []
-        return [(self.location, "", Facts(REDIRECT, why=left_out[0] if left_out else None))]
+        return [(self.location, "", Facts(REDIRECT, why=next(iter(self.outside), None)))]
 
 
 class Added(Struct, frozen=True):
@@ -205,32 +202,30 @@ class Discovery:
         """Give out the links of the page in parts, which together name each URL once. A part takes a few
         milliseconds."""
         hrefs, counters, known = page.links.hrefs, self._job.counters, set[str]()
-        reach = self._boundary.reach(entry.href, entry.reach)
+        hops = self._boundary.hops(entry.href, entry.reach)
         # Of pages off the site nothing but pages is fetched.
-        embedded = [] if reach.page else page.links.embedded
+        embedded = [] if hops else page.links.embedded
         counters.too_long += page.links.too_long
-        for part, of_links in [
-            *((part, True) for part in _parts(hrefs)),
-            *((part, False) for part in _parts(embedded)),
-        ]:
+        parts = [(part, True) for part in _parts(hrefs)] + [(part, False) for part in _parts(embedded)]
+        is_only = len(parts) == 1 and not page.links.unfollowed
+        for part, of_links in parts:
             resolved = self._reading.read(self._resolve, page, part)
             if isinstance(resolved, Unreadable):
                 yield resolved
                 return
             urls, rejected, too_long = resolved.urls, resolved.rejected, resolved.too_long
             counters.too_long += too_long
-            if len(part) < len(hrefs) or embedded or page.links.unfollowed:
+            if not is_only:
                 urls = [url for url in urls if url.key not in known]
                 known.update([url.key for url in urls])
             counters.links += len(urls)
             counters.rejected_links += rejected
-            links = self._outlinks(urls, page, entry.depth + 1, Reach(reach.page), of_links=of_links)
-            links = replace(links, urls=urls)
+            links = self._outlinks(urls, page, entry.depth + 1, Reach(hops), of_links=of_links)
             if self._settings.edges and not entry.probe:
-                reasons = self._reasons(links, page, entry.depth + 1, reach.page, of_links=of_links)
+                reasons = self._reasons(links, page, entry.depth + 1, hops, of_links=of_links)
                 links.edges.extend(_edges(urls, resolved, reasons))
             if too_long:
-                links.outside[Outside.TOO_LONG] += too_long
+                links.outside[Outside.TOO_LONG] = links.outside.get(Outside.TOO_LONG, 0) + too_long
             yield links
         for part in () if entry.probe else _parts(page.links.unfollowed):
             resolved = self._reading.read(self._resolve, page, part)
@@ -285,7 +280,7 @@ class Discovery:
         if isinstance(url, Rejected):
             raise ValueError(f"{shown(text)}: {url.reason}")
         reach = self._boundary.reach(entry.href, entry.reach)
-        return bool(self._boundary.inside([url], entry.depth + 1, Counter(), reach=reach))
+        return bool(self._boundary.inside([url], entry.depth + 1, {}, reach=reach))
 
     def _reasons(
         self, links: Outlinks, page: Page | None, depth: int, hops: int, *, of_links: bool
@@ -296,35 +291,35 @@ class Discovery:
         if len(links.inside) == links.found:
             return None
         inside = {url.href for url in links.inside}
-        reasons = [reason for reason, count in links.outside.items() if count]
+        reasons = list(links.outside)
         if len(reasons) < 2:
             reason = reasons[0] if reasons else None
             return [None if url.href in inside else reason for url in links.urls]
         judge = self._boundary.inside if of_links else self._judge_embedded
 
         def asked(url: Canonical) -> str | None:
-            found = Counter[Outside]()
+            found: dict[Outside, int] = {}
             judge([url], depth, found, reach=Reach(hops))
-            return max(found, key=found.__getitem__, default=None)
+            return next(iter(found), None)
 
         return [None if url.href in inside else asked(url) for url in links.urls]
 
     def _judge_embedded(
-        self, urls: Sequence[Canonical], depth: int, outside: Counter[Outside], *, reach: Reach
+        self, urls: Sequence[Canonical], depth: int, outside: dict[Outside, int], *, reach: Reach
     ) -> list[Canonical]:
         return self._boundary.embedded(urls, depth, outside, reach, anywhere=self._settings.links.embedded == "any")
 
     def _outlinks(self, urls: list[Canonical], page: Page, depth: int, reach: Reach, *, of_links: bool) -> Outlinks:
         if page.judged.kind is not PageKind.PAGE:
             self._job.counters.links_of_soft404 += len(urls)
-            return Outlinks(len(urls), [])
+            return Outlinks(len(urls), [], urls=urls)
         if page.of_copy:
             # Count all links of a copy as such, even those that would have been left out for another reason.
             self._job.counters.links_of_copies += len(urls)
-            return Outlinks(len(urls), [], left_out=self._boundary.inside(urls, depth, Counter()))
+            return Outlinks(len(urls), [], left_out=self._boundary.inside(urls, depth, {}), urls=urls)
         judge = self._inside if of_links else self._embedded
         inside, outside = judge(urls, depth, reach)
-        return Outlinks(len(urls), inside, outside=outside, reach=reach.of)
+        return Outlinks(len(urls), inside, outside=outside, reach=reach.of, urls=urls)
 
     def _base(self, href: str, stated: str | None) -> str:
         """The base of a page's links; pure."""
@@ -409,7 +404,7 @@ class Discovery:
             log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
         return Target(url.href, *self._target(url, entry))
 
-    def _target(self, url: Canonical, entry: Entry) -> tuple[list[Canonical], Counter[Outside], Mapping[str, int]]:
+    def _target(self, url: Canonical, entry: Entry) -> tuple[list[Canonical], dict[Outside, int], Mapping[str, int]]:
         """The target of a redirect, if it may be admitted. Off the site a redirect is no hop, as it is no link."""
         if entry.is_leaf:
             reach = Reach(HOPS_MOST)
@@ -431,18 +426,18 @@ class Discovery:
 
     def _inside(
         self, urls: list[Canonical], depth: int, reach: Reach | None, *, seed: bool = False, listing: bool = False
-    ) -> tuple[list[Canonical], Counter[Outside]]:
-        outside = Counter[Outside]()
+    ) -> tuple[list[Canonical], dict[Outside, int]]:
+        outside: dict[Outside, int] = {}
         inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing, reach=reach)
         return inside, self._counted(outside)
 
-    def _embedded(self, urls: list[Canonical], depth: int, reach: Reach) -> tuple[list[Canonical], Counter[Outside]]:
-        outside = Counter[Outside]()
+    def _embedded(self, urls: list[Canonical], depth: int, reach: Reach) -> tuple[list[Canonical], dict[Outside, int]]:
+        outside: dict[Outside, int] = {}
         anywhere = self._settings.links.embedded == "any"
         inside = self._boundary.embedded(urls, depth, outside, reach, anywhere=anywhere)
         return inside, self._counted(outside)
 
-    def _counted(self, outside: Counter[Outside]) -> Counter[Outside]:
+    def _counted(self, outside: dict[Outside, int]) -> dict[Outside, int]:
         for reason, links in outside.items():
             count_outside(self._job.counters, reason, links)
         return outside
@@ -508,9 +503,12 @@ def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:
     """Cut the links of a page into parts of so many links and characters; one link may be longer. Characters of a link
     that is not ASCII count as several: each may have to be encoded."""
-    if len(hrefs) <= LINKS_A_PART and FOREIGN_COUNTS * sum(map(len, hrefs)) <= CHARACTERS_A_PART:
-        if hrefs:
-            yield hrefs
+    if not hrefs:
+        return
+    text = sum(map(len, hrefs))
+    fits = (text if all(map(str.isascii, hrefs)) else FOREIGN_COUNTS * text) <= CHARACTERS_A_PART
+    if fits and len(hrefs) <= LINKS_A_PART:
+        yield hrefs
         return
     start = characters = 0
     for at, href in enumerate(hrefs):

@@ -9,7 +9,7 @@ a URL that waits already in a later class moves.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -162,7 +162,7 @@ class Focusing:
             (to, text, facts._replace(why=Outside.FILTERED) if to in refused else facts)
             for to, text, facts in links.edges
         ]
-        outside = links.outside + Counter({Outside.FILTERED: count})
+        outside = {**links.outside, Outside.FILTERED: count}
         return replace(links, inside=inside, outside=outside, edges=edges)
 
     async def _scored(self, links: Outlinks, asked: Sequence[Link]) -> Outlinks:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import errno
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -161,7 +160,7 @@ class DurableFrontier:
                 dropped += has_userinfo(text)
         for url in found:
             self.job.widen(url.href)
-        inside = self._boundary.inside(found, 0, Counter(), seed=True)
+        inside = self._boundary.inside(found, 0, {}, seed=True)
         known = self.job.called_seen(inside) if exact else []
         new = self.job.admit(Found(inside, 0, seed=True))
         if known:
@@ -307,7 +306,7 @@ class DurableFrontier:
             status, outcome = None, Outcome.FAILED
         urls, _ = self._canonicaliser.outlinks(entry.href, hrefs) if hrefs else ([], 0)
         redirect = outcome is Outcome.REDIRECT
-        outside: Counter[Outside] = Counter()
+        outside: dict[Outside, int] = {}
         depth, reach = entry.depth + (not redirect), self._boundary.reach(entry.href, entry.reach)
         reach.page -= bool(redirect and reach.page)
         inside = self._boundary.inside(urls, depth, outside, seed=redirect and entry.seed, reach=reach)

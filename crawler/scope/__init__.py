@@ -1,8 +1,8 @@
 """Which URLs belong to a crawl: the scope from the seeds, the patterns that narrow it, and the priority classes."""
 
-from crawler.scope.boundary import Boundary, Linked, Outside, Reach
+from crawler.scope.boundary import Boundary, Outside, Reach
 from crawler.scope.bounds import COUNTED, NOTHING_LEFT_OUT, OF_PAGES, Bounds, BoundsError, LeftOut, Limit
-from crawler.scope.modes import Scope
+from crawler.scope.modes import Linked, Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
 from crawler.scope.priority_rules import LISTED_PRIORITY, PriorityRules
 from crawler.scope.rule_faults import (

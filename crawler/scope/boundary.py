@@ -15,14 +15,12 @@ wanted. The crawl's own include does not apply to hops off the site, because it 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from crawler.scope.modes import Scope
+from crawler.scope.modes import L, Scope
 from crawler.scope.patterns import Pattern, first_match
 from crawler.scope.url_sites import UrlSites
 from crawler.settings import LEAF, ScopeSettings, Settings
@@ -37,16 +35,6 @@ class Outside(StrEnum):
     EXCLUDED_BY_PATTERN = "excluded_by_pattern"
     TOO_LONG = "too_long"
     FILTERED = "filtered"  # by code of the user, which is asked last
-
-
-class Linked(Protocol):
-    """Anything with the URL that would be fetched."""
-
-    @property
-    def href(self) -> str: ...
-
-
-L = TypeVar("L", bound=Linked)
 
 
 class Reach(Struct):
@@ -86,14 +74,18 @@ class Boundary:
         return cls(scope, settings.scope, crawl.max_depth, settings.links.max_url_length, sites, crawl.hops_outside)
 
     def reach(self, href: str, reach: int) -> Reach:
-        """That of the links on a page. The scope may have grown since the page was found off the site."""
-        return Reach(0 if not reach or self._scope.contains(href) else reach)
+        """That of the links on a page."""
+        return Reach(self.hops(href, reach))
+
+    def hops(self, href: str, reach: int) -> int:
+        """How many hops off the site a page is. The scope may have grown since the page was found."""
+        return reach if reach and not self._scope.contains(href) else 0
 
     def inside(
         self,
         links: Sequence[L],
         depth: int,
-        outside: Counter[Outside],
+        outside: dict[Outside, int],
         *,
         seed: bool = False,
         listing: bool = False,
@@ -103,41 +95,40 @@ class Boundary:
         redirects; ``listing``: they are sitemaps, which need not match an include pattern. Without ``reach`` no link
         may lead off the site."""
         if self._max_depth is not None and depth > self._max_depth:
-            outside[Outside.TOO_DEEP] += len(links)
+            _count(outside, Outside.TOO_DEEP, len(links))
             return []
-        contains = self._scope.contains
-        left = [link for link in links if contains(link.href)]
+        left = self._scope.inside(links)
         beyond: set[str] = set()
         if reach is not None and reach.page < self._hops and len(left) < len(links):
             beyond = {link.href for link in links}.difference([link.href for link in left])
             left = list(links)
-        outside[Outside.OFF_SCOPE] += len(links) - len(left)
+        _count(outside, Outside.OFF_SCOPE, len(links) - len(left))
         if (self._include or self._exclude or self._sites is not None) and not seed:
             left = self._matching(left, outside, beyond, listing=listing)
         short = [link for link in left if len(link.href) <= self._max_length]
-        outside[Outside.TOO_LONG] += len(left) - len(short)
+        _count(outside, Outside.TOO_LONG, len(left) - len(short))
         if beyond and reach is not None:
             reach.of.update((link.href, reach.page + 1) for link in short if link.href in beyond)
         return short
 
     def embedded(
-        self, links: Sequence[L], depth: int, outside: Counter[Outside], reach: Reach, *, anywhere: bool
+        self, links: Sequence[L], depth: int, outside: dict[Outside, int], reach: Reach, *, anywhere: bool
     ) -> list[L]:
         """Those of a page's embedded resources that are to be fetched: what belongs to the crawl as a link would, and
         leaves. ``anywhere``: off the scope too."""
         if not anywhere:
-            wanted = [link for link in links if self._scope.contains(link.href)]
-            outside[Outside.OFF_SCOPE] += len(links) - len(wanted)
+            wanted = self._scope.inside(links)
+            _count(outside, Outside.OFF_SCOPE, len(links) - len(wanted))
             links = wanted
-        as_links = {link.href for link in self.inside(links, depth, Counter(), reach=reach)}
+        as_links = {link.href for link in self.inside(links, depth, {}, reach=reach)}
         found: list[L] = []
         for link in links:
             if link.href not in as_links:
                 if self.excluded(link.href) is not None:
-                    outside[Outside.EXCLUDED_BY_PATTERN] += 1
+                    _count(outside, Outside.EXCLUDED_BY_PATTERN, 1)
                     continue
                 if len(link.href) > self._max_length:
-                    outside[Outside.TOO_LONG] += 1
+                    _count(outside, Outside.TOO_LONG, 1)
                     continue
                 reach.of[link.href] = LEAF
             found.append(link)
@@ -189,7 +180,7 @@ class Boundary:
         return include, self._exclude if own.exclude is None else own.exclude
 
     def _matching(
-        self, links: list[L], outside: Counter[Outside], beyond: Collection[str], *, listing: bool
+        self, links: list[L], outside: dict[Outside, int], beyond: Collection[str], *, listing: bool
     ) -> list[L]:
         kept: list[L] = []
         include, exclude = self._include, self._exclude
@@ -198,9 +189,15 @@ class Boundary:
                 include, exclude = self._patterns(link.href)
             needs = include and not listing and not (include is self._include and link.href in beyond)
             if needs and first_match(include, link.href) is None:
-                outside[Outside.NOT_INCLUDED] += 1
+                _count(outside, Outside.NOT_INCLUDED, 1)
             elif first_match(exclude, link.href) is not None:
-                outside[Outside.EXCLUDED_BY_PATTERN] += 1
+                _count(outside, Outside.EXCLUDED_BY_PATTERN, 1)
             else:
                 kept.append(link)
         return kept
+
+
+def _count(outside: dict[Outside, int], reason: Outside, links: int) -> None:
+    """Count so many links that do not belong to the crawl; a reason without any has no entry."""
+    if links:
+        outside[reason] = outside.get(reason, 0) + links

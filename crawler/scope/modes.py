@@ -14,7 +14,8 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from crawler.settings import SCOPES
 from crawler.urls.domain import registrable_domain
@@ -23,6 +24,16 @@ from crawler.urls.steps import tidy_percent
 
 # Bounds the memory that a page with links to endless host names can use.
 ORIGINS_REMEMBERED = 100_000
+
+
+class Linked(Protocol):
+    """Anything with the URL that would be fetched."""
+
+    @property
+    def href(self) -> str: ...
+
+
+L = TypeVar("L", bound=Linked)
 
 
 class Scope:
@@ -64,6 +75,18 @@ class Scope:
         if self.mode != "prefix":
             return name in self._entries
         return self._prefix_of(name + tidy_percent(href[end:])) is not None
+
+    def inside(self, links: Sequence[L]) -> list[L]:
+        """Those of the links that belong to the crawl: as ``contains``, for all links of a page."""
+        if self.mode in ("any", "prefix"):
+            return [link for link in links if self.contains(link.href)]
+        names, entries, found = self._names, self._entries, list[L]()
+        for link in links:
+            href = link.href
+            end = href.find("/", 8)
+            if (names.get(href[:end]) or self._name(href[: end + 1])) in entries:
+                found.append(link)
+        return found
 
     def entries(self) -> list[str]:
         """All entries, oldest first."""

@@ -76,14 +76,16 @@ class Canonicaliser:
 
     def canonicalise(self, text: str, base: str | None = None) -> Canonical | Rejected:
         """The href and key of one text, resolved against ``base`` if one is given."""
-        if base is None:
-            link = text.partition("#")[0]
-            if link.startswith(("http://", "https://")) and clean.although_odd(link):
-                href = self._roots.join(link)
-                if href is not None:
-                    return Canonical(href, settle(href, self._rules))
+        if base is None and (clean_href := self._clean(text)) is not None:
+            return Canonical(clean_href, settle(clean_href, self._rules))
         resolved = resolve(text, base)
         return resolved if isinstance(resolved, Rejected) else Canonical(resolved, self._key(resolved))
+
+    def _clean(self, text: str) -> str | None:
+        """The href of an absolute URL that is clean but for its fragment; None for any other text."""
+        link = text.partition("#")[0]
+        is_clean = link.startswith(("http://", "https://")) and clean.although_odd(link) is not None
+        return self._roots.join(link) if is_clean else None
 
     def outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int]:
         """(The URLs that a page links to, how many links were rejected). Each key occurs once, with the href that came
@@ -92,11 +94,11 @@ class Canonicaliser:
         ``base`` is the page's URL, or that of its first ``base`` element. Links that differ only in the fragment count
         once.
         """
-        base = scalar_values(base)
         links, joined, same = self._joined(base, hrefs)
         if same and None not in joined:  # what is usual: each link is its own key
             plain = dict.fromkeys(cast("list[str]", joined))
             return list(map(_canonical, zip(plain, plain, strict=True))), 0
+        base = scalar_values(base)
         found: dict[str, str] = {}
         rejected = 0
         for (link, _), href in zip(links, joined, strict=True):
@@ -110,7 +112,6 @@ class Canonicaliser:
 
     def traced_outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int, list[str]]:
         """As ``outlinks``, and for each URL the link that it is, as written but for its fragment."""
-        base = scalar_values(base)
         links, joined, same = self._joined(base, hrefs)
         if same and None not in joined:  # what is usual: each link is its own key
             plain = dict.fromkeys(cast("list[str]", joined))
@@ -119,6 +120,7 @@ class Canonicaliser:
                 first = dict(zip(reversed(joined), reversed(written), strict=True))
                 written = list(map(first.__getitem__, plain))
             return list(map(_canonical, zip(plain, plain, strict=True))), 0, written
+        base = scalar_values(base)
         found: dict[str, str] = {}
         sources: list[str] = []
         rejected = 0
@@ -135,11 +137,11 @@ class Canonicaliser:
 
     def _joined(self, base: str, hrefs: Iterable[str]) -> tuple[list[tuple[str, bytes]], list[str | None], bool]:
         """(Distinct links, what they are joined to the base if that is plain, whether that is also their key)."""
-        own = parse(base)
+        own = self._clean(base) or resolve(base)
         links = clean.distinct_links(hrefs)
         if isinstance(own, Rejected):
             return links, [None] * len(links), False
-        split = Base(requested(own), self._roots)
+        split = Base(own, self._roots)
         return links, split.join(links), split.plain and not self._rules
 
     def keys(self, texts: Sequence[str]) -> list[str | Rejected]:

@@ -51,11 +51,12 @@ def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
     back. Only in this case does a link end in one.
     """
     several = list(texts)
-    links = list(dict.fromkeys([_cut(text) if "#" in text else text for text in several]))
+    links = list(dict.fromkeys([text.partition("#")[0] if "#" in text else text for text in several]))
     lines = _ascii("\n".join(links))
     if len(lines.translate(None, _VISIBLE)) > len(links) - 1:
         # The parser removes line breaks anywhere, of scalar values: halves of a pair that they part are no pair.
-        links = list(dict.fromkeys([_cut(scalar_values(text).strip(TRIMMED).replace("\n", "")) for text in several]))
+        scalar = (scalar_values(text).strip(TRIMMED).replace("\n", "") for text in several)
+        links = list(dict.fromkeys([text.partition("#")[0] for text in scalar]))
         lines = _ascii("\n".join(links))
     # Without any links there is still one empty line.
     return list(zip(links, _odd(lines), strict=False))
@@ -75,10 +76,6 @@ def _odd(lines: bytes) -> list[bytes]:
     if lines.endswith(b"?"):
         odd[-1] += b"\0"
     return odd
-
-
-def _cut(text: str) -> str:
-    return text.partition("#")[0]
 
 
 def _ascii(text: str) -> bytes:

@@ -124,8 +124,8 @@ MODULES: dict[str, str] = {
         known_urls explanation record_stream record_choice survey_reader job_view
     """,
     "engine": """
-        capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover
-        ending judge ledger_resolver lifecycle loop_lag seed_lines seeds page_handler link_judge user_code context
+        capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing discover
+        understanding ending judge ledger_resolver lifecycle seed_lines seeds page_handler link_judge user_code context
         proxy_watch own_line injector gauges durability robots_redirect robots_visit keeping on_disk focusing
         change_check handing_over visit run put_aside rate worker
     """,

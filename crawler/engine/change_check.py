@@ -40,7 +40,7 @@ class ChangeCheck:
             page = HandedPage(job.name_of_visit(record.entry), finished, urls, _follows_none)
             changed = await self._ask(page, known)
         await job.room()
-        return finished if changed is None else finished._replace(answer=replace(answer, changed=changed))
+        return finished if changed is None else replace(finished, answer=replace(answer, changed=changed))
 
 
 def _follows_none(_: str) -> bool:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import chain, islice, repeat
 from typing import cast
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.engine.reading import Reading, Unreadable
 from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts
@@ -27,7 +28,7 @@ from crawler.links import Described, Listed, PageLinks, encode_queries
 from crawler.records import count_outside
 from crawler.scope import LISTED_PRIORITY, Boundary, Outside, Reach
 from crawler.settings import HOPS_MOST, LinkSettings, Settings, TrapSettings
-from crawler.traps import Content, Copies, Judgement, PageKind, Soft404, Wall, login_wall, wall_by_markup
+from crawler.traps import Content, Copies, Judgement, PageKind, Soft404
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.whatwg import has_userinfo
 
@@ -55,12 +56,27 @@ class Outlinks(Struct, frozen=True):
     classes: Mapping[str, int] | None = None  # of those in ``inside``, by their scores
 
 
-class Page(Struct, frozen=True):
-    """A page whose links are not resolved yet. ``base`` is what they are resolved against. ``of_copy``: it is a copy
-    whose links are not followed. ``judged`` says whether the host sends it for paths that do not exist."""
+def together(parts: Sequence[Outlinks]) -> Outlinks:
+    """All parts of a page, of which all but the last have been admitted."""
+    outside: dict[Outside, int] = {}
+    for part in parts:
+        for reason, links in part.outside.items():
+            outside[reason] = outside.get(reason, 0) + links
+    last = parts[-1] if parts else Outlinks(0, [])
+    return replace(
+        last,
+        found=sum(part.found for part in parts),
+        left_out=list(islice(chain.from_iterable(part.left_out for part in parts), LINKS_A_PART)),
+        outside=outside,
+        edges=list(chain.from_iterable(part.edges for part in parts)),
+        urls=list(chain.from_iterable(part.urls for part in parts)),
+    )
 
-    links: PageLinks
-    base: str
+
+class Likeness(Struct, frozen=True):
+    """What a page is beside the others of its host. ``of_copy``: it is a copy whose links are not followed. ``judged``
+    says whether the host sends it for paths that do not exist."""
+
     content: Content | None
     of_copy: bool
     judged: Judgement
@@ -174,42 +190,32 @@ class Discovery:
         """Make the marks of a page; the event loop may run wherever this yields."""
         return self._reading.steps(self._copies.measure(body))
 
-    def page(
-        self, entry: Entry, body: bytes, written: Sequence[str], links: PageLinks, content: Content | None
-    ) -> Page | Unreadable:
-        """Return what ``outlinks`` needs of a fetched page. ``links`` are to be followed, ``written`` is all that it
-        links to, as it is written, and ``content`` are its marks."""
-        base = self._reading.read(self._base, entry.href, links.base)
-        if isinstance(base, Unreadable):
-            return base
+    def compare(self, entry: Entry, body: bytes, written: Sequence[str], content: Content | None) -> Likeness:
+        """Return how a fetched page compares with others of its host. ``written`` is all that it links to, as it is
+        written, and ``content`` are its marks."""
         if content is not None:
             content = self._copies.compare(entry.href, content)
         judged = self._soft404.judge(entry, body, written, content)
-        self._job.counters.pages_cut += links.truncated or links.cut is not None
-        return Page(links, base, content, self._of_copy(content) and judged.kind is PageKind.PAGE, judged)
-
-    def wall(self, entry: Entry, body: bytes, links: PageLinks) -> Wall | None:
-        """Return what bars the crawler from the page, if this is not the page."""
-        found = self._reading.read(_wall, entry, body, links)
-        return None if isinstance(found, Unreadable) else found
+        return Likeness(content, self._of_copy(content) and judged.kind is PageKind.PAGE, judged)
 
     def probe(self, href: str) -> Canonical | None:
         """Return the URL of a path that was made up."""
         url = self._canonicaliser.canonicalise(href)
         return url if isinstance(url, Canonical) else None
 
-    def outlinks(self, entry: Entry, page: Page) -> Iterator[Outlinks | Unreadable]:
-        """Give out the links of the page in parts, which together name each URL once. A part takes a few
-        milliseconds."""
-        hrefs, counters, known = page.links.hrefs, self._job.counters, set[str]()
+    def outlinks(self, entry: Entry, page: PageLinks, base: str, likeness: Likeness) -> Iterator[Outlinks | Unreadable]:
+        """Give out the links of the page in parts, which together name each URL once. They are resolved against
+        ``base``. A part takes a few milliseconds."""
+        hrefs, counters, known = page.hrefs, self._job.counters, set[str]()
         hops = self._boundary.hops(entry.href, entry.reach)
         # Of pages off the site nothing but pages is fetched.
-        embedded = [] if hops else page.links.embedded
-        counters.too_long += page.links.too_long
+        embedded = [] if hops else page.embedded
+        counters.too_long += page.too_long
+        counters.pages_cut += page.truncated or page.cut is not None
         parts = [(part, True) for part in _parts(hrefs)] + [(part, False) for part in _parts(embedded)]
-        is_only = len(parts) == 1 and not page.links.unfollowed
+        is_only = len(parts) == 1 and not page.unfollowed
         for part, of_links in parts:
-            resolved = self._reading.read(self._resolve, page, part)
+            resolved = self._reading.read(self._resolve, page, base, part)
             if isinstance(resolved, Unreadable):
                 yield resolved
                 return
@@ -220,15 +226,15 @@ class Discovery:
                 known.update([url.key for url in urls])
             counters.links += len(urls)
             counters.rejected_links += rejected
-            links = self._outlinks(urls, page, entry.depth + 1, Reach(hops), of_links=of_links)
+            links = self._outlinks(urls, likeness, entry.depth + 1, Reach(hops), of_links=of_links)
             if self._settings.edges and not entry.probe:
-                reasons = self._reasons(links, page, entry.depth + 1, hops, of_links=of_links)
+                reasons = self._reasons(links, likeness, entry.depth + 1, hops, of_links=of_links)
                 links.edges.extend(_edges(urls, resolved, reasons))
             if too_long:
                 links.outside[Outside.TOO_LONG] = links.outside.get(Outside.TOO_LONG, 0) + too_long
             yield links
-        for part in () if entry.probe else _parts(page.links.unfollowed):
-            resolved = self._reading.read(self._resolve, page, part)
+        for part in () if entry.probe else _parts(page.unfollowed):
+            resolved = self._reading.read(self._resolve, page, base, part)
             if not isinstance(resolved, Unreadable):
                 urls = [url for url in resolved.urls if url.key not in known]
                 known.update([url.key for url in urls])
@@ -244,7 +250,7 @@ class Discovery:
         stated = links.about.canonical
         if stated is None or stated == href:
             return stated
-        url = self._canonicaliser.canonicalise(stated, self._base(href, links.base))
+        url = self._canonicaliser.canonicalise(stated, self.base(href, links.base))
         if isinstance(url, Rejected) or len(url.href) > self._settings.links.max_url_length:
             return None
         return url.href
@@ -283,7 +289,7 @@ class Discovery:
         return bool(self._boundary.inside([url], entry.depth + 1, {}, reach=reach))
 
     def _reasons(
-        self, links: Outlinks, page: Page | None, depth: int, hops: int, *, of_links: bool
+        self, links: Outlinks, page: Likeness | None, depth: int, hops: int, *, of_links: bool
     ) -> Iterable[str | None] | None:
         """Why each of ``links.urls`` is not followed; None if all are. ``hops`` off the site is the page."""
         if page is not None and not page.is_followed:
@@ -309,7 +315,7 @@ class Discovery:
     ) -> list[Canonical]:
         return self._boundary.embedded(urls, depth, outside, reach, anywhere=self._settings.links.embedded == "any")
 
-    def _outlinks(self, urls: list[Canonical], page: Page, depth: int, reach: Reach, *, of_links: bool) -> Outlinks:
+    def _outlinks(self, urls: list[Canonical], page: Likeness, depth: int, reach: Reach, *, of_links: bool) -> Outlinks:
         if page.judged.kind is not PageKind.PAGE:
             self._job.counters.links_of_soft404 += len(urls)
             return Outlinks(len(urls), [], urls=urls)
@@ -321,22 +327,21 @@ class Discovery:
         inside, outside = judge(urls, depth, reach)
         return Outlinks(len(urls), inside, outside=outside, reach=reach.of, urls=urls)
 
-    def _base(self, href: str, stated: str | None) -> str:
+    def base(self, href: str, stated: str | None) -> str:
         """The base of a page's links; pure."""
         resolved = None if stated is None else self._canonicaliser.canonicalise(stated, href)
         return resolved.href if isinstance(resolved, Canonical) else href
 
-    def _resolve(self, page: Page, hrefs: list[str]) -> _Resolved:
+    def _resolve(self, links: PageLinks, base: str, hrefs: list[str]) -> _Resolved:
         """The URLs of some links of a page; pure."""
-        links = page.links
         sent = encode_queries(hrefs, links.encoding, self._settings.links.max_url_length)
         if not self._settings.edges:
-            urls, rejected = self._canonicaliser.outlinks(page.base, sent)
+            urls, rejected = self._canonicaliser.outlinks(base, sent)
             return _Resolved(urls, rejected, len(hrefs) - len(sent))
         described = links.described or Described()
         # If all links of the page are described, each without its fragment, these need not be cut off again.
         links_sent = described.texts if sent is described.of else sent
-        urls, rejected, sources = self._canonicaliser.traced_outlinks(page.base, links_sent)
+        urls, rejected, sources = self._canonicaliser.traced_outlinks(base, links_sent)
         written: Sequence[str | None] = sources
         texts = list(map((described.texts if sent is hrefs else {}).get, sources))
         if None in texts:
@@ -523,10 +528,6 @@ def _parts(hrefs: list[str]) -> Iterator[list[str]]:
 def _authority(href: str) -> str:
     """Name and port. What a site says of another one's pages is not heard."""
     return href.split("/", 3)[2]
-
-
-def _wall(entry: Entry, body: bytes, links: PageLinks) -> Wall | None:
-    return wall_by_markup(body, len(links.hrefs)) or login_wall(entry.href, entry.redirects, body)
 
 
 def listed_depth(entry: Entry) -> int:

@@ -126,7 +126,7 @@ class Focusing:
         score = await self._judge.score_page(page)
         rating = Rating(score, score is not None and score >= self._relevant)
         self._last.append(rating.relevant)
-        return finished._replace(record=replace(record, score=score), rating=rating)
+        return replace(finished, record=replace(record, score=score), rating=rating)
 
     def _page_score(self, finished: Finished) -> float:
         return NEUTRAL if finished.record.score is None else finished.record.score

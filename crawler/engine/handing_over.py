@@ -70,7 +70,7 @@ class HandingOver:
                 classes={**(named.classes or {}), **(links.classes or {})},
             )
         record = replace(finished.record, id=page.id, data=handled.data, data_error=handled.error)
-        return page, finished._replace(record=record, is_kept=handled.keep), links
+        return page, replace(finished, record=record, is_kept=handled.keep), links
 
     @contextmanager
     def finishing(self, page: HandedPage) -> Iterator[None]:

@@ -10,7 +10,9 @@ from crawler.job.verdict import NO_HEADING, Heading
 from crawler.links import FEED, header_links
 from crawler.robots import directives, forbids_links, product_token
 from crawler.settings import DescribedLinks, LinkSettings, Settings
-from crawler.traps import wall_by_headers
+from crawler.traps import WALL_HEADERS, wall_by_headers
+
+_TELLING = frozenset(("x-robots-tag", "link", "refresh")) | WALL_HEADERS
 
 
 class HeadingReader(Struct, frozen=True):
@@ -27,10 +29,10 @@ class HeadingReader(Struct, frozen=True):
         """Return what the headers say."""
         if isinstance(result, Failure):
             return NO_HEADING
+        if _TELLING.isdisjoint(map(str.lower, result.headers)):
+            return NO_HEADING
         tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
         wall = wall_by_headers(result.values)
-        if not (tags or links or refresh or wall):
-            return NO_HEADING
         if not 200 <= result.status < 300:
             return Heading(tags)
         return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self.links)), wall)

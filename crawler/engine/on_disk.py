@@ -38,7 +38,7 @@ class OnDisk(Struct, frozen=True):
                 whole = kept if raw.body is body else _mapped(raw.body, directory)
             raw = replace(raw, body=b"")
         bare = None if response is None else replace(response, body=None, raw=raw)
-        return cls(finished._replace(body=None, response=bare, raw=raw), kept, mapped, whole)
+        return cls(replace(finished, body=None, response=bare, raw=raw), kept, mapped, whole)
 
     def whole(self) -> Finished:
         """What other outputs want, in memory again."""
@@ -48,7 +48,7 @@ class OnDisk(Struct, frozen=True):
         if response is not None:
             body = None if self.decoded is None else self.decoded[:]
             response = replace(response, body=body, raw=raw)
-        return self.finished._replace(response=response, raw=raw)
+        return replace(self.finished, response=response, raw=raw)
 
 
 def _mapped(data: bytes, directory: Path) -> mmap:

@@ -45,16 +45,19 @@ class PageReader:
         """How many pages were read by their tokens, and how many needed another way, by the reason."""
         return {way: self._parsed[way] for way in (TOKENS, *Undecided)}
 
-    async def links(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable:
-        """Return the links of a page. A page that cannot kill this process is not noted: it is parsed in another."""
-        if not _is_suspect(lease):
-            told = self.read(lease, _links_by_tokens, body, charset, self._settings)
-            self._parsed[told.value if isinstance(told, Undecided) else TOKENS] += 1
-            if not isinstance(told, Undecided):
-                return told
-            links = self.read(lease, _links_if_cheap, body, charset, self._settings)
-            if links is not None:
-                return links
+    def links_here(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable | None:
+        """Return the links of a page; None if it is to be parsed in another process."""
+        if _is_suspect(lease):
+            return None
+        told = self.read(lease, _links_by_tokens, body, charset, self._settings)
+        if not isinstance(told, Undecided):
+            self._parsed[TOKENS] += 1
+            return told
+        self._parsed[told.value] += 1
+        return self.read(lease, _links_if_cheap, body, charset, self._settings)
+
+    async def links_elsewhere(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable:
+        """Return the links of a page that is parsed in another process. It cannot kill this one, so it is not noted."""
         found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings)
         return self._reading.died(found) if isinstance(found, ParserDied) else found
 

@@ -20,6 +20,7 @@ from typing import TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
+from crawler.engine.loop_lag import STALL
 from crawler.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 from crawler.frontier import FailureClass
 from crawler.parsing import ParserDied
@@ -52,21 +53,26 @@ class Unreadable(Struct, frozen=True):
 class Reading:
     """The guard. It logs one traceback for each place in the code that raised."""
 
-    def __init__(self, held: Callable[[str, float], None] | None = None) -> None:
-        """``held`` is called with the name of each parser and the seconds for which it held the event loop."""
+    def __init__(
+        self, held: Callable[[str, float], None] | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """``held`` is called with the name of each parser that held the event loop for ``STALL`` or longer, and its
+        seconds by the ``clock``."""
         self._told: set[str] = set()
         self._held = held
+        self._clock = clock
 
     def read(self, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
         """Return what ``parse`` returns."""
-        begun = time.perf_counter()
+        begun = self._clock()
         try:
             return parse(*arguments)
         except Exception as error:  # noqa: BLE001, see above
             return self.raised(error)
         finally:
-            if self._held is not None:
-                self._held(getattr(parse, "__name__", "a parser"), time.perf_counter() - begun)
+            taken = self._clock() - begun
+            if taken >= STALL and self._held is not None:
+                self._held(getattr(parse, "__name__", "a parser"), taken)
 
     def pieces(self, parts: Iterator[T]) -> Iterator[T | Unreadable]:
         """Give out what ``parts`` gives. What it raises is the last piece."""

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
-from crawler.engine.describing import Describer, Facts, payload_digest
-from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
+from crawler.engine.describing import payload_digest
+from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth, together
 from crawler.engine.handing_over import OwnCode
-from crawler.engine.heading import HeadingReader, links_that_lead_on
-from crawler.engine.judge import answer_of, as_not_found, by_text, judge
+from crawler.engine.heading import links_that_lead_on
+from crawler.engine.judge import as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
 from crawler.engine.own_line import OwnLine
@@ -32,17 +32,18 @@ from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
+from crawler.engine.understanding import Told, Understanding
 from crawler.extract import Edge
 from crawler.fetch import Failure, FailureKind, Response, is_html, with_own
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.inspect.statistics import Rated
 from crawler.job.event_log import tell_learned
-from crawler.job.found import NONE_OUTSIDE, Found
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Heading, Throttled, Verdict
+from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Throttled, Verdict
 from crawler.links import (
     FEED,
     FEED_TYPES,
@@ -53,6 +54,7 @@ from crawler.links import (
     Sitemap,
     SitemapForm,
     called_sitemap,
+    is_page,
     named_like_sitemap,
     text_digest,
 )
@@ -60,9 +62,8 @@ from crawler.parsing import SitemapRead, decode_listed
 from crawler.records import Kept, Outcome, PageRecord
 from crawler.refusal import Refusal
 from crawler.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside, StoreChoice
-from crawler.settings import WHOLE, LinkSettings, OutputSettings, RetrySettings, Settings
-from crawler.traps import Content, Judgement, PageKind, Wall
-from crawler.urls import Canonical
+from crawler.settings import WHOLE, LinkSettings, OutputSettings, Settings
+from crawler.traps import Judgement, PageKind, Wall
 
 log = logging.getLogger("crawler")
 
@@ -81,24 +82,20 @@ LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go:
 class VisitSettings(Struct, frozen=True):
     """The settings of visits."""
 
-    retry: RetrySettings
+    understanding: Understanding
     links: LinkSettings
-    headings: HeadingReader
     by_text: bool  # whether the text of a page says if it has changed
     output: OutputSettings
-    describer: Describer
     store: StoreChoice | None  # which answers are kept as they came, if any are
     relevant: float  # the least score of a page that code of the user calls relevant
 
     @classmethod
     def of(cls, settings: Settings) -> VisitSettings:
         return cls(
-            settings.retry,
+            Understanding.of(settings),
             links_that_lead_on(settings),
-            HeadingReader.of(settings),
             settings.recrawl.compare == "text",
             settings.output,
-            Describer.of(settings.output),
             None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output),
             settings.hooks.relevant_score,
         )
@@ -193,7 +190,7 @@ class Visitor:
         request: RequestOutcome = NOT_REQUESTED,
         left: LeftOut | None = None,
     ) -> None:
-        tried = self._settings.describer.unasked(entry)
+        tried = self._settings.understanding.describer.unasked(entry)
         record = PageRecord(entry, outcome, self._context.clock(), error=error, exchanged=tried)
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, request, requested=False, left=left), record.fetched_at)
@@ -206,7 +203,7 @@ class Visitor:
 
     def _finish_refused(self, lease: Lease, entry: Entry, refusal: Refusal) -> None:
         now = self._context.clock()
-        tried = self._settings.describer.unasked(entry)
+        tried = self._settings.understanding.describer.unasked(entry)
         record = PageRecord(entry, Outcome.EXCLUDED, now, error=refusal.error, refusal=refusal, exchanged=tried)
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, requested=False), now)
@@ -257,104 +254,109 @@ class Visitor:
         headers = self._job.revisiting.conditions(entry)
         if self._context.code.headers is not None:
             headers = with_own(headers, await self._context.code.headers(entry.href))
+        read_by_crawl, code = self._read_by_crawl(entry), self._code.handing_over
+        wanted = read_by_crawl if code is None else _either(read_by_crawl, code.wants_body)
         fetch, keep = self._context.fetcher.fetch, self._settings.store
-        result = await fetch(entry.href, accept=self._wanted(entry), headers=headers, keep=keep)
-        await self._context.turns.turn()
-        await self._job.room()
-        if isinstance(result, Failure) and result.refusal is not None:
-            self._refused(lease, entry, result.refusal)
-            return
-        answer, now, read = None, self._context.clock(), self._context.reading.read
-        if isinstance(result, Response):
-            self._line.heard(lease, entry.href, now)
-        elif await self._line.is_at_fault(lease, entry.href, result, now):
+        result = await fetch(entry.href, accept=wanted, headers=headers, keep=keep)
+        await self._turn()
+        now = self._context.clock()
+        if isinstance(result, Failure):
+            if result.refusal is not None:
+                self._refused(lease, entry, result.refusal)
+                return
+            at_fault = await self._line.is_at_fault(lease, entry.href, result, now)
             await self._job.room()
-            self._job.take_back(lease, self._context.clock())
-            return
-        await self._job.room()
-        verdict = read(judge, entry, result, now, self._settings.retry)
-        heading, facts = read(self._settings.headings.read, result), read(self._settings.describer.read, entry, result)
-        for said in (heading, facts):
-            verdict = said if isinstance(said, Unreadable) else verdict
-        if self._job.revisiting.wants_answer(entry) and not isinstance(verdict, Unreadable):
-            known = read(answer_of, result)
-            answer, verdict = (None, known) if isinstance(known, Unreadable) else (known, verdict)
-        if isinstance(verdict, Unreadable):
-            verdict = judge(entry, verdict.failure(result.seconds), now, self._settings.retry)
-        if isinstance(heading, Heading) and isinstance(facts, Facts):
-            verdict = await self._with_facts(verdict, heading, facts, result)
-        match verdict:
+            if at_fault:
+                self._job.take_back(lease, self._context.clock())
+                return
+        else:
+            self._line.heard(lease, entry.href, now)
+        match self._verdict(entry, result, now):
+            case Finished(location=None, record=PageRecord(status=None)) as failed:
+                self._seed_failed(failed.record)
+                too_large = isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE
+                left = LeftOut({Limit.MAX_BODY: 1}, entry.depth) if too_large else None
+                await self._finish(lease, replace(failed, left=left))
+            case Finished() as finished:
+                if self._settings.understanding.describer.wants_digest and finished.response is not None:
+                    finished = await self._with_digest(finished, finished.response)
+                await self._finish_answered(lease, finished, read_by_crawl)
             case Again() as again:
                 self._job.retry(lease, again, now)
             case Throttled(last=None) as throttled:
                 self._job.throttle(lease, throttled, now)
             case Throttled(last=PageRecord() as record) as throttled:
                 last = Finished(record, throttled.request, raw=result.raw)
-                await self._finish_throttled(lease, throttled._replace(answer=answer), last)
-            case Finished(location=None, record=PageRecord(status=None)) as finished:
-                self._seed_failed(finished.record)
-                too_large = isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE
-                left = LeftOut({Limit.MAX_BODY: 1}, entry.depth) if too_large else None
-                await self._finish(lease, finished._replace(left=left, raw=result.raw))
-            case Finished() as finished:
-                response = result if isinstance(result, Response) else None
-                finished = finished._replace(answer=answer, response=response, raw=result.raw)
-                await (self._finish_page if finished.location is None else self._finish_redirect)(lease, finished)
+                await self._finish_throttled(lease, throttled, last)
 
-    async def _with_facts(
-        self, verdict: Verdict, heading: Heading, facts: Facts, result: Response | Failure
-    ) -> Verdict:
-        """Add to a record what the exchange says."""
-        if isinstance(verdict, Throttled) and verdict.last is not None:
-            return verdict._replace(last=facts.of(verdict.last, ()))
-        if not isinstance(verdict, Finished):
+    async def _turn(self, *, bulk: bool = False) -> None:
+        """Wait until a piece of work may begin, and a transaction in it. ``bulk``: see ``Turns``."""
+        await self._context.turns.turn(bulk=bulk)
+        await self._job.room()
+
+    def _verdict(self, entry: Entry, result: Response | Failure, now: float) -> Verdict:
+        """Return what an exchange means for its URL. One that cannot be read has failed."""
+        understanding, read = self._settings.understanding, self._context.reading.read
+        verdict = read(understanding.verdict, entry, result, now, self._job.revisiting.wants_answer(entry))
+        if not isinstance(verdict, Unreadable):
             return verdict
-        if self._settings.describer.wants_digest and isinstance(result, Response) and result.body is not None:
-            digest = await self._aside(payload_digest(result.body))
-            facts = facts._replace(profile=facts.profile._replace(payload_digest=digest))
-            await self._job.room()
-        directives = self._settings.headings.directives(heading, (), verdict.record.fetched_at)
-        return verdict._replace(heading=heading, record=facts.of(verdict.record, directives))
+        failed = judge(entry, verdict.failure(result.seconds), now, understanding.retry)
+        described = read(understanding.described, failed, entry, result)
+        return failed if isinstance(described, Unreadable) else described
 
-    async def _finish_page(self, lease: Lease, finished: Finished) -> None:
-        record, job = finished.record, self._job
-        if finished.heading.wall is not None:
-            await self._finish_blocked(lease, finished, finished.heading.wall)
-            return
-        if finished.body is None or not self._read_by_crawl(record.entry)(record.content_type):
-            self._seed_failed(record)
-            await self._finish_other(lease, finished)
-            return
-        if not self._robots.at_hand(lease.host.name):
-            await self._robots.prepare(lease.host.name)  # it was dropped from memory meanwhile
-            await job.room()
-        if self._settings.links.sitemaps and await self._was_sitemap(lease, finished, finished.body):
-            return
-        if not is_html(record.content_type):
-            await self._finish_other(lease, finished)
-            return
+    async def _with_digest(self, finished: Finished, response: Response) -> Finished:
+        """Add the digest of a body to its record."""
+        record = finished.record
+        if response.body is None:
+            return finished
+        digest = await self._aside(payload_digest(response.body))
+        return replace(finished, record=replace(record, profile=record.profile._replace(payload_digest=digest)))
+
+    async def _finish_answered(
+        self, lease: Lease, finished: Finished, read_by_crawl: Callable[[str | None], bool]
+    ) -> None:
         body = finished.body
-        links = await self._reader.links(lease, body, finished.charset)
-        if not isinstance(links, Unreadable):
-            links = links if finished.cut is None else replace(links, cut=links.cut or finished.cut)
-            finished, links = self._describe(finished, links)
-        with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
-            content = await self._aside(self._discovery.measure(body))
-            if self._settings.by_text:
-                finished = await self._compared_by_text(finished, body)
-            await self._context.turns.turn()
-            await job.room()
-            await self._finish_html(lease, finished, links, content)
+        if finished.location is not None:
+            await self._finish_redirect(lease, finished)
+        elif finished.heading.wall is not None:
+            await self._finish_blocked(lease, finished, finished.heading.wall)
+        elif body is None or not read_by_crawl(finished.record.content_type):
+            self._seed_failed(finished.record)
+            await self._finish_other(lease, finished)
+        else:
+            await self._finish_page(lease, finished, body)
+
+    async def _finish_page(self, lease: Lease, finished: Finished, body: bytes) -> None:
+        if self._settings.links.sitemaps and not is_page(body) and await self._was_sitemap(lease, finished, body):
+            return
+        if not is_html(finished.record.content_type):
+            await self._finish_other(lease, finished)
+            return
+        links = self._reader.links_here(lease, body, finished.charset)
+        if links is None:
+            links = await self._reader.links_elsewhere(lease, body, finished.charset)
+            await self._turn()
+        told: Told | Unreadable
+        if isinstance(links, Unreadable):
+            told = links
+        else:
+            told = self._context.reading.read(self._settings.understanding.page, self._discovery, finished, links)
+        if len(body) > LONG:
+            with self._context.slots.wait():
+                await self._finish_html(lease, finished, body, told)
+        else:
+            await self._finish_html(lease, finished, body, told)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:
-        """Do the work on a page step by step, and let the event loop turn meanwhile if it is long."""
+        """Do the work on a page step by step, and let the event loop turn meanwhile if it is long. A transaction may
+        begin then."""
         while True:
             try:
                 next(work)
             except StopIteration as end:
                 return cast("T", end.value)
             await asyncio.sleep(0)
-            await self._context.turns.turn(bulk=True)
+            await self._turn(bulk=True)
 
     async def _compared_by_text(self, finished: Finished, body: bytes) -> Finished:
         """The answer that is compared with those of other visits is the text of the page. A page without text keeps its
@@ -365,71 +367,62 @@ class Visitor:
         digest = await self._aside(self._context.reading.steps(text_digest(body, finished.charset)))
         if digest is None or isinstance(digest, Unreadable):
             return finished
-        return finished._replace(answer=by_text(answer, finished.record.status, digest))
+        return replace(finished, answer=by_text(answer, finished.record.status, digest))
 
-    async def _finish_html(
-        self, lease: Lease, finished: Finished, links: PageLinks | Unreadable, content: Content | Unreadable | None
-    ) -> None:
-        entry, body = finished.record.entry, finished.body
-        assert body is not None
-        wall, written = None, list[str]()
-        if not isinstance(links, Unreadable):
-            wall = self._discovery.wall(entry, body, links)
-            if wall is not None and not wall.login:
-                await self._finish_blocked(lease, finished, wall)
-                return
-            written = [*finished.heading.hrefs, *links.hrefs]
-            finished, links = self._obey(finished, links)
-        page: Page | Unreadable
-        if isinstance(links, Unreadable):
-            page = links
-        elif isinstance(content, Unreadable):
-            page = content
-        else:
-            page = self._discovery.page(entry, body, written, links, content)
-        if isinstance(page, Unreadable):
-            await self._finish_unreadable(lease, finished, page)
+    async def _finish_html(self, lease: Lease, finished: Finished, body: bytes, told: Told | Unreadable) -> None:
+        entry = finished.record.entry
+        content = await self._aside(self._discovery.measure(body))
+        if self._settings.by_text:
+            finished = await self._compared_by_text(finished, body)
+        if self._settings.by_text or len(body) > LONG:
+            await self._turn()
+        if isinstance(told, Unreadable):
+            await self._finish_unreadable(lease, finished, told)
             return
-        parts: Iterable[Outlinks | Unreadable] = self._discovery.outlinks(entry, page)
+        wall, record = told.wall, replace(finished.record, profile=told.profile)
+        if wall is not None and not wall.login:
+            await self._finish_blocked(lease, replace(finished, record=record), wall)
+            return
+        finished = replace(finished, record=replace(record, robots=told.robots))
+        if isinstance(content, Unreadable):
+            await self._finish_unreadable(lease, finished, content)
+            return
+        likeness = self._discovery.compare(entry, body, told.written, content)
+        parts: Iterable[Outlinks | Unreadable] = self._discovery.outlinks(entry, told.links, told.base, likeness)
         if self._code.focus is not None:
-            finished, parts = await self._code.focus.page(lease, finished, parts, rated=_is_itself(entry, page, wall))
-        found = await self._discovered(entry, page, parts)
+            rated = _is_itself(entry, likeness, wall)
+            finished, parts = await self._code.focus.page(lease, finished, parts, rated=rated)
+        found = await self._discovered(entry, parts)
         if isinstance(found, Unreadable):
             await self._finish_unreadable(lease, finished, found)
             return
-        record = _as_read(finished.record, page, found.found)
-        by = Limit.MAX_LINKS if page.links.truncated else None
-        left = LeftOut.of(found.outside, entry.depth + 1, cut=by) if page.is_followed else NOTHING_LEFT_OUT
-        finished = self._judged(finished._replace(record=record, left=left, is_page=True), page.judged)
+        record = _as_read(finished.record, told.links, likeness, found.found)
+        left = _left_out(told.links, found, entry.depth + 1) if likeness.is_followed else NOTHING_LEFT_OUT
+        finished = replace(finished, record=record, left=left, is_page=True)
+        finished = self._judged(finished, likeness.judged)
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)
         await self._finish(lease, finished, found)
 
-    async def _discovered(
-        self, entry: Entry, page: Page, parts: Iterable[Outlinks | Unreadable]
-    ) -> Outlinks | Unreadable:
+    async def _discovered(self, entry: Entry, parts: Iterable[Outlinks | Unreadable]) -> Outlinks | Unreadable:
         """Admit the links of a page, but for its last part. Returns that part, with the counts of all."""
-        job, found, outlinks, left_out, reach = self._job, 0, list[Canonical](), list[Canonical](), NONE_OUTSIDE
-        edges, urls, classes = list[Edge](), list[Canonical](), None
-        outside = Counter({Outside.TOO_LONG: page.links.too_long})
+        job, found = self._job, list[Outlinks]()
         for number, part in enumerate(parts):
-            if outlinks:
-                now = self._context.clock()
-                job.admit(Found(outlinks, entry.depth + 1, entry.href, found_at=now, reach=reach, classes=classes))
             if number:
+                last = found[-1]
+                if last.inside:
+                    now, depth = self._context.clock(), entry.depth + 1
+                    job.admit(
+                        Found(last.inside, depth, entry.href, found_at=now, reach=last.reach, classes=last.classes)
+                    )
                 self._context.wake()
                 await asyncio.sleep(0)
-                await self._context.turns.turn(bulk=number > USUAL_PARTS)
-                await job.room()
+                await self._turn(bulk=number > USUAL_PARTS)
             if isinstance(part, Unreadable):
                 return part
-            found, outlinks, reach, classes = found + part.found, part.inside, part.reach, part.classes
-            outside.update(part.outside)
-            left_out += part.left_out[: LINKS_A_PART - len(left_out)]
-            edges += part.edges
-            urls += part.urls
-        return Outlinks(found, outlinks, None, left_out, outside, reach, edges, urls, classes)
+            found.append(part)
+        return found[0] if len(found) == 1 else together(found)
 
     async def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
         """Finish what bars the crawler from the page. Nothing on it belongs to the site."""
@@ -443,56 +436,31 @@ class Visitor:
         if judged.kind is PageKind.NOT_FOUND:
             record = replace(record, outcome=Outcome.SOFT404, error=MADE_UP if record.entry.probe else NOT_FOUND)
             if finished.answer is not None:
-                finished = finished._replace(answer=as_not_found(finished.answer))
+                finished = replace(finished, answer=as_not_found(finished.answer))
         elif judged.kind is PageKind.APPLICATION:
             record = replace(record, error=APPLICATION)
         if lesson is None:
-            return finished._replace(record=record)
+            return replace(finished, record=record)
         words = tell_learned(self._job.events, lesson, record.fetched_at)
         if words is not None:
             log.warning("%s %s", lesson.host, words)
         probe = None if lesson.probe is None else self._discovery.probe(lesson.probe)
-        return finished._replace(record=record, lesson=lesson, probe=probe)
-
-    def _describe(self, finished: Finished, links: PageLinks) -> tuple[Finished, PageLinks | Unreadable]:
-        """Add to the record what the page says of itself."""
-        record, describe = finished.record, self._settings.describer.page
-        resolve = self._discovery.canonical
-        profile = self._context.reading.read(describe, record.entry.href, record.profile, links, resolve)
-        if isinstance(profile, Unreadable):
-            return finished, profile
-        return finished._replace(record=replace(record, profile=profile)), links
-
-    def _obey(self, finished: Finished, links: PageLinks) -> tuple[Finished, PageLinks | Unreadable]:
-        """Add the directives of the page to those of its headers, and the links of its headers to its own."""
-        record, heading, read = finished.record, finished.heading, self._context.reading.read
-        names = read(self._settings.headings.directives, heading, links.metas, record.fetched_at)
-        if isinstance(names, Unreadable):
-            return finished, names
-        if not self._settings.headings.follows(names):
-            unfollowed = [*links.hrefs, *links.embedded, *links.unfollowed] if links.described is not None else []
-            links = replace(links, hrefs=[], embedded=[], truncated=False, unfollowed=unfollowed)
-        elif heading.hrefs:
-            stated = read(self._discovery.resolve, record.entry.href, heading.hrefs)
-            if isinstance(stated, Unreadable):
-                return finished, stated
-            links = replace(links, hrefs=[*stated, *links.hrefs])
-        return finished._replace(record=replace(record, robots=names)), links
+        return replace(finished, record=record, lesson=lesson, probe=probe)
 
     async def _finish_other(self, lease: Lease, finished: Finished) -> None:
         """Finish what is no page. Its headers may name links."""
         record, links = finished.record, NO_LINKS
         if record.status != NOT_MODIFIED:
-            finished = finished._replace(left=NOTHING_LEFT_OUT)
+            finished = replace(finished, left=NOTHING_LEFT_OUT)
         leads_on = not (record.entry.probe or record.entry.is_leaf)
-        if finished.heading.hrefs and leads_on and self._settings.headings.follows(record.robots):
+        if finished.heading.hrefs and leads_on and self._settings.understanding.headings.follows(record.robots):
             stated = self._discovery.stated(record.entry, finished.heading.hrefs)
             if isinstance(stated, Unreadable):
                 await self._finish_unreadable(lease, finished, stated)
                 return
             links = stated if self._code.focus is None else await self._code.focus.links(lease, finished, stated)
             left = LeftOut.of(links.outside, record.entry.depth + 1)
-            finished = finished._replace(record=replace(record, links=links.found), left=left)
+            finished = replace(finished, record=replace(record, links=links.found), left=left)
         await self._finish(lease, finished, links)
 
     async def _finish_unreadable(self, lease: Lease, finished: Finished, why: Unreadable) -> None:
@@ -500,12 +468,7 @@ class Visitor:
         record = replace(finished.record, outcome=Outcome.FAILED, error=why.error)
         request = finished.request._replace(failure=FailureClass.INTERNAL)
         self._seed_failed(record)
-        await self._finish(lease, finished._replace(record=record, request=request, answer=None))
-
-    def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
-        """Return the test for the content types whose body is wanted."""
-        wanted, code = self._read_by_crawl(entry), self._code.handing_over
-        return wanted if code is None else lambda content_type: wanted(content_type) or code.wants_body(content_type)
+        await self._finish(lease, replace(finished, record=record, request=request, answer=None))
 
     def _read_by_crawl(self, entry: Entry) -> Callable[[str | None], bool]:
         """Return the test for the content types of the bodies that the crawl itself reads.
@@ -544,6 +507,8 @@ class Visitor:
         """Finish the URL if its body is a sitemap, or cannot be read. Returns whether it did."""
         entry, charset = finished.record.entry, finished.charset
         read = await self._reader.form(lease, body, charset)
+        if not self._robots.at_hand(lease.host.name):
+            await self._robots.prepare(lease.host.name)  # it was dropped from memory meanwhile
         await self._job.room()
         if isinstance(read, Unreadable):
             await self._finish_unreadable(lease, finished, read)
@@ -576,14 +541,14 @@ class Visitor:
                 outside.update(links.outside)
         job.counters.sitemaps += 1
         known = finished.record.entry
-        finished = finished._replace(record=replace(finished.record, entry=known._replace(sitemap=True)))
+        finished = replace(finished, record=replace(finished.record, entry=known._replace(sitemap=True)))
         cut = sitemap.fault or finished.cut
         fault = None if cut is None else f"sitemap read in part: {cut}"
         record = replace(
             finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
         )
         by = None if sitemap.limit is None else Limit(sitemap.limit)
-        finished = finished._replace(record=record, left=LeftOut.of(outside, listed_depth(entry), cut=by))
+        finished = replace(finished, record=record, left=LeftOut.of(outside, listed_depth(entry), cut=by))
         await self._finish(lease, finished)
 
     async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
@@ -599,8 +564,7 @@ class Visitor:
             job.admit(found._replace(found_at=self._context.clock(), classes=links.classes))
         self._context.wake()
         await asyncio.sleep(0)
-        await self._context.turns.turn(bulk=True)
-        await job.room()
+        await self._turn(bulk=True)
         return links
 
     async def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
@@ -614,7 +578,7 @@ class Visitor:
         links = Outlinks(1, inside, outside=target.outside, reach=target.reach, edges=target.edges)
         if self._code.focus is not None:
             links = await self._code.focus.target(lease, finished, links)
-        finished = finished._replace(record=record, left=LeftOut.of(links.outside, record.entry.depth))
+        finished = replace(finished, record=record, left=LeftOut.of(links.outside, record.entry.depth))
         await self._finish(lease, finished, links)
 
     async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
@@ -642,7 +606,7 @@ class Visitor:
                     self._context.wake()
                 self._keepers.untexted[lease] = finished, links
                 return
-            finished = finished._replace(kept=await self._kept(self._keepers, finished, links.edges))
+            finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges))
         self._end(lease, finished, links)
 
     async def _finish_with_text(self, lease: Lease, *, in_memory: bool = False) -> None:
@@ -658,19 +622,19 @@ class Visitor:
             if page is None:
                 assert finished.body is not None
                 text = await self._keepers.text(finished, finished.body)
-                finished = finished._replace(kept=await self._kept(self._keepers, finished, links.edges, text))
+                finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges, text))
             else:
                 finished = page.finished
                 self._context.fetcher.let_go()
                 text = await self._keepers.text(finished, page.body)
                 async with self._keepers.large:
                     kept = await self._kept(self._keepers, page.whole(), links.edges, text)
-                finished = finished._replace(kept=kept)
+                finished = replace(finished, kept=kept)
         self._end(lease, finished, links)
 
     def _end(self, lease: Lease, finished: Finished, links: Outlinks) -> None:
         if links.classes:
-            finished = finished._replace(classes=links.classes)
+            finished = replace(finished, classes=links.classes)
         self._job.finish(
             lease,
             finished,
@@ -688,7 +652,7 @@ class Visitor:
     async def _finish_throttled(self, lease: Lease, throttled: Throttled, answer: Finished) -> None:
         """Hold the host, and keep of its last answer to a URL what outputs want."""
         if self._keepers is not None:
-            throttled = throttled._replace(kept=await self._kept(self._keepers, answer))
+            throttled = replace(throttled, kept=await self._kept(self._keepers, answer))
         self._job.throttle(lease, throttled, self._context.clock())
 
     async def _find_address(self, lease: Lease) -> None:
@@ -707,29 +671,41 @@ class Visitor:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
 
 
-def _is_itself(entry: Entry, page: Page, wall: Wall | None) -> bool:
+def _is_itself(entry: Entry, likeness: Likeness, wall: Wall | None) -> bool:
     """Whether a page is the one that was asked for, and not one that its host or the crawler put in its place."""
-    return wall is None and not entry.probe and page.judged.kind is PageKind.PAGE
+    return wall is None and not entry.probe and likeness.judged.kind is PageKind.PAGE
 
 
-def _as_read(record: PageRecord, page: Page, links: int) -> PageRecord:
+def _as_read(record: PageRecord, page: PageLinks, likeness: Likeness, links: int) -> PageRecord:
     """The record of a page with so many links."""
-    cut = page.links.cut
+    cut = page.cut
     error = record.error if cut is None else f"page read in part: {cut}"
-    links_cut = page.links.truncated or cut is not None
-    return replace(record, links=links, links_cut=links_cut, error=error, content=page.content)
+    links_cut = page.truncated or cut is not None
+    return replace(record, links=links, links_cut=links_cut, error=error, content=likeness.content)
+
+
+def _left_out(page: PageLinks, found: Outlinks, depth: int) -> LeftOut:
+    """What limits left out of a page whose links are followed."""
+    outside = found.outside
+    if page.too_long:
+        outside = {**outside, Outside.TOO_LONG: outside.get(Outside.TOO_LONG, 0) + page.too_long}
+    return LeftOut.of(outside, depth, cut=Limit.MAX_LINKS if page.truncated else None)
 
 
 def _blocked(finished: Finished, wall: Wall) -> Finished:
     record = replace(finished.record, outcome=Outcome.BLOCKED, error=wall.words)
     failure = FailureClass.LOGIN if wall.login else FailureClass.BLOCKED
-    return finished._replace(record=record, request=finished.request._replace(failure=failure), answer=None)
+    return replace(finished, record=record, request=finished.request._replace(failure=failure), answer=None)
 
 
 def _parts(listed: Sequence[Listed]) -> Iterator[Sequence[Listed]]:
     """The URLs of a piece of a sitemap, some at a time; one part without any where there are none."""
     for start in range(0, max(1, len(listed)), LISTED_A_STEP):
         yield listed[start : start + LISTED_A_STEP]
+
+
+def _either(one: Callable[[str | None], bool], other: Callable[[str | None], bool]) -> Callable[[str | None], bool]:
+    return lambda content_type: one(content_type) or other(content_type)
 
 
 def _is_nothing(content_type: str | None) -> bool:

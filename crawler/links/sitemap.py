@@ -55,6 +55,7 @@ _OF_LISTINGS = frozenset(("priority", "changefreq"))
 _DAY = 86_400.0
 _DATE_LENGTH = 10  # of a date without time
 _GROUP_MOST = 1_000  # URLs of a text given out at a time
+_QUOTED_IN_TAG = rb"""|"[^">]*+"|'[^'>]*+'"""
 _QUOTED = rb"""|"[^"]*+"|'[^']*+'"""
 _DOCTYPE = rb"(?:[^\[>\"']" + _QUOTED + rb")*+(?:\[(?:[^]\"']" + _QUOTED + rb")*+\]\s*+)?>"
 _PROLOG = (
@@ -66,8 +67,13 @@ _ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])")
 _FEED = re.compile(_PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>[])")
 _TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
 _LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines behind it: a body of line ends alone costs next to nothing
-_named = re.compile(r"(?:sitemap[^/]*|\.xml(?:\.gz)?)\Z", re.I).search
-_called = re.compile(r"sitemap[^/]*\Z", re.I).search
+# The beginning of a page of HTML, as nearly all have it.
+_PAGE = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml\s[^>]*+>\s*+)?<!doctype\s++html(?:[^\[>\"']"
+    + _QUOTED_IN_TAG
+    + rb")*+>\s*+<html[\s>]",
+    re.I,
+)
 
 
 class Listed(Struct, frozen=True):
@@ -100,14 +106,25 @@ def form_of(body: bytes) -> SitemapForm:
     return SitemapForm.TEXT if is_text_sitemap(body) else SitemapForm.NONE
 
 
+def is_page(body: bytes) -> bool:
+    """Whether the body plainly begins as a page of HTML, so that ``form_of`` it is ``NONE``."""
+    return _PAGE.match(body) is not None
+
+
 def named_like_sitemap(href: str) -> bool:
     """Whether the URL looks like that of a sitemap: ``.xml``, ``.xml.gz``, or "sitemap" in its last segment."""
-    return _named(href.partition("?")[0]) is not None
+    name = _last_segment(href)
+    return name.endswith((".xml", ".xml.gz")) or "sitemap" in name
 
 
 def called_sitemap(href: str) -> bool:
     """Whether the last segment of the URL contains "sitemap"."""
-    return _called(href.partition("?")[0]) is not None
+    return "sitemap" in _last_segment(href)
+
+
+def _last_segment(href: str) -> str:
+    """The last segment of the path, in lower case."""
+    return href.partition("?")[0].rpartition("/")[2].lower()
 
 
 def is_sitemap(body: bytes) -> bool:

@@ -6,9 +6,10 @@ from crawler.traps.origins import Origins, refusal_of_limit
 from crawler.traps.shape import odd_shape, variants_of
 from crawler.traps.soft404 import Judgement, Lesson, PageKind, Soft404, Soft404RecordError, check_soft404, explain_rows
 from crawler.traps.traps import Traps, check_row
-from crawler.traps.walls import Wall, login_wall, wall_by_headers, wall_by_markup
+from crawler.traps.walls import WALL_HEADERS, Wall, login_wall, wall_by_headers, wall_by_markup
 
 __all__ = [
+    "WALL_HEADERS",
     "Content",
     "Copies",
     "CopyRecordError",

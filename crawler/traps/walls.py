@@ -42,6 +42,7 @@ _HEADERS = (
     ("cf-mitigated", frozenset({"challenge"}), "challenge of Cloudflare"),
     ("x-amzn-waf-action", frozenset({"challenge", "captcha"}), "challenge of AWS WAF"),
 )
+WALL_HEADERS = frozenset(name for name, _, _ in _HEADERS)
 # Markup, all of it in one page: the first piece is the rarest, and one piece looks otherwise where it is only shown.
 _MARKUP: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("challenge of Cloudflare", (b"window._cf_chl_opt", b"/cdn-cgi/challenge-platform/", b"<title>Just a moment...<")),

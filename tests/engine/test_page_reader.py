@@ -57,10 +57,15 @@ def lease(crashes: int = 0) -> Lease:
     return Lease(Host("h.test:80"), fresh_slot(1), Entry("http://h.test/", 0, crashes=crashes), 0.0)
 
 
+async def links_of(reader: PageReader, lease: Lease, body: bytes) -> PageLinks | Unreadable:
+    links = reader.links_here(lease, body, None)
+    return await reader.links_elsewhere(lease, body, None) if links is None else links
+
+
 async def test_a_cheap_page_is_parsed_here_and_noted_meanwhile(tmp_path: Path, notes: ParsingNotes) -> None:
     parser = Recorded(tmp_path)
     reader = PageReader(notes, parser, SETTINGS, Reading())
-    links = await reader.links(lease(), PAGE, None)
+    links = await links_of(reader, lease(), PAGE)
     assert isinstance(links, PageLinks)
     assert links.hrefs == ["/x"]
     assert parser.isolated == []
@@ -78,7 +83,7 @@ async def test_a_page_is_read_by_its_tokens_and_by_a_tree_only_if_they_do_not_te
     padding = b"<p>" * 20_000  # a tree of it may be dear
     needs_tree, large = b"<svg><p>" + PAGE, padding * 20 + PAGE
     for page in (PAGE, padding + PAGE, needs_tree, padding + needs_tree, large):
-        links = await reader.links(lease(), page, None)
+        links = await links_of(reader, lease(), page)
         assert isinstance(links, PageLinks)
         assert links.hrefs == ["/x"]
     assert parser.isolated == [padding + needs_tree, large]
@@ -88,7 +93,7 @@ async def test_a_page_is_read_by_its_tokens_and_by_a_tree_only_if_they_do_not_te
 async def test_a_page_with_links_to_be_described_needs_a_tree(tmp_path: Path, notes: ParsingNotes) -> None:
     need_native()
     reader = PageReader(notes, Recorded(tmp_path), DescribedLinks(), Reading())
-    links = await reader.links(lease(), PAGE, None)
+    links = await links_of(reader, lease(), PAGE)
     assert isinstance(links, PageLinks)
     assert links.described is not None
     assert links.described.texts == {"/x": "x"}
@@ -100,7 +105,7 @@ async def test_a_page_that_may_have_killed_the_program_is_parsed_in_another_proc
     tmp_path: Path, notes: ParsingNotes, crashes: int
 ) -> None:
     parser = Recorded(tmp_path)
-    links = await PageReader(notes, parser, SETTINGS, Reading()).links(lease(crashes), PAGE, None)
+    links = await links_of(PageReader(notes, parser, SETTINGS, Reading()), lease(crashes), PAGE)
     assert isinstance(links, PageLinks)
     assert links.hrefs == ["/x"]
     assert parser.isolated == [PAGE]
@@ -109,7 +114,7 @@ async def test_a_page_that_may_have_killed_the_program_is_parsed_in_another_proc
 
 async def test_a_page_that_kills_that_process_too_has_failed(tmp_path: Path, notes: ParsingNotes) -> None:
     parser = Recorded(tmp_path, ParserDied("parsing needed more than 192 MiB of memory"))
-    links = await PageReader(notes, parser, SETTINGS, Reading()).links(lease(1), PAGE, None)
+    links = await links_of(PageReader(notes, parser, SETTINGS, Reading()), lease(1), PAGE)
     assert links == Unreadable("parsing needed more than 192 MiB of memory")
     assert links.error == "internal: parsing needed more than 192 MiB of memory"
 

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from crawler.links import (
     Listed,
     Sitemap,
+    SitemapForm,
     called_sitemap,
+    form_of,
     is_feed,
+    is_page,
     is_sitemap,
     is_text_sitemap,
     named_like_sitemap,
@@ -445,3 +448,29 @@ def test_what_is_called_a_sitemap() -> None:
     assert called_sitemap("http://h.test/Sitemap.txt?x")
     assert not called_sitemap("http://h.test/sitemap/urls.txt")
     assert not called_sitemap("http://h.test/a.xml")
+
+
+PIECES = (
+    b"\xef\xbb\xbf", b" ", b"\n", b"<", b">", b'"', b"'", b"[", b"]", b"<?xml version='1.0'?>", b"<!-- a -->", b"<!--",
+    b"<!DOCTYPE html>", b"<!doctype html>", b"<!DOCTYPE ", b"html", b' PUBLIC "a>"', b" SYSTEM 'b'", b"<html>",
+    b"<html ", b"<html", b"<urlset>", b"<sitemapindex ", b"<rss>", b"<feed>", b"<x:RDF>", b"http://h.test/", b"\x1f\x8b", b"<\0",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=10).map(b"".join))
+@example(b'<!DOCTYPE html "><html "><urlset>')
+@example(b"<!DOCTYPE html [<html >]><urlset>")
+def test_what_plainly_begins_as_a_page_looks_like_no_sitemap(body: bytes) -> None:
+    assert not is_page(body) or form_of(body) is SitemapForm.NONE
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<!DOCTYPE html><html>",
+        b"\xef\xbb\xbf<!doctype html>\r\n<html lang=en>",
+        b'<?xml version="1.0"?>\n<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN"\n "x.dtd">\n<html xmlns="x">',
+    ],
+)
+def test_a_page_plainly_begins_as_one(body: bytes) -> None:
+    assert is_page(body)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,6 +126,19 @@ def test_stored_entries_bring_the_scope_back(mode: str, seeds: list[str], asked:
         assert again.contains(seed)
         assert again.widen(seed) is None
     assert [again.contains(href) for href in asked] == [made.contains(href) for href in asked]
+
+
+class Link(NamedTuple):
+    href: str
+
+
+@given(st.sampled_from(SCOPES), st.lists(HREFS, max_size=4), st.lists(HREFS, max_size=4))
+def test_the_links_of_a_page_belong_as_each_of_them_does(mode: str, seeds: list[str], asked: list[str]) -> None:
+    made, few = scope(mode, *seeds), Scope(mode, origins_remembered=1)
+    few.restore(made.entries())
+    inside = [Link(href) for href in asked if made.contains(href)]
+    assert made.inside([Link(href) for href in asked]) == inside
+    assert few.inside([Link(href) for href in asked]) == inside
 
 
 def test_many_prefixes_and_long_paths_cost_little() -> None:

@@ -1,0 +1,88 @@
+"""Understanding: what an answer means for its URL, and what a page says, by its markup and the headers of its answer.
+All of it depends on foreign bytes alone, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler.engine.describing import Describer
+from crawler.engine.discover import Discovery
+from crawler.engine.heading import HeadingReader
+from crawler.engine.judge import answer_of, judge
+from crawler.fetch import Failure, Response
+from crawler.frontier import Entry
+from crawler.job.verdict import Again, Finished, Throttled, Verdict
+from crawler.links import PageLinks
+from crawler.records import Profile
+from crawler.settings import RetrySettings, Settings
+from crawler.traps import Wall, login_wall, wall_by_markup
+
+
+class Told(Struct, frozen=True):
+    """What a page says. ``links`` are those to be followed, which are resolved against ``base``; ``written`` is all
+    that it links to, as it is written. ``robots``: the directives for this crawler. ``wall``: what bars the crawler
+    from the page, if this is not the page."""
+
+    links: PageLinks
+    base: str
+    written: Sequence[str]
+    profile: Profile
+    robots: tuple[str, ...]
+    wall: Wall | None
+
+
+class Understanding(Struct, frozen=True):
+    """Understands the answers of one run."""
+
+    retry: RetrySettings
+    headings: HeadingReader
+    describer: Describer
+
+    @classmethod
+    def of(cls, settings: Settings) -> Understanding:
+        return cls(settings.retry, HeadingReader.of(settings), Describer.of(settings.output))
+
+    def verdict(self, entry: Entry, result: Response | Failure, now: float, is_compared: bool) -> Verdict:
+        """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits
+        find."""
+        verdict = judge(entry, result, now, self.retry)
+        if isinstance(verdict, Again):
+            return verdict
+        answer = answer_of(result) if is_compared else None
+        if isinstance(verdict, Throttled):
+            verdict = replace(verdict, answer=answer)
+        elif isinstance(result, Response):
+            verdict = replace(verdict, answer=answer, response=result)
+        return self.described(verdict, entry, result)
+
+    def described(self, verdict: Verdict, entry: Entry, result: Response | Failure) -> Verdict:
+        """Add to a record what the exchange says."""
+        if isinstance(verdict, Finished):
+            heading, record = self.headings.read(result), verdict.record
+            robots = self.headings.directives(heading, (), record.fetched_at)
+            record = self.describer.read(entry, result).of(record, robots)
+            return replace(verdict, heading=heading, record=record, raw=result.raw)
+        if isinstance(verdict, Throttled) and verdict.last is not None:
+            return replace(verdict, last=self.describer.read(entry, result).of(verdict.last, ()))
+        return verdict
+
+    def page(self, discovery: Discovery, finished: Finished, links: PageLinks) -> Told:
+        """Return what the page with these links says. The links of its headers are added to its own."""
+        record, heading, body = finished.record, finished.heading, finished.body
+        assert body is not None
+        href, stated = record.entry.href, heading.hrefs
+        if finished.cut is not None and links.cut is None:
+            links = replace(links, cut=finished.cut)
+        wall = wall_by_markup(body, len(links.hrefs)) or login_wall(href, record.entry.redirects, body)
+        profile = self.describer.page(href, record.profile, links, discovery.canonical)
+        robots = self.headings.directives(heading, links.metas, record.fetched_at)
+        written = [*stated, *links.hrefs] if stated else links.hrefs
+        if not self.headings.follows(robots):
+            unfollowed = [*links.hrefs, *links.embedded, *links.unfollowed] if links.described is not None else []
+            links = replace(links, hrefs=[], embedded=[], truncated=False, unfollowed=unfollowed)
+        elif stated:
+            links = replace(links, hrefs=[*discovery.resolve(href, stated), *links.hrefs])
+        return Told(links, discovery.base(href, links.base), written, profile, robots, wall)

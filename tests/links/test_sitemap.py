@@ -453,7 +453,8 @@ def test_what_is_called_a_sitemap() -> None:
 PIECES = (
     b"\xef\xbb\xbf", b" ", b"\n", b"<", b">", b'"', b"'", b"[", b"]", b"<?xml version='1.0'?>", b"<!-- a -->", b"<!--",
     b"<!DOCTYPE html>", b"<!doctype html>", b"<!DOCTYPE ", b"html", b' PUBLIC "a>"', b" SYSTEM 'b'", b"<html>",
-    b"<html ", b"<html", b"<urlset>", b"<sitemapindex ", b"<rss>", b"<feed>", b"<x:RDF>", b"http://h.test/", b"\x1f\x8b", b"<\0",
+    b"<html ", b"<html", b"<urlset>", b"<sitemapindex ", b"<rss>", b"<feed>", b"<x:RDF>",
+    b"http://h.test/", b"\x1f\x8b", b"<\0",
 )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing discover
-        understanding ending judge ledger_resolver lifecycle seed_lines seeds page_handler link_judge user_code context
+        judge understanding ending ledger_resolver lifecycle seed_lines seeds page_handler link_judge user_code context
         proxy_watch own_line injector gauges durability robots_redirect robots_visit keeping on_disk focusing
         change_check handing_over visit run put_aside rate worker
     """,

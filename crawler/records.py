@@ -7,21 +7,25 @@ removed the record.
 
 from __future__ import annotations
 
+import codecs
 import json
+import math
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from operator import attrgetter
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+import msgspec.json
+from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec.structs import astuple
 
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.refusal import Refusal, Rule
 from crawler.scope import Outside
-from crawler.settings import OUTPUTS
+from crawler.settings import LEAF, OUTPUTS
 from crawler.traps import Content
 from crawler.urls.steps import drop_userinfo
 
@@ -103,63 +107,126 @@ class PageRecord(Struct, frozen=True):
 
 def time_label(seconds: float) -> str:
     """A time in seconds since 1970, as records say it."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole = math.floor(seconds)
+    millis = round((seconds - whole) * 1_000_000) // 1000
+    return f"{_second_label(whole)}.{millis:03d}Z" if millis < 1000 else f"{_second_label(whole + 1)}.000Z"
+
+
+@lru_cache(maxsize=8)  # most records are of this second
+def _second_label(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+class _Row(Struct, omit_defaults=True):
+    """A line of ``pages.jsonl``: its fields are in this order. Those with a default are left out when they have it."""
+
+    url: str
+    status: int | None
+    error: str | None
+    outcome: Outcome
+    depth: int
+    via: str | None
+    fetched_at: str
+    content_type: str | None
+    bytes: int | None
+    links: int
+    location: str | None = None
+    links_cut: bool = False
+    digest: str | None = None
+    simhash: str | None = None
+    duplicate_of: str | None = None
+    robots: tuple[str, ...] = ()
+    rule: Rule | None = None
+    probe: bool = False
+    embedded: bool = False
+    hops_outside: int | None = None
+    visit: int | None = None
+    changed: bool | UnsetType | None = UNSET
+    gone: bool = False
+    title: str | None = None
+    language: str | None = None
+    canonical: str | None = None
+    charset: str | None = None
+    payload_digest: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    address: str | None = None
+    seconds: float | None = None
+    tries: int | None = None
+    headers: Mapping[str, str] | None = None
+    body: str | None = None
+    body_cut: str | None = None
+    score: float | None = None
+    id: str | None = None
+    data: Mapping[str, Any] | None = None
+    data_error: str | None = None
+    kept: Mapping[str, tuple[int, int, int, int]] | None = None
 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """The record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
-    row: dict[str, object] = {
-        "url": _public(record.entry.href),
-        "status": record.status,
-        "error": record.error,
-        "outcome": record.outcome.value,
-        "depth": record.entry.depth,
-        "via": None if record.entry.via is None else _public(record.entry.via),
-        "fetched_at": time_label(record.fetched_at),
-        "content_type": record.content_type,
-        "bytes": record.size,
-        "links": record.links,
-    }
-    if record.location is not None:
-        row["location"] = record.location
-    if record.links_cut:
-        row["links_cut"] = True
-    if record.content is not None:
-        row["digest"] = record.content.digest.hex()
-        if record.content.simhash is not None:
-            row["simhash"] = f"{record.content.simhash:016x}"
-        if record.content.duplicate_of is not None:
-            row["duplicate_of"] = record.content.duplicate_of
-    if record.robots:
-        row["robots"] = record.robots
-    if record.refusal is not None:
-        row["rule"] = record.refusal.rule.value
-    if record.entry.probe:
-        row["probe"] = True
-    if record.entry.is_leaf:
-        row["embedded"] = True
-    elif record.entry.reach:
-        row["hops_outside"] = record.entry.reach
-    if record.visit > 1:
-        row |= {"visit": record.visit, "changed": record.changed}
-    if record.gone:
-        row["gone"] = True
-    for part in (record.profile, record.exchanged):
-        for name, value in zip(part._fields, part, strict=True):
-            if value is not None:
-                row[name] = value
-    if body is not None:
-        row |= {"body": body_name(body.digest)} | ({} if body.cut is None else {"body_cut": body.cut})
-    row |= {name: value for name, value in _of_code(record) if value is not None}
-    if kept:
-        row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
-    return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
+    entry, content, later = record.entry, record.content, record.visit > 1
+    etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged has no types
+    row = _Row(
+        _public(entry.href),
+        record.status,
+        record.error,
+        record.outcome,
+        entry.depth,
+        None if entry.via is None else _public(entry.via),
+        time_label(record.fetched_at),
+        record.content_type,
+        record.size,
+        record.links,
+        record.location,
+        record.links_cut,
+        None if content is None else content.digest.hex(),
+        None if content is None or content.simhash is None else f"{content.simhash:016x}",
+        None if content is None else content.duplicate_of,
+        record.robots,
+        None if record.refusal is None else record.refusal.rule,
+        entry.probe,
+        entry.reach == LEAF,
+        None if entry.reach in (0, LEAF) else entry.reach,
+        record.visit if later else None,
+        record.changed if later else UNSET,
+        record.gone,
+        *record.profile,
+        etag,
+        last_modified,
+        address,
+        seconds,
+        tries,
+        headers,
+        None if body is None else body_name(body.digest),
+        None if body is None else body.cut,
+        None if record.score is None else round(record.score, 6),
+        record.id,
+        record.data,
+        record.data_error,
+        {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept} or None,
+    )
+    return _in_ascii(row) + b"\n"
 
 
-def _of_code(record: PageRecord) -> tuple[tuple[str, object], ...]:
-    score = None if record.score is None else round(record.score, 6)
-    return ("score", score), ("id", record.id), ("data", record.data), ("data_error", record.data_error)
+def _in_ascii(row: _Row) -> bytes:
+    """The row as JSON. Other characters are escaped, so that no reader takes one of them for the end of a line."""
+    try:
+        line = _ENCODER.encode(row)
+    except UnicodeEncodeError:  # a lone surrogate, in words of a library
+        return json.dumps(to_builtins(row), separators=(",", ":")).encode("ascii")
+    return line if line.isascii() else line.decode().encode("ascii", _ESCAPE)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+_ENCODER = msgspec.json.Encoder()
+_ESCAPE = "crawler.json"  # escapes what is not ASCII as JSON does
+codecs.register_error(_ESCAPE, _escaped)
 
 
 def _public(href: str) -> str:
@@ -530,13 +597,12 @@ def count_outside(counters: Counters, reason: Outside, links: int) -> None:
 
 
 _COUNTER_NAMES = tuple(Counters.__struct_fields__)
-_COUNTS = attrgetter(*_COUNTER_NAMES)  # in every transaction: a loop over the names takes six times as long
 _COUNTERS = struct.Struct(f"<B{len(_COUNTER_NAMES)}Q")
 
 
 def encode_counters(counters: Counters) -> bytes:
     """The stored form of the counters."""
-    return _COUNTERS.pack(COUNTERS_VERSION, *_COUNTS(counters))
+    return _COUNTERS.pack(COUNTERS_VERSION, *astuple(counters))
 
 
 def decode_counters(value: bytes) -> Counters:

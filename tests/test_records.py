@@ -6,12 +6,14 @@ import contextlib
 import json
 import math
 import re
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.frontier import Entry
 from crawler.records import (
     Counters,
     Done,
@@ -31,6 +33,7 @@ from crawler.records import (
     encode_forgotten,
     encode_page,
     sequence_key,
+    time_label,
 )
 from crawler.settings import OUTPUT_FIELDS, OutputSettings
 from tests.frontier.test_entry import entries
@@ -160,6 +163,32 @@ def test_a_record_is_one_line_of_json_with_all_fields(record: PageRecord) -> Non
     said = (record.profile._asdict() | record.exchanged._asdict()).items()
     wanted |= {name: value for name, value in said if value is not None}
     assert row == wanted
+
+
+anything = st.text(st.characters(), max_size=30)  # lone surrogates too: libraries put them into their words
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
+    lambda nested: st.lists(nested, max_size=3) | st.dictionaries(st.text(max_size=5), nested, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(anything, anything, st.dictionaries(st.text(max_size=5), values, min_size=1, max_size=3))
+def test_any_text_and_what_code_said_are_read_back_from_one_line_in_ascii(
+    error: str, title: str, data: dict[str, Any]
+) -> None:
+    entry, profile = Entry("http://h.test/", 0), Profile(title=title)
+    line = encode_page(PageRecord(entry, Outcome.FAILED, 0.0, error=error, profile=profile, data=data))
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+    row = json.loads(line)
+    assert (row["error"], row["title"], row["data"]) == (error, title, data)
+
+
+@given(st.floats(0, 4e9) | st.integers(0, 4 * 10**9).map(lambda whole: whole + 0.9999996))
+def test_a_time_is_cut_to_milliseconds(seconds: float) -> None:
+    exact = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    assert time_label(seconds) == exact.replace("+00:00", "Z")
 
 
 def test_a_setting_may_leave_out_any_field_but_the_headers_which_it_names() -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.archive.warc_record import VERSION
 
@@ -29,7 +30,7 @@ class WarcError(ValueError):
         self.offset = offset
 
 
-class FoundRecord(NamedTuple):
+class FoundRecord(Struct, frozen=True):
     """A record. ``offset`` and ``length`` are those of its member in the file; ``fields`` have names in lower case.
     ``block`` is all of the block, or as much as was asked for."""
 

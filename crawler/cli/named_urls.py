@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.cli.exit_codes import UsageError
 from crawler.metrics import count
@@ -15,7 +16,7 @@ from crawler.urls import Canonical, Canonicaliser, Rejected, completed
 _SHOWN = 5  # URLs that are named in a line
 
 
-class NamedUrl(NamedTuple):
+class NamedUrl(Struct, frozen=True):
     """``text``: with its scheme, otherwise as it was given."""
 
     text: str

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from crawler.engine.page_handler import HandedPage
 
 SITEMAP = "sitemap"  # the kind of a link that a sitemap lists
 
 
-class Link(NamedTuple):
+class Link(Struct, frozen=True):
     """A link that the crawl may follow: to a canonical ``url``, on the ``page`` with that URL. ``text`` is what its
     element says and ``rel`` the attribute; ``kind`` is the name of the element, or ``header``, ``redirect``,
     ``sitemap``, or ``own`` for one that code of the user named. ``depth`` is that of the URL, in links from a seed.

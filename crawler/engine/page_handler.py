@@ -8,7 +8,7 @@ that, a later run fetches the page and hands it over again, with the same ``id``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -39,7 +39,7 @@ class HandedPage(Struct, frozen=True):
         return self.finished.record
 
 
-class Handled(NamedTuple):
+class Handled(Struct, frozen=True):
     """What the code says of a page: ``data`` for its record, which JSON can express, and ``links`` to follow besides
     its own, as written. ``keep``: whether outputs keep anything of the page besides its record. ``error``: why the code
     failed on the page, in one line."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
@@ -26,7 +26,7 @@ class HookFigures(Struct):
         return figures
 
 
-class PreviousVisit(NamedTuple):
+class PreviousVisit(Struct, frozen=True):
     """What is known of a page from its visits before. ``visits`` and ``changes`` count them and the changes that they
     found; ``visited_at`` is the time of the last one (seconds since 1970), with the validators that its answer had.
     ``same``: whether the answer is the same now, as far as the crawl compares it (``recrawl.compare``); None: it cannot

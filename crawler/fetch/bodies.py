@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
 
 import aiohttp
 from aiohttp import hdrs
+from msgspec import Struct
 
 from crawler.fetch.body_memory import SMALL
 from crawler.fetch.capture import Capture
@@ -24,7 +24,7 @@ _DROP_SECONDS = 1.0
 _DECODED_AT_ONCE = 1024 * 1024  # bytes that come out of a decoder before the event loop has its turn
 
 
-class ReadBody(NamedTuple):
+class ReadBody(Struct, frozen=True):
     """A body, with its content codings undone, and what was wrong with them. ``whole``: they had their ends."""
 
     data: bytes | None

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+
+from msgspec import Struct
 
 _HOSTS = 10_000  # the host that was asked longest ago goes first
 _COOKIES = 50  # a host
 _SIZE = 4_096  # bytes of a cookie, as in browsers
 
 
-class _Cookie(NamedTuple):
+class _Cookie(Struct, frozen=True):
     value: str
     path: str
     secure: bool

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 import aiohttp
 import yarl
 from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
+from msgspec import Struct
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
@@ -53,7 +54,7 @@ def is_html(content_type: str | None) -> bool:
     return content_type is None or content_type in HTML_TYPES
 
 
-class _Want(NamedTuple):
+class _Want(Struct, frozen=True):
     """What is wanted, and how much of it."""
 
     accept: Callable[[str | None], bool]

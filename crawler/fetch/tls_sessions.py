@@ -25,7 +25,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 LIFETIME = 3600.0  # seconds after a whole handshake in which its session, and those that follow from it, are offered
 DECLINED = 3  # times in a row, after which a server's sessions are left for LIFETIME
@@ -35,7 +37,7 @@ _BYTES = 12 * 2**10  # of a session with a small certificate, by measurement
 _BYTES_EACH = 4  # for each byte that the server sent as certificates and tickets
 
 
-class Session(NamedTuple):
+class Session(Struct, frozen=True):
     """A session that was taken from a connection."""
 
     handle: Any  # what OpenSSL resumes: an ``ssl.SSLSession``

@@ -11,7 +11,9 @@ import ssl
 from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from crawler.disk import check_regular
 from crawler.fetch.proxies import Proxies, Proxy, proxy_of
@@ -25,7 +27,7 @@ _PORTS = {"http": "80", "https": "443"}
 _KEPT = 4_096  # origins whose way is remembered
 
 
-class Way(NamedTuple):
+class Way(Struct, frozen=True):
     """How requests to one origin leave. ``headers`` may contain secrets: they are sent and never shown."""
 
     proxy: Proxy | None = None

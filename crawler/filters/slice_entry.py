@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ _COUNTS_TELL, _FILL_TELLS = 0.25, 0.75
 _SIGMAS, _MODEL_ERROR, _FEW_KEYS = 6, 0.02, 8
 
 
-class Reading(NamedTuple):
+class Reading(Struct, frozen=True):
     """The figures read from the memory of a slice after ``changes`` changes."""
 
     changes: int

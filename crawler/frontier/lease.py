@@ -44,7 +44,7 @@ class Done(NamedTuple):
     excluded: bool = False
 
 
-class Retry(NamedTuple):
+class Retry(Struct, frozen=True):
     """The URL returns to its host's queue as ``entry``, for a try at least ``wait`` seconds from now."""
 
     entry: Entry
@@ -60,7 +60,7 @@ class Throttled(NamedTuple):
     request: RequestOutcome
 
 
-class RobotsKnown(NamedTuple):
+class RobotsKnown(Struct, frozen=True):
     """robots.txt of the host was fetched, or the crawler gave up on it. The rules hold ``until`` that time, in seconds
     since 1970."""
 
@@ -69,7 +69,7 @@ class RobotsKnown(NamedTuple):
     request: RequestOutcome = ANSWERED
 
 
-class RobotsLater(NamedTuple):
+class RobotsLater(Struct, frozen=True):
     """The fetch of robots.txt failed: the host is held, and the fetch is repeated after ``wait`` seconds. ``counts``:
     this was one of its tries."""
 
@@ -78,21 +78,21 @@ class RobotsLater(NamedTuple):
     counts: bool = True
 
 
-class AddressKnown(NamedTuple):
+class AddressKnown(Struct, frozen=True):
     """The ``address`` of the host was looked up. None: the lookup failed, and the host becomes a group of its own. No
     request was made to the host."""
 
     address: str | None
 
 
-class SideRequestDone(NamedTuple):
+class SideRequestDone(Struct, frozen=True):
     """A request without a queued URL has ended: an ad-hoc lease, or one whose host must not be asked. ``request`` is
     None if no request was made."""
 
     request: RequestOutcome | None = ANSWERED
 
 
-class TakenBack(NamedTuple):
+class TakenBack(Struct, frozen=True):
     """A request was made, and what came of it says nothing about its host, because our own line was down. The gap of
     the host begins; the URL is its next one again, with the tries that it had."""
 

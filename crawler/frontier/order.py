@@ -10,7 +10,8 @@ Ranks are part of stored keys, so the order of a job is fixed when it begins.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.frontier.entry import Entry, fresh_slot, revisit_slot
 from crawler.settings import CLASSES
@@ -49,7 +50,7 @@ def slot_of(order: Order, entry: Entry, number: int) -> bytes:
     return fresh_slot(number, entry.priority, _RANK_MAX - number if order is Order.DEPTH else entry.depth)
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True):
     """Where another fetcher wants a request in its host's queue: the larger ``priority`` first; of one priority those
     that are not ``last``, and of these the ``newest`` first or the oldest."""
 

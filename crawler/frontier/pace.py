@@ -7,8 +7,6 @@ all URLs together.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from crawler.frontier.host import Host, decode_host, stored_host
@@ -36,7 +34,7 @@ class HostTime(Struct, frozen=True):
     reason: str = ""
 
 
-class Work(NamedTuple):
+class Work(Struct, frozen=True):
     """What a host has to do: ``size`` URLs from ``next_time`` on (seconds since 1970), which ``reason`` set.
     ``address``: None if it is not known. ``troubles``: None if it has had none."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.frontier.slot_share import ALL, QUICK, Kinds
 
@@ -30,7 +31,7 @@ _WORDS = {
 }
 
 
-class Serving(NamedTuple):
+class Serving(Struct, frozen=True):
     """``bar``: what all due hosts wait for; None if nothing. ``kinds``: which kinds of hosts may have a slot (see
     ``slot_share``). A host that takes longer than ``slow_from`` seconds is slow."""
 

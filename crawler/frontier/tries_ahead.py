@@ -11,7 +11,8 @@ Pure: a function of the host's record and the settings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.frontier.host import NO_FAILURES, Failures, Host
 from crawler.frontier.politeness import HoldReason, hold_after_failure, snooze
@@ -23,7 +24,7 @@ _ROW = 3  # failures in a row that are as likely to go on as to be chance, of a 
 _STEPS = 64  # tries of a host that does not answer that are looked at one by one
 
 
-class Troubles(NamedTuple):
+class Troubles(Struct, frozen=True):
     """How requests to a host have failed. ``finished`` URLs of it were fetched or failed. ``retry_after`` is how long
     its last refusal asked the crawler to wait, 0 if it named no time."""
 
@@ -50,7 +51,7 @@ class Troubles(NamedTuple):
         return bool(self.failures.in_a_row or self.failures.snoozes)
 
 
-class Pace(NamedTuple):
+class Pace(Struct, frozen=True):
     """A host's ``gap`` between two requests, and its ``latency``; both in seconds."""
 
     gap: float
@@ -67,7 +68,7 @@ class Pace(NamedTuple):
         return min(per_host, 1 + latency / self.gap) if self.gap else per_host
 
 
-class _Kind(NamedTuple):
+class _Kind(Struct, frozen=True):
     """A kind of failure: how many tries of each URL end so, of at most ``tries``, and how long one holds the host."""
 
     failing: float

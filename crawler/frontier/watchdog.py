@@ -11,7 +11,7 @@ due, and was asked before the one that is next, is in no queue.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from crawler.frontier.host import Host, glance
 from crawler.frontier.workbench import Workbench
@@ -21,7 +21,7 @@ LOOKED_UP_MOST = 16  # hosts that are looked up among all tickets in one slice
 UNASKED = 60.0  # seconds for which nothing at all is in flight although a host is due: the queues are not served
 
 
-class Limits(NamedTuple):
+class Limits(Struct, frozen=True):
     """What no host is that waits for its turn. Times are in seconds since 1970."""
 
     due: float  # due before, and in no queue

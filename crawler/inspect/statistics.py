@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -104,7 +104,7 @@ class Rated(Struct, frozen=True):
         return self.relevant / self.pages if self.pages else None
 
 
-class Stopped(NamedTuple):
+class Stopped(Struct, frozen=True):
     """What stopped a run, and in words what was reached and how to go on; None if somebody stopped it."""
 
     by: str

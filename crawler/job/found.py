@@ -55,7 +55,7 @@ class Found(NamedTuple):
     classes: Mapping[str, int] | None = None
 
 
-class Brought(NamedTuple):
+class Brought(Struct, frozen=True):
     """A request that another fetcher brings. Its ``name`` is what the seen-set hashes, and the fragment of the href of
     its ``entry``; ``stored`` is the request as that fetcher wrote it."""
 

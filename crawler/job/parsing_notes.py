@@ -20,8 +20,9 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 from zlib import crc32
+
+from msgspec import Struct
 
 from crawler.disk import PRIVATE_FILE, Expendable, failpoint
 from crawler.frontier import Lease
@@ -38,7 +39,7 @@ _KEY_MOST = _SIZE - _NOTE.size
 _WHOLE = (1 + _NOTES) * _SIZE
 
 
-class Note(NamedTuple):
+class Note(Struct, frozen=True):
     """A page that was being read: the key of its entry, and the checksum of key and href."""
 
     key: bytes

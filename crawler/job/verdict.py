@@ -32,7 +32,7 @@ class Heading(Struct, frozen=True):
 NO_HEADING = Heading()
 
 
-class Rating(NamedTuple):
+class Rating(Struct, frozen=True):
     """How much a page is what the crawl looks for, from 0 to 1; None if the code of the user could not say. A page that
     is ``relevant`` is one that the crawl is to find."""
 

@@ -7,7 +7,8 @@ short, and holds no control characters and no lone surrogates.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.links.headers import SPACE
 
@@ -22,7 +23,7 @@ _LANGUAGE = re.compile("[A-Za-z0-9]{1,8}(?:[-_][A-Za-z0-9]{1,8})*").fullmatch
 _ROOM = 4  # times what is kept that is looked at: white space is folded only then
 
 
-class About(NamedTuple):
+class About(Struct, frozen=True):
     """What a page says of itself; None if it does not. ``canonical`` is as written."""
 
     title: str | None = None

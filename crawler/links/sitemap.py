@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
-from typing import NamedTuple
 from xml.parsers import expat
 
 from msgspec import Struct
@@ -158,7 +157,7 @@ def _raw_head(body: bytes) -> bytes:
         return b""
 
 
-class _Form(NamedTuple):
+class _Form(Struct, frozen=True):
     """Where an XML document names URLs: in elements ``items`` at a depth, by the text of their child ``url`` or, where
     that is None, by the ``href`` of their link to the page itself; and in which of their children it dates the last
     change, the best first."""
@@ -339,7 +338,7 @@ class Sitemap:
         self._listed.append(Listed(href, priority, begin, end, frequency))
 
 
-class _Ended(NamedTuple):
+class _Ended(Struct, frozen=True):
     """Why reading ended early, and the setting that ended it, if one did."""
 
     why: str

@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from crawler.metrics.sentences import TimeLeft, time_left
 
@@ -27,7 +29,7 @@ _FOLLOWS = 0.1  # of the time left: so long it takes to follow most of a change,
 _FASTEST, _SLOWEST = 2.0, 30.0  # ... within these seconds
 
 
-class Look(NamedTuple):
+class Look(Struct, frozen=True):
     """An observation: ``left`` URLs were to be finished at ``at`` (seconds, increasing), ``done`` were."""
 
     at: float

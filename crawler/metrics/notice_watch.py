@@ -8,7 +8,9 @@ that comes and goes is told again after an hour at the earliest. What was planne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from crawler.figures import counted
 from crawler.metrics.attention import Need, needs
@@ -18,7 +20,7 @@ LASTS = 10.0  # seconds after which a pause is told
 AGAIN = 3_600.0  # seconds after which the same reason may be told again
 
 
-class Notice(NamedTuple):
+class Notice(Struct, frozen=True):
     """``event`` is one of ``settings.NOTICES``; ``kind`` says more of it; ``text`` is one line."""
 
     event: str

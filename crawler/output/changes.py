@@ -19,7 +19,8 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 from http import HTTPStatus
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.output.record_reader import Record
 from crawler.records import Outcome
@@ -75,7 +76,7 @@ class CursorError(ValueError):
     """A text is no cursor, or one of another job."""
 
 
-class Cursor(NamedTuple):
+class Cursor(Struct, frozen=True):
     """A place between two records: the file, the offset after the record that was read last, and its mark."""
 
     file: int

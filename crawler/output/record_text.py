@@ -20,6 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from crawler.output.seekable_zstd import DamagedFrameError, PlainReader, SeekableError, SeekableReader
 
 COMPRESSED = ".zst"
@@ -41,7 +43,7 @@ class Fault(Enum):
     TABLE = auto()  # it has no table of frames; all of it can be read
 
 
-class FileFault(NamedTuple):
+class FileFault(Struct, frozen=True):
     """``offset``: where in the whole text nothing can be read any more, and ``size``: how many bytes, if that is
     known."""
 
@@ -168,7 +170,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-class _Measured(NamedTuple):
+class _Measured(Struct, frozen=True):
     """The bytes of text in a compressed file, whether it has a table of frames, and whether its end is there."""
 
     size: int

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from crawler.disk import Disk, failpoint, make_private_directory
 from crawler.output.appended_file import AppendedFile, OutputError
 from crawler.records import End, Position, file_in_output, file_number
@@ -20,7 +22,7 @@ from crawler.records import End, Position, file_in_output, file_number
 Head = Callable[[str], bytes]
 
 
-class Form(NamedTuple):
+class Form(Struct, frozen=True):
     """The number of an output in positions, the name of its directory, and what its files are called."""
 
     kind: int

@@ -12,7 +12,9 @@ import itertools
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
+
+from msgspec import Struct
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -46,7 +48,7 @@ class DamagedFrameError(OSError):
         self.frame = frame
 
 
-class Frame(NamedTuple):
+class Frame(Struct, frozen=True):
     """Where a frame begins in the file and its text in the whole text, and how long both are."""
 
     start: int

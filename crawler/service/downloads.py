@@ -18,9 +18,10 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from aiohttp import web
+from msgspec import Struct
 
 from crawler.dashboard.guard import HEADERS
 from crawler.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
@@ -42,7 +43,7 @@ _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _JSONL, _CSV, _HTML = "application/jsonl", "text/csv; charset=utf-8; header=present", "text/html; charset=utf-8"
 
 
-class Offer(NamedTuple):
+class Offer(Struct, frozen=True):
     """A file: what it is called behind the name of the job, its type, and its content."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.service.job_seeds import JobSeeds
 from crawler.service.record_counter import RecordCounter
@@ -12,7 +13,7 @@ from crawler.service.record_news import RecordNews
 from crawler.service.survey_answer import SurveyAnswer
 
 
-class JobSurvey(NamedTuple):
+class JobSurvey(Struct, frozen=True):
     """A counter, and what is made of its counts."""
 
     counter: RecordCounter

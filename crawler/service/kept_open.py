@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import gc
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from crawler.clock import SteadyClock
 from crawler.dashboard.server import Dashboard
@@ -21,7 +23,7 @@ from crawler.service.job_survey import JobSurvey
 from crawler.service.survey_api import SurveyApi
 
 
-class Served(NamedTuple):
+class Served(Struct, frozen=True):
     """What a run served."""
 
     board: Dashboard

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from crawler.inspect.survey_reader import SurveyReader
 from crawler.job.directory import JobError
@@ -34,7 +36,7 @@ _RETRY = 10.0  # seconds until records that could not be read are read again
 UNREADABLE = (*DAMAGE, JobError, OSError)
 
 
-class Progress(NamedTuple):
+class Progress(Struct, frozen=True):
     """How far the records are counted: ``read`` of all final ones (0 to 1), ``recent`` the newest of them. ``fault``:
     why no more can be counted."""
 

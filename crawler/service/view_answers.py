@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
+from msgspec import Struct
 
 from crawler.service.view import Unavailable, Unreadable
 
@@ -16,7 +17,7 @@ T = TypeVar("T")
 NO_STORE = {"Cache-Control": "no-store"}
 
 
-class Encoded(NamedTuple):
+class Encoded(Struct, frozen=True):
     """JSON that several clients get, and its entity tag."""
 
     body: bytes

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, tzinfo
 from functools import lru_cache
-from typing import NamedTuple
+
+from msgspec import Struct
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -27,7 +28,7 @@ class HoursError(ValueError):
     """Not a window or a time zone; the text says why."""
 
 
-class _Window(NamedTuple):
+class _Window(Struct, frozen=True):
     days: frozenset[int]  # on which it begins
     start: int  # minutes after midnight
     end: int

@@ -13,14 +13,15 @@ name and port.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 PORTS = {"http": "80", "https": "443"}
 
 _FORM = re.compile(r"(?:(https?)://)?(\*\.)?([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 
 
-class HostMatch(NamedTuple):
+class HostMatch(Struct, frozen=True):
     """The hosts that a table is about. ``below``: all below the name too. None: any scheme, any port."""
 
     name: str

@@ -59,7 +59,7 @@ KEYS = frozenset((*OF_HOSTS, *OF_URLS, *ONLY_HERE))
 OF_PATHS = frozenset((*OF_URLS, "priority", "interval"))
 
 
-class Rate(NamedTuple):
+class Rate(Struct, frozen=True):
     """A limit of requests for all hosts that a table matches."""
 
     table: int  # its number

@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime, timedelta, tzinfo
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from crawler.settings.hours import DAYS, Hours, HoursError, hours_of, zone_of
 from crawler.settings.parts import ScheduleSettings
@@ -27,7 +28,7 @@ _LOOKED_AT = 9  # days: each time comes within a week, and clocks may have been 
 _HOUR = 3_600.0
 
 
-class _Time(NamedTuple):
+class _Time(Struct, frozen=True):
     days: frozenset[int]
     hour: int
     minute: int

@@ -16,7 +16,9 @@ is *closed*: links to further hosts of it are dropped without a lookup. A run wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from msgspec import Struct
 
 from crawler.kv import Batch, Family, Reader
 from crawler.refusal import Refusal, Rule, refusal_of_href
@@ -29,7 +31,7 @@ KNOWN_MAX = 50_000  # origins in memory that need no lookup
 L = TypeVar("L", bound=Linked)
 
 
-class _Limit(NamedTuple):
+class _Limit(Struct, frozen=True):
     """One count: ``subject`` is the name or domain, ``most`` the limit, 0 for none."""
 
     rule: Rule

@@ -97,7 +97,7 @@ class Row(NamedTuple):
         return PageKind.APPLICATION if self.home else PageKind.NOT_FOUND
 
 
-class Lesson(NamedTuple):
+class Lesson(Struct, frozen=True):
     """What a page has taught: a row for the transaction that finishes it. ``probe`` is to be queued in it, if the
     suspicion is new; otherwise ``kind`` is what the host's page turned out to be."""
 
@@ -110,7 +110,7 @@ class Lesson(NamedTuple):
         batch.put(Family.SOFT404, _key(self.host, self.fingerprint), encode_row(self.row))
 
 
-class Judgement(NamedTuple):
+class Judgement(Struct, frozen=True):
     """What a page is, and what it has taught."""
 
     kind: PageKind

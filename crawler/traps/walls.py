@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 from urllib.parse import parse_qsl
+
+from msgspec import Struct
 
 BODY_MOST = 64 * 1024  # bytes of a challenge; they have 2 to 30 KB
 LINKS_MOST = 8  # of a challenge: to the maker of the wall, to a help page
 
 
-class Wall(NamedTuple):
+class Wall(Struct, frozen=True):
     """What bars the crawler: whose wall it is, and by which sign it was told. ``login``: a form of the site itself."""
 
     by: str

@@ -7,8 +7,7 @@ short, and holds no control characters and no lone surrogates.
 from __future__ import annotations
 
 import re
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from crawler.links.headers import SPACE
 
@@ -23,7 +22,7 @@ _LANGUAGE = re.compile("[A-Za-z0-9]{1,8}(?:[-_][A-Za-z0-9]{1,8})*").fullmatch
 _ROOM = 4  # times what is kept that is looked at: white space is folded only then
 
 
-class About(Struct, frozen=True):
+class About(NamedTuple):
     """What a page says of itself; None if it does not. ``canonical`` is as written."""
 
     title: str | None = None

@@ -22,7 +22,6 @@ from crawler.links.embedded import CLOSED, SELECTOR, embedded
 from crawler.links.encoding import as_utf8, sniff_encoding
 from crawler.links.headers import SPACE, leads_on
 from crawler.links.refresh import refresh_target
-from crawler.links.tags import link_tags
 from crawler.settings import DescribedLinks, LinkSettings
 from crawler.urls import foreign_scheme
 
@@ -128,6 +127,8 @@ class _TagGroups:
         return f"only its first {self.ended_at} tags were read: more would take too long"
 
     def __call__(self, html: bytes | bytearray) -> Iterable[bytes]:
+        from crawler.links.tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
+
         tags, read = link_tags(html, embedded=self._embedded), 0
         while group := list(_some(tags)):
             if read and not self._goes_on():

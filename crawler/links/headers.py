@@ -18,18 +18,14 @@ _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
 _FEED_TYPES = frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml"))
 FEED = "feed"  # a kind of link that no setting names: a run that visits pages again reads their feeds
 # A target and its parameters. No part can be read in two ways, so nothing is tried twice.
-_LINK = re.compile(
-    r"""<(?P<target>[^<>]*+)>
+_LINK = r"""(?x)
+    <(?P<target>[^<>]*+)>
     (?P<parameters>
       (?: [ \t]*+ ; [ \t]*+ [^\s=;,"<>]*+ (?: [ \t]*+ = [ \t]*+ (?: "(?:[^"\\]|\\.)*+" | [^\s";,]*+ ) )?+ )*+
-    )""",
-    re.VERBOSE,
-)
-_PARAMETER = re.compile(
-    r"""; [ \t]*+ (?P<name>[^\s=;,"<>]++) [ \t]*+ = [ \t]*+
-    (?: "(?P<quoted>(?:[^"\\]|\\.)*+)" | (?P<plain>[^\s";,]*+) )""",
-    re.VERBOSE,
-)
+    )"""
+_PARAMETER = r"""(?x)
+    ; [ \t]*+ (?P<name>[^\s=;,"<>]++) [ \t]*+ = [ \t]*+
+    (?: "(?P<quoted>(?:[^"\\]|\\.)*+)" | (?P<plain>[^\s";,]*+) )"""
 
 
 def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettings) -> list[str]:
@@ -40,7 +36,7 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
     """
     found: dict[str, None] = {}
     for value in links[:_VALUES]:
-        for link in _LINK.finditer(value[:_CHARACTERS]):
+        for link in re.finditer(_LINK, value[:_CHARACTERS]):
             if len(found) < LINKS_MOST and _names_a_page(link["parameters"], settings):
                 found[link["target"].strip(SPACE)] = None
     target = None if refresh is None or "refresh" not in settings.kinds else refresh_target(refresh[:_CHARACTERS])
@@ -52,7 +48,7 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
 def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
     """Whether a link of a header names a page."""
     given: dict[str, str] = {}
-    for parameter in _PARAMETER.finditer(parameters):
+    for parameter in re.finditer(_PARAMETER, parameters):
         value = parameter["plain"] if parameter["quoted"] is None else re.sub(r"\\(.)", r"\1", parameter["quoted"])
         given.setdefault(parameter["name"].lower(), value.lower())  # the first counts (RFC 8288, 3.3)
     relations = given.get("rel", "").split()

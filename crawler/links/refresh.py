@@ -8,16 +8,15 @@ from __future__ import annotations
 import re
 
 _SPACE = r"[\t\n\f\r ]"
-_REFRESH = re.compile(
-    rf"{_SPACE}*+(?:[0-9]++[0-9.]*+|\.[0-9.]*+)(?:{_SPACE}*+[;,]{_SPACE}*+|{_SPACE}++)"
-    rf"(?:url{_SPACE}*+={_SPACE}*+)?+(?P<rest>.+)",
-    re.I | re.S,
+_REFRESH = (
+    rf"(?is:{_SPACE}*+(?:[0-9]++[0-9.]*+|\.[0-9.]*+)(?:{_SPACE}*+[;,]{_SPACE}*+|{_SPACE}++)"
+    rf"(?:url{_SPACE}*+={_SPACE}*+)?+(?P<rest>.+))"
 )
 
 
 def refresh_target(text: str) -> str | None:
     """The URL in the value of a refresh, as written; None if it names none, so that the page reloads itself."""
-    found = _REFRESH.match(text)
+    found = re.match(_REFRESH, text)
     if found is None:
         return None
     rest = found["rest"]

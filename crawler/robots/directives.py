@@ -29,7 +29,7 @@ _DATE_WORD = (
     r"|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?|utc?|gmt|z|[ecmp][sd]t)(?![a-z_])"
 )
-_DATE_WORDS = re.compile(rf"{_DATE_WORD}(?:,?[ \t]+{_DATE_WORD}){{0,7}}", re.IGNORECASE)
+_DATE_WORDS = rf"(?i:{_DATE_WORD}(?:,?[ \t]+{_DATE_WORD}){{0,7}})"  # compiled where a page states a date: few do
 _SEPARATOR = re.compile(r"[\s,;]+")
 _COLON = re.compile(r"\s*+:\s*+")
 _TOKEN = re.compile(r"[a-z0-9_.*-]+(?::[a-z0-9_.*-]+)?")
@@ -97,7 +97,7 @@ def _words(text: str, agent: str, *, ours: bool, header: bool) -> tuple[list[str
 def _date(text: str) -> tuple[datetime | None, str]:
     """The date with which a text begins, and what follows it. RFC 822, RFC 850 (which has a comma) and ISO 8601 are
     understood. A text that begins with no date is passed up to its first comma."""
-    stated = _DATE_WORDS.match(text)
+    stated = re.match(_DATE_WORDS, text)
     if stated is None:
         return None, text.partition(",")[2]
     return _parsed(stated[0]), text[stated.end() :]

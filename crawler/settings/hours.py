@@ -18,7 +18,7 @@ from msgspec import Struct
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _DAY = f"({'|'.join(DAYS)})"
-_WINDOW = re.compile(rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
+_WINDOW = rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])"
 _MINUTE = 60.0
 _DAY_MINUTES = 24 * 60
 _LOOKED_AT = 8 * _DAY_MINUTES  # minutes: every window opens and closes within a week
@@ -40,7 +40,7 @@ class _Window(Struct, frozen=True):
 
 
 def _window(text: str) -> _Window:
-    found = _WINDOW.fullmatch(text)
+    found = re.fullmatch(_WINDOW, text)
     if found is None:
         raise HoursError(f'{text!r} must be like "22:00-06:00" or "Sat-Sun 00:00-24:00"')
     first, last, *times = found.groups()

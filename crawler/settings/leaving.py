@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 DIRECT = "direct"
 
-_ORIGIN = re.compile(r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ORIGIN = r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
+_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 # Those that the crawler writes itself, or that rules in robots.txt address it by.
 _OWN_HEADERS = frozenset(
     (
@@ -36,7 +36,7 @@ def secret_reference(text: str) -> tuple[str, str] | None:
     kind, colon, place = text.partition(":")
     if not colon or kind not in ("env", "file") or not place:
         return None
-    return None if kind == "env" and not _VARIABLE.fullmatch(place) else (kind, place)
+    return None if kind == "env" and not re.fullmatch(_VARIABLE, place) else (kind, place)
 
 
 def fault_of_reference(text: str) -> str | None:
@@ -79,7 +79,7 @@ def _names_a_server(url: str) -> bool:
 
 def fault_of_origin(text: str) -> str | None:
     """An origin is written as in a URL: in small letters, and without the port of the scheme."""
-    if _ORIGIN.fullmatch(text) is None or re.search(r"\Ahttp:.*:80\Z|\Ahttps:.*:443\Z", text):
+    if re.fullmatch(_ORIGIN, text) is None or re.search(r"\Ahttp:.*:80\Z|\Ahttps:.*:443\Z", text):
         return "must be scheme, host and, if it is not that of the scheme, port, as in https://example.org:8443"
     return None
 
@@ -93,28 +93,28 @@ def is_secret(line: str) -> bool:
     return name.lower() in _SECRET_HEADERS or secret_reference(value.strip()) is not None
 
 
-_TYPE = re.compile(r"(?:\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)/(?:\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)")
-_STATUS = re.compile(r"[1-5](?:xx|[0-9]{2})")
+_TYPE = r"(?:\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)/(?:\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)"
+_STATUS = r"[1-5](?:xx|[0-9]{2})"
 
 
 def fault_of_type(text: str) -> str | None:
     """A media type, or all with the part before the slash."""
-    fits = _TYPE.fullmatch(text) and (text == "*/*" or not text.startswith("*"))
+    fits = re.fullmatch(_TYPE, text) and (text == "*/*" or not text.startswith("*"))
     return None if fits else 'must be types, as in ["text/html", "image/*"]'
 
 
 def fault_of_status(text: str) -> str | None:
     """A status, or a class of them."""
-    return None if _STATUS.fullmatch(text) else 'must be statuses, as in ["200", "3xx"]'
+    return None if re.fullmatch(_STATUS, text) else 'must be statuses, as in ["200", "3xx"]'
 
 
 def fault_of_header_name(text: str) -> str | None:
-    return None if _NAME.fullmatch(text) else 'must be names of headers, as in ["Server"]'
+    return None if re.fullmatch(_NAME, text) else 'must be names of headers, as in ["Server"]'
 
 
 def fault_of_header(line: str) -> str | None:
     name, colon, value = line.partition(":")
-    if not colon or _NAME.fullmatch(name) is None or not (value.isascii() and value.isprintable()):
+    if not colon or re.fullmatch(_NAME, name) is None or not (value.isascii() and value.isprintable()):
         return 'must be lines such as "X-Name: value", in printable ASCII'
     if name.lower() in _OWN_HEADERS or name.lower().startswith("proxy-"):
         return f"must not contain {name}: the crawler writes it itself"

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 PORTS = {"http": "80", "https": "443"}
 
-_FORM = re.compile(r"(?:(https?)://)?(\*\.)?([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
+_FORM = r"(?:(https?)://)?(\*\.)?([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?"
 
 
 class HostMatch(Struct, frozen=True):
@@ -38,7 +38,7 @@ class HostMatch(Struct, frozen=True):
 
 def host_match(text: str) -> HostMatch | None:
     """The hosts that are meant; None for a pattern of URLs."""
-    found = _FORM.fullmatch(text)
+    found = re.fullmatch(_FORM, text)
     if found is None:
         return None
     scheme, below, name, port = found.groups()
@@ -48,14 +48,14 @@ def host_match(text: str) -> HostMatch | None:
 def fault_of_match(text: str) -> str | None:
     """What is wrong with a match that was meant to be a host; None if nothing is, or if it may be a pattern."""
     small = text.lower()
-    if small != text and _FORM.fullmatch(small) is not None:
+    if small != text and re.fullmatch(_FORM, small) is not None:
         return f"must be in small letters: {small}"
-    found = _FORM.fullmatch(text.removesuffix("/"))
+    found = re.fullmatch(_FORM, text.removesuffix("/"))
     if text.endswith("/") and found is not None and not found[1]:
         return f"must have no slash at its end: {text[:-1]}"
     if not text.isascii() and "/" not in text:
         return "must be ASCII: write a name in other letters as it is in a URL, as xn--..."
-    found = _FORM.fullmatch(text)
+    found = re.fullmatch(_FORM, text)
     if found is not None and found[2] and (found[3].startswith("[") or found[3].rpartition(".")[2].isdigit()):
         return "must not have *. in front of an address"
     return None

@@ -23,7 +23,7 @@ from crawler.settings.hours import DAYS, Hours, HoursError, hours_of, zone_of
 from crawler.settings.parts import ScheduleSettings
 
 _DAY = f"({'|'.join(DAYS)})"
-_TIME = re.compile(rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])")
+_TIME = rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])"
 _LOOKED_AT = 9  # days: each time comes within a week, and clocks may have been set
 _HOUR = 3_600.0
 
@@ -36,7 +36,7 @@ class _Time(Struct, frozen=True):
 
 def parse_time(text: str) -> _Time:
     """Return a time of day, as in ``03:00`` or ``Mon-Fri 18:30``. Raises HoursError."""
-    found = _TIME.fullmatch(text)
+    found = re.fullmatch(_TIME, text)
     if found is None:
         raise HoursError(f'{text!r} must be like "03:00" or "Mon-Fri 18:30"')
     first, last, hour, minute = found.groups()

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from crawler.archive.http_block import REQUEST_TYPE, RESPONSE_TYPE, request_block, response_head, status_of
 from crawler.archive.labels import ID_BYTES, date_label, digest_label, record_id, sha1
 from crawler.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, one_line, record
@@ -24,7 +22,7 @@ _IDENTICAL = _PROFILE + "identical-payload-digest"
 _NOT_MODIFIED = _PROFILE + "server-not-modified"
 
 
-class Capture(Struct, frozen=True):
+class Capture(NamedTuple):
     """An exchange. ``at``: when it began, in milliseconds since the epoch. ``request`` and ``head`` are the heads of
     the messages, as they were on the wire; an empty request is not known. ``body`` has its content codings and no
     transfer coding. ``address``: the server's, if it is known. ``truncated``: why the body lacks its end, in a word of

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from crawler.archive.gzip_member import slow_compression
 from crawler.checkpoint import EnvelopeError
-from crawler.cli.browser import open_in_browser
 from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text, stopped_text
@@ -319,6 +318,8 @@ def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, A
     announce = getattr(arguments, "announce", spoken_of)
 
     def opening(settings: DashboardSettings, access: Access, address: str) -> list[str]:
+        from crawler.cli.browser import open_in_browser  # noqa: PLC0415, few crawls are to open one
+
         open_in_browser(access.link(address), arguments.job)
         return cast("list[str]", announce(settings, access, address))
 

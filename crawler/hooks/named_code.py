@@ -18,12 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crawler.settings import nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "crawler.hooks"  # of the entry points
 _CRAWLER = str(Path(__file__).resolve().parent.parent) + os.sep
@@ -135,6 +137,8 @@ def _by_name(name: str) -> NamedCode:
 
 
 def _entry_point(name: str) -> EntryPoint:
+    from importlib.metadata import entry_points  # noqa: PLC0415, few crawls name code by its entry point
+
     installed = entry_points(group=GROUP)
     found = {entry.value: entry for entry in installed.select(name=name)}
     if not found:

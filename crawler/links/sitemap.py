@@ -62,8 +62,8 @@ _PROLOG = (
     rb"<(?:!DOCTYPE\s++)?(?:[\w.-]++:)?"
 )
 _DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+<\?xml\s[^>]*+>")
-_ROOT = _PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])"
-_FEED = _PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>[])"
+_ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])")
+_FEED = re.compile(_PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>[])")
 _TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
 _LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines behind it: a body of line ends alone costs next to nothing
 # The beginning of a page of HTML, as nearly all have it.
@@ -98,11 +98,12 @@ class SitemapForm(IntEnum):
 
 def form_of(body: bytes) -> SitemapForm:
     """What the beginning of a body looks like."""
-    if is_sitemap(body):
+    head = _head(body)
+    if _ROOT.match(head) is not None:
         return SitemapForm.LISTING
-    if is_feed(body):
+    if _FEED.match(head) is not None:
         return SitemapForm.FEED
-    return SitemapForm.TEXT if is_text_sitemap(body) else SitemapForm.NONE
+    return SitemapForm.NONE if _TEXT.match(head) is None else SitemapForm.TEXT
 
 
 def is_page(body: bytes) -> bool:
@@ -128,12 +129,12 @@ def _last_segment(href: str) -> str:
 
 def is_sitemap(body: bytes) -> bool:
     """Whether the root element is that of a sitemap or of a sitemap index."""
-    return re.match(_ROOT, _head(body)) is not None
+    return _ROOT.match(_head(body)) is not None
 
 
 def is_feed(body: bytes) -> bool:
     """Whether the root element is that of an RSS or Atom feed."""
-    return re.match(_FEED, _head(body)) is not None
+    return _FEED.match(_head(body)) is not None
 
 
 def is_text_sitemap(body: bytes) -> bool:

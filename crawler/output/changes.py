@@ -19,8 +19,7 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 from http import HTTPStatus
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from crawler.output.record_reader import Record
 from crawler.records import Outcome
@@ -76,7 +75,7 @@ class CursorError(ValueError):
     """A text is no cursor, or one of another job."""
 
 
-class Cursor(Struct, frozen=True):
+class Cursor(NamedTuple):
     """A place between two records: the file, the offset after the record that was read last, and its mark."""
 
     file: int

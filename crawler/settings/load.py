@@ -6,7 +6,6 @@ one line that names the key, and the nearest known key when one was misspelt.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import ipaddress
 import math
@@ -241,6 +240,8 @@ _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
 def nearest(word: str, known: typing.Iterable[str]) -> str:
     """A hint in brackets for a misspelt word; empty if no known word is near."""
+    import difflib  # noqa: PLC0415, only for a wrong name
+
     close = difflib.get_close_matches(word, list(known), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

@@ -27,7 +27,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from enum import IntEnum
 from hashlib import blake2b
-from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -313,6 +312,8 @@ def _forms(href: str) -> Sequence[bytes]:
     if _PLAIN.fullmatch(target) and len(target) > _WORD_LEAST:
         form = target.encode("ascii")  # most paths are written in one way only
         return [form, form[1:]]
+    from html import escape  # noqa: PLC0415, with its table of entities
+
     path = target.partition("?")[0]
     forms: set[bytes] = set()
     for text in {target, path} - {"/"}:

@@ -9,7 +9,6 @@ Each rule is a function from key to key. It never makes a key longer, and return
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -181,6 +180,8 @@ def chosen(names: Sequence[str]) -> tuple[Rule, ...]:
     """
     for name in names:
         if name not in RULES:
+            import difflib  # noqa: PLC0415, only for a wrong name
+
             near = difflib.get_close_matches(name, RULES, n=1, cutoff=0.0)[0]
             raise ValueError(f"unknown canonicalisation rule {name!r}; the nearest known is {near!r}")
     return tuple(rule for rule in RULES.values() if rule.name in names)

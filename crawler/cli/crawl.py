@@ -31,12 +31,11 @@ from crawler.disk import DisplacedError, Expendable, private_opener, read_regula
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import AwaitedSeeds, SeedsError
+from crawler.engine.user_code import UserCode
 from crawler.exact import check_room
 from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
-from crawler.hooks.loaded import Hooks, functions_gone, idle_settings, load_hooks
-from crawler.hooks.named_code import CodeError
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.job.job import Job
@@ -52,16 +51,27 @@ from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import RunOptions, run_crawl
 from crawler.service.status_reporter import View
-from crawler.settings import DashboardSettings, SeenSettings, Settings, SettingsError, Source, outdated, settings_from
+from crawler.settings import (
+    DashboardSettings,
+    HookSettings,
+    SeenSettings,
+    Settings,
+    SettingsError,
+    Source,
+    outdated,
+    settings_from,
+)
 from crawler.store import StoreDamagedError, StoreVersionError
 from crawler.urls import Canonical, Canonicaliser
 
 if TYPE_CHECKING:
+    from crawler.hooks.loaded import Hooks
     from crawler.progress.live_line import Progress
     from crawler.service.kept_open import KeptOpen
 
 Tables = Mapping[str, Mapping[str, Any]]
 
+_NO_HOOKS = HookSettings()
 _SEEDS_LOOKED_AT = 100_000  # seeds; with more, the check for a warning is skipped
 
 
@@ -132,7 +142,10 @@ def build_settings(
             access_of(settings.dashboard, directory)
         check_access(settings)
         webhook_url(settings.notify)
-        load_hooks(settings.hooks, source)
+        if settings.hooks != _NO_HOOKS:
+            from crawler.hooks.loaded import load_hooks  # noqa: PLC0415, most crawls call no code of the user
+
+            load_hooks(settings.hooks, source)
         if arguments.parquet is not None:
             from crawler.cli import parquet_after  # noqa: PLC0415, most crawls write none
 
@@ -190,8 +203,11 @@ def _say_hints(settings: Settings, source: Source) -> None:
         say(sys.stderr, f"crawler: warning: {slow}")
     for text in outdated(settings):
         say(sys.stderr, f"crawler: warning: {text}")
-    for text in idle_settings(settings.hooks):
-        say(sys.stderr, f"crawler: warning: {text}")
+    if settings.hooks != _NO_HOOKS:
+        from crawler.hooks.loaded import idle_settings  # noqa: PLC0415, as above
+
+        for text in idle_settings(settings.hooks):
+            say(sys.stderr, f"crawler: warning: {text}")
     for fault in literal_ranges(RuleSettings.of(settings)):
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
@@ -275,25 +291,41 @@ def _progress(force: bool) -> Progress:
 def _say_functions_gone(directory: Path, settings: Settings) -> None:
     """Warn if the last run called functions of the user that this one does not."""
     with contextlib.suppress(JobError, SettingsError):  # the run says what is wrong with the job
-        for text in functions_gone(read_run(directory).settings.hooks, settings.hooks):
+        last = read_run(directory).settings.hooks
+        if last == _NO_HOOKS:
+            return
+        from crawler.hooks.loaded import functions_gone  # noqa: PLC0415, as above
+
+        for text in functions_gone(last, settings.hooks):
             say(sys.stderr, f"crawler: warning: {text}")
+
+
+def _hooks_of(settings: Settings) -> Hooks | None:
+    """The functions of the user that the settings name. Raises UsageError; ``build_settings`` has loaded the same
+    code."""
+    if settings.hooks == _NO_HOOKS:
+        return None
+    from crawler.hooks.loaded import Hooks, load_hooks  # noqa: PLC0415, as above
+    from crawler.hooks.named_code import CodeError  # noqa: PLC0415
+
+    try:
+        return Hooks(settings, load_hooks(settings.hooks, Source("command line")))
+    except CodeError as error:  # what a module gives is not always the same
+        raise UsageError(str(error)) from error
 
 
 def _options(
     arguments: argparse.Namespace, settings: Settings, finite: bool, check: Callable[[Job], None] | None
 ) -> RunOptions:
-    """Raises UsageError; ``build_settings`` has loaded the same code."""
+    """Raises UsageError."""
     if holds_job(arguments.job):
         _say_functions_gone(arguments.job, settings)
-    try:
-        hooks = Hooks(settings, load_hooks(settings.hooks, Source("command line")))
-    except CodeError as error:  # what a module gives is not always the same
-        raise UsageError(str(error)) from error
+    hooks = _hooks_of(settings)
     return RunOptions(
         finite,
         check,
         getattr(arguments, "records_to", None),
-        hooks.code,
+        UserCode() if hooks is None else hooks.code,
         partial(_begin, arguments, hooks),
         announce=_announcing(arguments),
         kept_open=_kept_open(arguments.job) if arguments.keep_open else None,
@@ -306,11 +338,12 @@ def _kept_open(job: Path) -> KeptOpen:
     return KeptOpen(job, DAMAGE)
 
 
-def _begin(arguments: argparse.Namespace, hooks: Hooks, run: Run) -> None:
+def _begin(arguments: argparse.Namespace, hooks: Hooks | None, run: Run) -> None:
     """The run is there, and begins."""
     with Expendable(str(arguments.job / COMMAND)):
         store_command(arguments, run)
-    hooks.begin(run)
+    if hooks is not None:
+        hooks.begin(run)
 
 
 def _announcing(arguments: argparse.Namespace) -> Callable[[DashboardSettings, Access, str], list[str]]:

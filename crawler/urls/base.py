@@ -6,10 +6,11 @@ None for every link that only the parser can judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from crawler.urls import clean
 from crawler.urls.steps import identity
+from crawler.urls.whatwg import parse
 
 # Bounds the memory that a page with links to endless host names can use.
 ROOTS_REMEMBERED = 50_000
@@ -34,7 +35,8 @@ class Roots:
         slash = link.find("/", 8)
         root = link[: slash + 1] if slash > 0 else link + "/"
         if root not in self.known:
-            if clean.root(root) is None:
+            # An address and a name in punycode are for the parser to judge, once each.
+            if clean.root(root) is None and ("@" in root or parse(root) != root):
                 return None
             if len(self.known) >= self._most:
                 self.known.clear()
@@ -58,7 +60,7 @@ class Base:
         #: Whether a clean link after this base is its own key.
         self.plain = identity(href) == href
 
-    def join(self, links: Iterable[tuple[str, bytes]]) -> list[str | None]:
+    def join(self, links: Sequence[str], oddities: Sequence[bytes]) -> list[str | None]:
         """The href of each of a page's links, given as ``clean.distinct_links`` returns them; None for a link that the
         parser must judge.
 
@@ -68,7 +70,7 @@ class Base:
         above: dict[str, tuple[str, bytes]] = {}
         joined: list[str | None] = []
         add = joined.append
-        for link, odd in links:
+        for link, odd in zip(links, oddities, strict=True):
             first = link[:1]
             if first == ".":
                 above = above or self._above()

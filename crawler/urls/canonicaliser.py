@@ -101,7 +101,7 @@ class Canonicaliser:
         base = scalar_values(base)
         found: dict[str, str] = {}
         rejected = 0
-        for (link, _), href in zip(links, joined, strict=True):
+        for link, href in zip(links, joined, strict=True):
             if href is not None:
                 found.setdefault(href if same else self._key(href), href)
             elif isinstance(asked := _ask(link, base), Rejected):
@@ -115,16 +115,15 @@ class Canonicaliser:
         links, joined, same = self._joined(base, hrefs)
         if same and None not in joined:  # what is usual: each link is its own key
             plain = dict.fromkeys(cast("list[str]", joined))
-            written = [link for link, _ in links]
-            if len(plain) < len(written):  # of several links to one URL the first is its source
-                first = dict(zip(reversed(joined), reversed(written), strict=True))
-                written = list(map(first.__getitem__, plain))
-            return list(map(_canonical, zip(plain, plain, strict=True))), 0, written
+            if len(plain) < len(links):  # of several links to one URL the first is its source
+                first = dict(zip(reversed(joined), reversed(links), strict=True))
+                links = list(map(first.__getitem__, plain))
+            return list(map(_canonical, zip(plain, plain, strict=True))), 0, links
         base = scalar_values(base)
         found: dict[str, str] = {}
         sources: list[str] = []
         rejected = 0
-        for (link, _), href in zip(links, joined, strict=True):
+        for link, href in zip(links, joined, strict=True):
             asked = _ask(link, base) if href is None else href
             if isinstance(asked, Rejected):
                 rejected += 1
@@ -135,14 +134,14 @@ class Canonicaliser:
                 sources.append(link)
         return list(map(_canonical, zip(found.values(), found, strict=True))), rejected, sources
 
-    def _joined(self, base: str, hrefs: Iterable[str]) -> tuple[list[tuple[str, bytes]], list[str | None], bool]:
+    def _joined(self, base: str, hrefs: Iterable[str]) -> tuple[list[str], list[str | None], bool]:
         """(Distinct links, what they are joined to the base if that is plain, whether that is also their key)."""
         own = self._clean(base) or resolve(base)
-        links = clean.distinct_links(hrefs)
+        links, oddities = clean.distinct_links(hrefs)
         if isinstance(own, Rejected):
             return links, [None] * len(links), False
         split = Base(own, self._roots)
-        return links, split.join(links), split.plain and not self._rules
+        return links, split.join(links, oddities), split.plain and not self._rules
 
     def keys(self, texts: Sequence[str]) -> list[str | Rejected]:
         """The key of each text, or why it has none. There is no base, so all texts must be absolute.

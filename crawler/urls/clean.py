@@ -39,8 +39,8 @@ DOT_SEGMENT = b"\0"
 _VISIBLE = bytes(range(0x21, 0x100))
 
 
-def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
-    """The distinct texts in order, without their fragments, each with what is odd about it.
+def distinct_links(texts: Iterable[str]) -> tuple[list[str], list[bytes]]:
+    """The distinct texts in order, without their fragments, and what is odd about each.
 
     Every byte that is not plain is odd, and so are a slash followed by a dot, and a question mark at the end. A
     page's links are examined as one text, one per line, because a pass in C over all of them costs less than one
@@ -58,8 +58,7 @@ def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
         scalar = (scalar_values(text).strip(TRIMMED).replace("\n", "") for text in several)
         links = list(dict.fromkeys([text.partition("#")[0] for text in scalar]))
         lines = _ascii("\n".join(links))
-    # Without any links there is still one empty line.
-    return list(zip(links, _odd(lines), strict=False))
+    return links, _odd(lines) if links else []
 
 
 def oddities(links: Sequence[str]) -> list[bytes]:

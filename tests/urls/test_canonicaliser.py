@@ -28,6 +28,12 @@ def test_agrees_with_parser_and_steps(text: str, base: str | None, rules: list[s
 @example("http://h/a", ["b ", "b #c", "b", "b#c"], [])
 @example("http://h/", ["\ud800\n\udc00"], [])
 @example("http://h/a/b", ["../c?", "../../c", "..", "../.", "../\0", "?", "c?\n", "?"], [])
+@example(
+    "http://127.0.0.1:8080/a/b", ["c", "http://127.0.0.1:8080/d?", "http://127.0.0.1:08080/d", "//u@127.0.0.1/"], []
+)
+@example(
+    "http://xn--fsq.test/a", ["http://xn--fsq.test/b", "//xn--fsq.test", "http://XN--fsq.test/b", "http://xn--/"], []
+)
 def test_links_of_a_page_agree_with_parser_and_steps(base: str, hrefs: list[str], rules: list[str]) -> None:
     canonicaliser = Canonicaliser(rules)
     expected: dict[str, Canonical] = {}

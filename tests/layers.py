@@ -158,7 +158,7 @@ MODULES: dict[str, str] = {
     """,
     "bench": """
         child floor machine made_pages peer_crawlee peer_scrapy scripts stage_samples loopback_run synthetic_web
-        synthetic_server crawl_truth contenders synthetic_crawl crawl_report bench_crawl
+        made_certificates synthetic_server crawl_truth contenders synthetic_crawl crawl_report bench_crawl
     """,
     "dedup": """
         interrupt key_spec lines lookout digest_file store chain_rebuild exchange filter_setup stream build_process

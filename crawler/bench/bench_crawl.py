@@ -19,6 +19,7 @@ from crawler.bench.child import module_environment
 from crawler.bench.contenders import OURS, Contender, floor, ours, peers
 from crawler.bench.crawl_report import Summary, bars, figures, summarise, svg, table
 from crawler.bench.machine import describe_commit, describe_machine
+from crawler.bench.made_certificates import CertificatesError
 from crawler.bench.synthetic_crawl import CrawlFailedError, Measured, WebServers, measure
 from crawler.bench.synthetic_web import Shape, SyntheticWeb
 from crawler.service.ending_signals import ending_signals
@@ -38,6 +39,7 @@ class Plan(Struct, frozen=True):
     peers: bool = True
     plot: Path | None = None  # an SVG file
     as_json: bool = False
+    archive: bool = False  # our crawl writes one
 
 
 def bench_crawl(plan: Plan) -> bool:
@@ -45,12 +47,12 @@ def bench_crawl(plan: Plan) -> bool:
     there, absent = peers() if plan.peers else ([], [])
     machine, commit = describe_machine(_PACKAGES), describe_commit(_ROOT)
     shape = plan.shape
-    web = f"{shape.pages:,} pages on {shape.hosts:,} hosts, {shape.mode.value}, seed {shape.seed}"
+    web = _described(shape) + (", with an archive" if plan.archive else "")
     if not plan.as_json:
         _say(*machine, f"web       {web}", *(f"peer      {name} is not installed: left out" for name in absent), "")
     try:
-        summaries = _measure([floor(), ours(), *there], plan)
-    except CrawlFailedError as error:
+        summaries = _measure([floor(), ours(archive=plan.archive), *there], plan)
+    except (CertificatesError, CrawlFailedError) as error:
         sys.stderr.write(f"crawler: error: {error}\n")
         return False
     if plan.plot is not None:
@@ -64,7 +66,7 @@ def bench_crawl(plan: Plan) -> bool:
 
 
 def serve_web(shape: Shape, seeds: Path) -> None:
-    """Serve a web until a signal ends it. Raises OSError, CrawlFailedError."""
+    """Serve a web until a signal ends it. Raises OSError, CertificatesError, CrawlFailedError."""
     ended = threading.Event()
     with ending_signals(lambda _: ended.set()), WebServers(shape) as servers:
         web = SyntheticWeb(servers.shape)
@@ -72,6 +74,8 @@ def serve_web(shape: Shape, seeds: Path) -> None:
         unfinished = seeds.with_name(f".{seeds.name}.new")
         unfinished.write_text("".join(f"{url}\n" for url in web.seeds), "ascii")
         unfinished.replace(seeds)
+        if servers.trusted is not None:
+            _say(f"certificates are signed by {servers.trusted}")
         _say(f"{shape.pages:,} pages on {shape.hosts:,} hosts, from {web.seeds[0]} on, until Ctrl-C")
         ended.wait()
 
@@ -86,11 +90,25 @@ def _measure(contenders: Sequence[Contender], plan: Plan) -> list[Summary]:
         for number in range(-1, plan.rounds):
             for contender in contenders:
                 with tempfile.TemporaryDirectory(prefix="bench-crawl-") as home:
-                    shape = replace(_FIRST, mode=plan.shape.mode) if number < 0 else plan.shape
+                    shape = plan.shape
+                    if number < 0:
+                        shape = replace(_FIRST, mode=shape.mode, serving=shape.serving)
                     measured = measure(contender, shape, Path(home), environment)
                 if number >= 0:
                     results[contender.name].append(measured)
     return [summarise(rounds) for rounds in results.values()]
+
+
+def _described(shape: Shape) -> str:
+    words = [f"{shape.pages:,} pages on {shape.hosts:,} hosts, {shape.mode.value}, seed {shape.seed}"]
+    serving = shape.serving
+    if shape.size:
+        words.append(f"{shape.size:,} bytes each")
+    if serving.https:
+        words.append("https" if serving.resumes else "https without sessions")
+    if serving.each:
+        words.append(f"a new connection every {serving.each} requests")
+    return ", ".join(words)
 
 
 def _circumstances(plan: Plan, machine: Sequence[str], absent: Sequence[str]) -> dict[str, object]:
@@ -101,7 +119,17 @@ def _circumstances(plan: Plan, machine: Sequence[str], absent: Sequence[str]) ->
         "version": crawler.__version__,
         "machine": {words[0]: words[1] for words in (line.split(maxsplit=1) for line in machine)},
         "load_after": [round(value, 2) for value in os.getloadavg()],
-        "web": {"pages": shape.pages, "hosts": shape.hosts, "seed": shape.seed, "mode": shape.mode.value},
+        "web": {
+            "pages": shape.pages,
+            "hosts": shape.hosts,
+            "seed": shape.seed,
+            "mode": shape.mode.value,
+            "page_size": shape.size,
+            "https": shape.serving.https,
+            "requests_a_connection": shape.serving.each,
+            "sessions": shape.serving.https and shape.serving.resumes,
+        },
+        "archive": plan.archive,
         "rounds": plan.rounds,
         "absent": list(absent),
     }

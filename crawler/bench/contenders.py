@@ -33,11 +33,12 @@ class Contender(Struct, frozen=True):
         return [sys.executable, "-P", "-m", "crawler.bench.loopback_run", samples, *self.words(seeds, home)]
 
 
-def ours() -> Contender:
-    """This program, with everything on that is on by default."""
+def ours(*, archive: bool = False) -> Contender:
+    """This program, with everything on that is on by default, and with a web archive if asked for."""
+    flags = (*_FLAGS, "--output", "warc") if archive else _FLAGS
 
     def words(seeds: Path, home: Path) -> list[str]:
-        return ["crawler", "crawl", str(seeds), "--job", str(home / "job"), *_FLAGS]
+        return ["crawler", "crawl", str(seeds), "--job", str(home / "job"), *flags]
 
     return Contender(OURS, words, lambda home: _records(home / "job" / "pages.jsonl"), ALL)
 

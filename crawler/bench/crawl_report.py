@@ -14,7 +14,10 @@ from crawler.bench.stage_samples import STAGES
 from crawler.bench.synthetic_crawl import Latency, Measured
 from crawler.progress.text_table import text_table
 
-_HEADS = ("", "pages", "missing", "twice", "seconds", "pages/s", "CPU us/page", "of the floor", "ms", "ms, 95%", "MiB")
+_HEADS = (
+    *("", "pages", "missing", "twice", "seconds", "pages/s", "CPU us/page", "of the floor", "ms", "ms, 95%", "MiB"),
+    *("new", "resumed"),
+)
 _BAR = 40  # characters
 _PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a character
 _COLOURS = dict(zip(STAGES, ("#8c8c8c", "#3b6fb6", "#e0b050", "#d98324", "#5a9a3c", "#8e5ab5", "#c4b89a"), strict=True))
@@ -39,6 +42,8 @@ class Summary(Struct, frozen=True):
     rss: float  # MiB
     refused: int  # requests answered 429 or 503
     private: int  # requests for what robots.txt disallows
+    connections: float  # a request
+    resumed: float  # of them, with a TLS session
     samples: int
     stages: dict[str, float]
 
@@ -63,6 +68,8 @@ def summarise(rounds: Sequence[Measured]) -> Summary:
         rss=median(each.cost.rss for each in rounds),
         refused=max(each.requested.refused for each in rounds),
         private=max(each.requested.private for each in rounds),
+        connections=median(each.requested.connections / max(1, each.requested.requests) for each in rounds),
+        resumed=median(each.requested.resumed / max(1, each.requested.connections) for each in rounds),
         samples=samples,
         stages={stage: median(each.stages[stage] for each in rounds) for stage in rounds[0].stages},
     )
@@ -84,6 +91,8 @@ def table(summaries: Sequence[Summary]) -> list[str]:
             _milliseconds(each.latency.median),
             _milliseconds(each.latency.most),
             f"{each.rss:,.0f}",
+            f"{each.connections:.0%}",
+            f"{each.resumed:.0%}",
         )
         for each in summaries
     ]

@@ -24,7 +24,8 @@ async def crawl(seeds: list[str], pages: Path) -> None:
     from crawlee import ConcurrencySettings, Glob  # noqa: PLC0415, not everybody has it
     from crawlee.crawlers import ParselCrawler  # noqa: PLC0415
 
-    hosts = [Glob(f"http://{netloc}/**") for netloc in sorted({urlsplit(seed).netloc for seed in seeds})]
+    origins = {(parts.scheme, parts.netloc) for parts in map(urlsplit, seeds)}
+    hosts = [Glob(f"{scheme}://{netloc}/**") for scheme, netloc in sorted(origins)]
     crawler = ParselCrawler(
         concurrency_settings=ConcurrencySettings(
             min_concurrency=CONCURRENCY, desired_concurrency=CONCURRENCY, max_concurrency=CONCURRENCY

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,9 +18,10 @@ from msgspec.structs import replace
 from crawler.bench.child import Cost, module_environment, run
 from crawler.bench.contenders import Contender
 from crawler.bench.crawl_truth import Found, Verdict, judge_crawl
+from crawler.bench.made_certificates import authority, make_certificates
 from crawler.bench.stage_samples import PARSERS, STAGES, Taken
 from crawler.bench.synthetic_server import Requested
-from crawler.bench.synthetic_web import Shape, SyntheticWeb
+from crawler.bench.synthetic_web import Shape, SyntheticWeb, address_of
 
 _PATIENCE = 20.0  # seconds that a server may take to end
 
@@ -76,6 +78,8 @@ def measure(contender: Contender, shape: Shape, home: Path, environment: dict[st
     with WebServers(shape) as servers:
         web = SyntheticWeb(servers.shape)
         seeds.write_text("".join(f"{url}\n" for url in web.seeds), "ascii")
+        if servers.trusted is not None:
+            environment = {**environment, "SSL_CERT_FILE": str(servers.trusted)}
         cost = run(contender.command(seeds, home), log, home, env=environment)
         requested = servers.stop()
     if cost.code:
@@ -116,8 +120,14 @@ class WebServers:
         self.shape = shape
         self._shares = min(shape.hosts, shares or max(1, (os.cpu_count() or 1) // 2))
         self._processes: list[subprocess.Popen[str]] = []
+        self._home: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> WebServers:
+        serving = self.shape.serving
+        if serving.https:
+            self._home = tempfile.TemporaryDirectory(prefix="bench-crawl-")
+            make_certificates(Path(self._home.name), map(address_of, range(self.shape.hosts)))
+            self.shape = replace(self.shape, serving=replace(serving, certificates=self._home.name))
         try:
             for share in range(self._shares):
                 self.shape = replace(self.shape, port=self._start(share))
@@ -128,6 +138,12 @@ class WebServers:
 
     def __exit__(self, *_: object) -> None:
         self._kill()
+
+    @property
+    def trusted(self) -> Path | None:
+        """The file of who signed the certificates."""
+        home = self.shape.serving.certificates
+        return authority(Path(home)) if home else None
 
     def stop(self) -> Requested:
         """End the servers. Returns what was requested of them. Raises CrawlFailedError."""
@@ -166,3 +182,5 @@ class WebServers:
             with process:
                 if process.poll() is None:
                     process.kill()
+        if self._home is not None:
+            self._home.cleanup()

@@ -14,21 +14,25 @@ import asyncio
 import os
 import resource
 import socket
+import ssl
 import sys
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.bench.synthetic_web import Answer, Habit, Kind, Shape, SyntheticWeb, address_of, habit_of
+from crawler.bench.made_certificates import server_context
+from crawler.bench.synthetic_web import Answer, Habit, Kind, Serving, Shape, SyntheticWeb, address_of, habit_of
 
 SLOW = 0.1  # seconds that a slow host takes for each answer
 STORM = 1.0  # seconds that a storm lasts
 STORMS = (5, 1_000)  # answers of a host before its first storm, and between two storms
 _BACKLOG = 1024
 _END = b"\r\n\r\n"
+_CLOSING = "Connection: close\r\n"
 _MOST_HEAD = 65_536  # bytes of a request
 
 
@@ -41,6 +45,12 @@ class Requested(Struct):
     private: int = 0  # disallowed by robots.txt
     unknown: int = 0  # no URL of the web: a mistake, or the crawler wants to know how the host says 404
     refused: int = 0  # 429 and 503
+    connections: int = 0
+    resumed: int = 0  # of them, with a TLS session of an earlier one
+
+    @property
+    def requests(self) -> int:
+        return self.answers + self.refused
 
     def __add__(self, other: Requested) -> Requested:
         return Requested(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
@@ -72,23 +82,24 @@ class Hosts:
     def __init__(self, web: SyntheticWeb, hosts: range) -> None:
         self._web = web
         self.requested = Requested()
+        self.each = web.shape.serving.each
         self._weather = {host: Weather() for host in hosts if habit_of(host) is Habit.STORMY}
 
-    def answer(self, host: int, path: str, now: float) -> bytes:
-        """Return the response to a GET."""
+    def answer(self, host: int, path: str, now: float, more: str = "") -> bytes:
+        """Return the response to a GET, with ``more`` lines of its header."""
         counts = self.requested
         weather = None if path == "/robots.txt" else self._weather.get(host)
         refused = None if weather is None else weather.refuses(now)
         if refused is not None:
             counts.refused += 1
-            return response(Answer(refused, b"Later.\n", content_type="text/plain"), "Retry-After: 1\r\n")
+            return response(Answer(refused, b"Later.\n", content_type="text/plain"), f"Retry-After: 1\r\n{more}")
         answer = self._web.answer(host, path)
         counts.answers += 1
         counts.sent += len(answer.body)
         counts.robots += path == "/robots.txt"
         counts.private += answer.kind is Kind.PRIVATE
         counts.unknown += answer.kind is None and path != "/robots.txt"
-        return response(answer)
+        return response(answer, more)
 
 
 class Connection(asyncio.Protocol):
@@ -99,10 +110,15 @@ class Connection(asyncio.Protocol):
         self._host = host
         self._slow = habit_of(host) is Habit.SLOW
         self._waiting = b""
+        self._left = hosts.each  # requests until it is closed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        counts = self._hosts.requested
+        counts.connections += 1
+        encrypted = transport.get_extra_info("ssl_object")
+        counts.resumed += encrypted is not None and bool(encrypted.session_reused)
 
     def data_received(self, data: bytes) -> None:
         self._waiting += data
@@ -114,7 +130,8 @@ class Connection(asyncio.Protocol):
                 continue
             path = rest.partition(b" ")[0].decode("latin-1")
             loop = asyncio.get_running_loop()
-            sent = self._hosts.answer(self._host, path, loop.time())
+            self._left -= 1
+            sent = self._hosts.answer(self._host, path, loop.time(), _CLOSING if self._left == 0 else "")
             if self._slow:
                 loop.call_later(SLOW, self._write, sent)
             else:
@@ -125,6 +142,8 @@ class Connection(asyncio.Protocol):
     def _write(self, sent: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(sent)
+            if self._left == 0:
+                self._transport.close()
 
 
 def response(answer: Answer, more: str = "") -> bytes:
@@ -134,6 +153,10 @@ def response(answer: Answer, more: str = "") -> bytes:
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\nServer: synthetic\r\n"
         f"Content-Type: {answer.content_type}\r\nContent-Length: {len(answer.body)}\r\n{location}{more}\r\n"
     ).encode("ascii") + answer.body
+
+
+def _context(serving: Serving, number: int) -> ssl.SSLContext:
+    return server_context(Path(serving.certificates), number, resumes=serving.resumes)
 
 
 async def serve(shape: Shape, share: int, shares: int) -> Requested:
@@ -147,8 +170,10 @@ async def serve(shape: Shape, share: int, shares: int) -> Requested:
         port = listening[number].getsockname()[1]
     hosts = Hosts(SyntheticWeb(replace(shape, port=port)), numbers)
     loop = asyncio.get_running_loop()
+    serving = shape.serving
     for number, each in listening.items():
-        await loop.create_server(partial(Connection, hosts, number), sock=each)
+        encrypted = _context(serving, number) if serving.https else None
+        await loop.create_server(partial(Connection, hosts, number), sock=each, ssl=encrypted, backlog=_BACKLOG)
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.read)

@@ -35,7 +35,9 @@ MOST_HOSTS = 10_000
 _FAN = 6  # children of a page in the tree of its site
 _MENU = 8  # pages of a site that every page of it links to
 _BLOCKS = 256  # pieces of text that pages are made of
-_BLOCK = 1_000  # characters
+_BLOCK = 1_000  # characters, at least
+_MOST_BLOCK = 1_250
+_FRAME = 150  # characters around the text of a page
 _ROW = 250  # hosts that share the first three numbers of an address: 1 to 250
 # Deciles of what the HTTP Archive and Common Crawl have seen: half of all pages have less than 32 KB and 60 links.
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
@@ -87,6 +89,15 @@ class Answer(Struct, frozen=True):
     content_type: str = "text/html; charset=utf-8"
 
 
+class Serving(Struct, frozen=True):
+    """How the hosts of a web are reached."""
+
+    https: bool = False
+    each: int = 0  # requests on a connection, which the server closes then; 0: as many as there are
+    resumes: bool = True  # TLS sessions
+    certificates: str = ""  # the directory of ``made_certificates``, with https
+
+
 class Shape(Struct, frozen=True):
     """What a web follows from."""
 
@@ -95,6 +106,8 @@ class Shape(Struct, frozen=True):
     seed: int = 0
     mode: Mode = Mode.WEB
     port: int = 80
+    size: int = 0  # bytes of each page; 0: as on real webs
+    serving: Serving = Serving()
 
 
 class Draws:
@@ -229,7 +242,8 @@ class SyntheticWeb:
             raise ValueError(f"a web has at least one page a host and at most {MOST_PAGES:,}, not {shape.pages:,}")
         self.shape = shape
         self._layout: Layout = _LAYOUTS[shape.mode](shape.pages, shape.hosts)
-        self._origins = [f"http://{address_of(host)}:{shape.port}" for host in range(shape.hosts)]
+        self._scheme = "https" if shape.serving.https else "http"
+        self._origins = [f"{self._scheme}://{address_of(host)}:{shape.port}" for host in range(shape.hosts)]
         self._hosts = {origin: host for host, origin in enumerate(self._origins)}
 
     @property
@@ -263,9 +277,10 @@ class SyntheticWeb:
 
     def locate(self, url: str) -> tuple[int, Kind] | None:
         """Return the page and the kind that a URL belongs to; None if the web does not have it."""
-        origin, slash, path = url[7:].partition("/")
-        host = self._hosts.get(f"http://{origin}")
-        if host is None or not url.startswith("http://"):
+        scheme, _, rest = url.partition("://")
+        origin, slash, path = rest.partition("/")
+        host = self._hosts.get(f"{scheme}://{origin}")
+        if host is None:
             return None
         return self._locate(host, slash + path)
 
@@ -285,10 +300,13 @@ class SyntheticWeb:
 
     def page(self, number: int) -> bytes:
         """Return the bytes of a page."""
-        links = self._links(number)
-        draws = Draws(self.shape.seed, "text", number, 2 * max(_SIZES) + 1)
-        count = max(1, draws.between(_SIZES))
+        links, size = self._links(number), self.shape.size
+        draws = Draws(self.shape.seed, "text", number, 2 * max(*_SIZES, size // _BLOCK) + 1)
+        room = size - _FRAME - sum(map(len, links)) - len(links)
+        count = max(1, room // _MOST_BLOCK if size else draws.between(_SIZES))
         blocks = [self._blocks[draws.below(_BLOCKS)] for _ in range(count)]
+        if size and room < _MOST_BLOCK:
+            blocks = [""]
         parts = [
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Page {number}</title></head><body>'
         ]
@@ -298,7 +316,7 @@ class SyntheticWeb:
             parts += links[done : done + share]
             done += share
         parts.append("</body></html>\n")
-        return "\n".join(parts).encode("ascii")
+        return "\n".join(parts).encode("ascii").ljust(size, b"\n")
 
     def _links(self, number: int) -> list[str]:
         """Return the links of a page, as markup. What only this page may lead to comes first."""
@@ -309,13 +327,16 @@ class SyntheticWeb:
         ]
         own = [(number, kind) for kind in self.expected(number) if kind not in Kind.PAGE | Kind.MOVED]
         others = [(other, Kind.PAGE) for other in self._layout.others(number, self.shape.seed)]
-        made = []
+        made, markup = [], 0
         for place, (other, kind) in enumerate([*leading, *own, *others]):
+            if 0 < self.shape.size < 2 * markup and place >= len(leading) + len(own):
+                break  # the rest is text
             at, local = self._layout.place(other)
             origin = "" if at == host else self._origins[at]
             fragment = "" if place % 5 else f"#s{place}"
             word = self._words[other % len(self._words)]
             made.append(f'<a class="reference" href="{origin}{self._path(other, kind)}{fragment}">{word} {local}</a>')
+            markup += len(made[-1])
         return made
 
     def _path(self, number: int, kind: Kind) -> str:

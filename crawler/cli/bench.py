@@ -6,17 +6,19 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
 from crawler.bench.child import module_environment
 from crawler.bench.scripts import STUDIES, Script, scripts
-from crawler.bench.synthetic_web import MOST_HOSTS, MOST_PAGES, Mode, Shape
+from crawler.bench.synthetic_web import MOST_HOSTS, MOST_PAGES, Mode, Serving, Shape
 from crawler.cli.exit_codes import Exit, UsageError
 
 _PAGES, _HOSTS = 2_000, 20
 _MOST_SEED = 2**63 - 1
 _MOST_ROUNDS = 100
+_MOST_SIZE = 1_000_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +51,7 @@ def _add_crawl(parser: argparse.ArgumentParser) -> None:
     _add_shape(parser)
     add = parser.add_argument
     add("--rounds", type=_number(1, _MOST_ROUNDS), default=1, metavar="N", help="runs of each, interleaved (1)")
+    add("--warc", action="store_true", help="our crawl writes a web archive too")
     add("--no-peers", action="store_true", help="leave out Scrapy and Crawlee")
     add("--plot", type=Path, metavar="FILE", help="write a plot to FILE, as SVG")
     add("--json", action="store_true", help="print one line of JSON instead of the table")
@@ -76,6 +79,11 @@ def _add_shape(parser: argparse.ArgumentParser) -> None:
         default=Mode.WEB.value,
         help="sites that link to each other (web), or chains of pages with one link each, across hosts (chains)",
     )
+    add("--page-size", type=_number(1, _MOST_SIZE), default=0, metavar="BYTES", help="all pages are as large (as real)")
+    add("--https", action="store_true", help="serve over TLS 1.3; openssl makes the certificates")
+    text = "the share of requests that need a connection of their own: 0, 1/3, 1 (0)"
+    add("--new-connections", type=_each, default=0, metavar="SHARE", help=text)
+    add("--full-handshakes", action="store_true", help="with --https: the servers resume no TLS sessions")
 
 
 def _list(bench: argparse.ArgumentParser) -> int:
@@ -101,12 +109,25 @@ def _number(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
+def _each(word: str) -> int:
+    """Return after how many requests a server closes a connection; 0: never."""
+    try:
+        share = Fraction(word)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if share == 0:
+        return 0
+    if share.numerator != 1:
+        raise argparse.ArgumentTypeError(f"must be 0, 1, or one of so many, as 1/3: not {word!r}")
+    return share.denominator
+
+
 def _crawl(arguments: argparse.Namespace) -> int:
     from crawler.bench.bench_crawl import Plan, bench_crawl  # noqa: PLC0415, other benchmarks do not need it
 
     shape = _shape(arguments)
     _check_directory("--plot", arguments.plot)
-    plan = Plan(shape, arguments.rounds, not arguments.no_peers, arguments.plot, arguments.json)
+    plan = Plan(shape, arguments.rounds, not arguments.no_peers, arguments.plot, arguments.json, arguments.warc)
     return Exit.OK if bench_crawl(plan) else Exit.FAILED
 
 
@@ -124,7 +145,10 @@ def _shape(arguments: argparse.Namespace) -> Shape:
     pages, hosts = arguments.pages, arguments.hosts
     if pages < hosts:
         raise UsageError(f"--pages {pages}: a web has at least one page a host, and --hosts is {hosts}")
-    return Shape(pages, hosts, arguments.seed, Mode(arguments.mode), port=0)
+    if arguments.full_handshakes and not arguments.https:
+        raise UsageError("--full-handshakes: there are no handshakes without --https")
+    serving = Serving(arguments.https, arguments.new_connections, not arguments.full_handshakes)
+    return Shape(pages, hosts, arguments.seed, Mode(arguments.mode), 0, arguments.page_size, serving)
 
 
 def _check_directory(flag: str, path: Path | None) -> None:

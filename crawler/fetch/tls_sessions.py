@@ -12,8 +12,8 @@ comes first; tickets that came over a resumed connection prolong nothing.
 
 Taking a session, and offering one, copies it through its encoded form: 0.15 ms each with OpenSSL 3.0, where a whole
 handshake takes 0.85. So nothing is taken from a server at the first connection, which is often the only one; a ticket
-is offered more than once, as long as the server accepts that; and a server that declines three times in a row is asked
-no more for a while.
+is offered more than once, as long as the server accepts that; and a server that declines three times in a row, or gives
+no tickets, is asked no more for a while.
 """
 
 from __future__ import annotations
@@ -92,15 +92,20 @@ class Sessions:
             server.declined = min(server.declined, 1)
             return server.declined > 0 and server.session is not None  # it takes each ticket once
         if offered:
-            server.declined += 1
-            self._empty(server)
-            if server.declined == DECLINED:
-                server.ends = now + LIFETIME
+            self.declined(place, now)
         if server.declined >= DECLINED:
             if now < server.ends:
                 return False
             server.declined = 0
         return True
+
+    def declined(self, place: Hashable, now: float) -> None:
+        """A server did not resume what it was offered, or gave nothing that could be offered."""
+        server = self._servers.get(place) or self._add(place)
+        server.declined += 1
+        self._empty(server)
+        if server.declined == DECLINED:
+            server.ends = now + LIFETIME
 
     def put(self, place: Hashable, session: Session, verified_until: float | None) -> None:
         """``verified_until``: the end of what a whole handshake verified; None: the handshake resumed the session that
@@ -230,6 +235,7 @@ class ResumingContext(ssl.SSLContext):
             return
         session = connection.session
         if session is None or not (session.has_ticket or (session.id and connection.version() != "TLSv1.3")):
+            self.sessions.declined(opening.key, now)
             return
         lasts = session.ticket_lifetime_hint
         if not lasts and connection.version() != "TLSv1.3":  # not stated; in TLS 1.3 it means: not to be kept

@@ -26,6 +26,7 @@ from crawler.bench.synthetic_crawl import Latency, WebServers, latency_of
 from crawler.bench.synthetic_server import STORM, STORMS, Weather
 from crawler.bench.synthetic_web import Kind, Mode, Shape, SyntheticWeb
 from tests import program
+from tests.needs import need
 from tests.program import ROOT
 
 SHAPE = Shape(300, 5, 2, Mode.WEB, 8080)
@@ -41,7 +42,8 @@ def test_a_crawl_finds_what_there_is(mode: Mode, tmp_path: Path) -> None:
     ran = program.crawler("bench", "crawl", *words, "--plot", plot, directory=tmp_path)
     assert (ran.code, ran.err) == (0, "")
     told: dict[str, Any] = json.loads(ran.out)
-    assert told["web"] == {"pages": 300, "hosts": 6, "seed": 2, "mode": mode.value}
+    plain = {"page_size": 0, "https": False, "requests_a_connection": 0, "sessions": False}
+    assert told["web"] == {"pages": 300, "hosts": 6, "seed": 2, "mode": mode.value, **plain}
     crawlers = {each["name"]: each for each in told["crawlers"]}
     assert [*crawlers] == ["floor", "crawler"]
     for each in crawlers.values():
@@ -58,6 +60,39 @@ def test_a_crawl_finds_what_there_is(mode: Mode, tmp_path: Path) -> None:
     assert told["of_the_floor"] == pytest.approx(ours["cpu"] / crawlers["floor"]["cpu"])
     assert ElementTree.parse(plot).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     assert [*tmp_path.iterdir()] == [plot]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("words", "new", "resumed"),
+    [
+        (("1/3",), (0.33, 0.6), (0.5, 1.0)),
+        (("1", "--full-handshakes"), (1.0, 1.0), (0.0, 0.0)),
+        (("0",), (0, 0.3), (0, 1.0)),
+    ],
+)
+def test_a_crawl_over_https(
+    words: tuple[str, ...], new: tuple[float, float], resumed: tuple[float, float], tmp_path: Path
+) -> None:
+    """Of pages of one size, over so many connections of their own, with a web archive."""
+    need("openssl", "openssl")
+    usual = ("--pages", "200", "--hosts", "3", "--page-size", "13000", "--no-peers", "--json", "--https", "--warc")
+    ran = program.crawler("bench", "crawl", *usual, "--new-connections", *words, directory=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    told: dict[str, Any] = json.loads(ran.out)
+    assert told["archive"]
+    floor, ours = told["crawlers"]
+    assert floor["pages"] == ours["pages"] == 200
+    assert new[0] <= ours["connections"] <= new[1]
+    assert resumed[0] <= ours["resumed"] <= resumed[1]
+    assert floor["resumed"] == 0.0, "aiohttp resumes nothing"
+
+
+def test_handshakes_need_https(tmp_path: Path) -> None:
+    for words in (("--full-handshakes",), ("--new-connections", "2/3"), ("--new-connections", "some")):
+        ran = program.crawler("bench", "crawl", *words, directory=tmp_path)
+        assert ran.code == 2
+        assert words[0] in ran.err
 
 
 def test_mistakes_are_counted() -> None:

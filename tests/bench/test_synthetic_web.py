@@ -19,6 +19,7 @@ from crawler.bench.synthetic_web import (
     Habit,
     Kind,
     Mode,
+    Serving,
     Shape,
     SyntheticWeb,
     address_of,
@@ -224,3 +225,18 @@ def test_small_sites_with_many_links_are_made() -> None:
     """There, many draws fall on ranks that the site does not have."""
     web = SyntheticWeb(Shape(3_000, 1_000, 5, port=PORT))
     assert all(web.page(number) for number in range(3_000))
+
+
+@pytest.mark.parametrize("size", [2_000, 13_000, 37_000, 242_000])
+def test_pages_of_one_size_have_the_links_that_lead_on(size: int) -> None:
+    web = SyntheticWeb(Shape(400, 4, 9, port=PORT, size=size, serving=Serving(https=True)))
+    pages = [web.page(number) for number in range(400)]
+    assert all(url.startswith("https://") for url in web.seeds)
+    assert {len(page) for page in pages} == {size}
+    blank = [len(page) - len(page.rstrip(b"\n")) for page in pages]
+    assert max(blank) < 0.15 * size + 2_000, "it is filled with text"
+    found, whole = {0, *(web.locate(seed)[0] for seed in web.seeds)}, b"".join(pages)  # type: ignore[index]
+    for number in {*range(400)} - found:
+        assert web.locate(web.url(number)) == (number, Kind.PAGE)
+        paths = [web.url(number, kind).split("/", 3)[3] for kind in (Kind.PAGE, Kind.MOVED)]
+        assert any(f'/{path}"'.encode() in whole or f"/{path}#".encode() in whole for path in paths)

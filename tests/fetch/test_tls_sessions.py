@@ -318,6 +318,16 @@ def test_a_server_that_declines_is_left_for_a_while() -> None:
     assert sessions.wants("a", LIFETIME + 1, offered=False, resumed=False)
 
 
+def test_a_server_that_gives_nothing_to_resume_is_left_for_a_while() -> None:
+    sessions = Sessions()
+    assert not sessions.wants("a", 0, offered=False, resumed=False)
+    for _ in range(DECLINED):
+        assert sessions.wants("a", 1, offered=False, resumed=False)
+        sessions.declined("a", 1)
+    assert not sessions.wants("a", LIFETIME, offered=False, resumed=False), "to look costs a copy of the session"
+    assert sessions.wants("a", LIFETIME + 1, offered=False, resumed=False)
+
+
 def test_of_a_server_that_takes_a_ticket_once_each_ticket_is_taken() -> None:
     sessions = Sessions()
     sessions.put("a", taken("1"), 100)

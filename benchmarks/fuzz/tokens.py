@@ -88,7 +88,7 @@ def check(made: tuple[bytes, str | None, LinkSettings]) -> str:
     wanted = extract_links(body, charset, settings)
     assert told == wanted, "; ".join(
         f"{name} {getattr(told, name)}, not {getattr(wanted, name)}"
-        for name in PageLinks.__dataclass_fields__
+        for name in PageLinks.__struct_fields__
         if getattr(told, name) != getattr(wanted, name)
     )
     return "some links" if told.hrefs else "none"

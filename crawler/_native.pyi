@@ -9,6 +9,7 @@ def scan_page(
     limits: tuple[int, int],
     choices: tuple[bool, bool],
     other: Callable[[str, str | None, str | None, str | None], str | None],
+    embeds: Callable[[str, str | None, str | None], None] | None,
     /,
 ) -> str | tuple[list[tuple[str, str]], list[tuple[str, str]], str | None, str | None, int]:
     """Read a page in UTF-8, or in ASCII: add its links to ``hrefs``, in document order and without white space around
@@ -21,6 +22,10 @@ def scan_page(
     of ``link``, ``base``, ``frame`` and ``iframe`` that may matter. It returns a link to add, or None. It is also given
     each link that a limit keeps out ("long"), and the ``rel`` of an anchor that may be left out for it ("a"): None
     leaves it out.
+
+    ``embeds``, unless it is None, is told in document order of each element that may embed something: its name, and its
+    ``src``, ``href`` (of a ``link``) or ``data`` (of an ``object``), and its ``srcset``, ``poster``, ``rel`` or
+    ``type``, whichever may matter.
 
     Returns name and content of the ``meta`` elements, those with a name and those with an ``http-equiv`` that matters,
     the title, the language, and how many links to the page itself were left out. Or one word: why only a tree can tell

@@ -87,6 +87,8 @@ is_html_again(const struct foreign *foreign, enum tag tag)
     const struct foreign_element *current = &foreign->of[foreign->open - 1];
     switch (tag) {
         case TAG_BREAKS_OUT:
+        case TAG_EMBED:
+        case TAG_IMG:
         case TAG_META:
         case TAG_TABLE: return true;
         /* In what seems to be a label to those who look at names alone, it is not agreed whose these are. */

@@ -21,31 +21,39 @@ MEANINGS = {
     "TAG_CAPTION": "caption",
     "TAG_COLUMN": "col",
     "TAG_COLUMNS": "colgroup",
+    "TAG_EMBED": "embed",
     "TAG_CELL_TD": "td",
     "TAG_CELL_TH": "th",
     "TAG_FRAME": "frame",
     "TAG_FRAMESET": "frameset",
     "TAG_HTML": "html",
     "TAG_IFRAME": "iframe",
+    "TAG_IMAGE": "image",
+    "TAG_IMG": "img",
+    "TAG_INPUT": "input",
     "TAG_LINK": "link",
-    "TAG_MARKER": "applet marquee object",
+    "TAG_MARKER": "applet marquee",
     "TAG_MATH": "math",
     "TAG_META": "meta",
+    "TAG_OBJECT": "object",
+    "TAG_PLAYED": "audio track",
     "TAG_RAW": "noembed noframes style textarea xmp",
     "TAG_ROW": "tr",
     "TAG_SCRIPT": "script",
     "TAG_SECTION_BODY": "tbody",
     "TAG_SECTION_FOOT": "tfoot",
     "TAG_SECTION_HEAD": "thead",
+    "TAG_SOURCE": "source",
     "TAG_SVG": "svg",
     "TAG_TABLE": "table",
     "TAG_TEMPLATE": "template",
     "TAG_TITLE": "title",
+    "TAG_VIDEO": "video",
 }
-# What ends a drawing where it begins (HTML Standard, 13.2.6.5), and `font`, which does with some attributes. `table`
-# and `meta` do too, and `blockquote`, whose name is too long.
+# What ends a drawing where it begins (HTML Standard, 13.2.6.5), and `font`, which does with some attributes. `embed`,
+# `img`, `meta` and `table` do too, and `blockquote`, whose name is too long.
 BREAKING = {
-    "TAG_BREAKS_OUT": "b big body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 h6 head hr i img li listing "
+    "TAG_BREAKS_OUT": "b big body br center code dd div dl dt em font h1 h2 h3 h4 h5 h6 head hr i li listing "
     "menu nobr ol p pre ruby s small span strong strike sub sup tt u ul var"
 }
 

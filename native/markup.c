@@ -94,7 +94,12 @@ attribute_named(struct text name)
                    : is_word(name, "type") ? ATTRIBUTE_TYPE
                    : is_word(name, "name") ? ATTRIBUTE_NAME
                    : is_word(name, "lang") ? ATTRIBUTE_LANG
+                   : is_word(name, "data") ? ATTRIBUTE_DATA
                                            : ATTRIBUTES;
+        case 6:
+            return is_word(name, "srcset")   ? ATTRIBUTE_SRCSET
+                   : is_word(name, "poster") ? ATTRIBUTE_POSTER
+                                             : ATTRIBUTES;
         case 7:
             return is_word(name, "content")   ? ATTRIBUTE_CONTENT
                    : is_word(name, "charset") ? ATTRIBUTE_CHARSET

@@ -18,43 +18,54 @@ enum tag {
     TAG_A,
     TAG_AREA,
     TAG_BASE,
-    TAG_BREAKS_OUT,   /* one that ends a drawing where it begins, such as b, div, p; table and meta do too */
+    TAG_BREAKS_OUT,   /* one that ends a drawing where it begins, such as b, div, p; so do embed, img, meta, table */
     TAG_CAPTION,
     TAG_COLUMN,       /* col */
     TAG_COLUMNS,      /* colgroup */
     TAG_CELL_TD,
     TAG_CELL_TH,
+    TAG_EMBED,
     TAG_FRAME,
     TAG_FRAMESET,
     TAG_HTML,
     TAG_IFRAME,
+    TAG_IMAGE,
+    TAG_IMG,
+    TAG_INPUT,
     TAG_LINK,
-    TAG_MARKER,       /* applet, marquee, object: they part formatting elements as a cell does */
+    TAG_MARKER,       /* applet, marquee: they part formatting elements as a cell does; object too */
     TAG_MATH,
     TAG_META,
+    TAG_OBJECT,
     TAG_PLAINTEXT,
+    TAG_PLAYED,       /* audio, track */
     TAG_RAW,          /* noembed, noframes, style, textarea, xmp: no markup in it */
     TAG_ROW,
     TAG_SCRIPT,
     TAG_SECTION_BODY, /* tbody */
     TAG_SECTION_FOOT,
     TAG_SECTION_HEAD,
+    TAG_SOURCE,
     TAG_SVG,
     TAG_TABLE,
     TAG_TEMPLATE,
     TAG_TITLE,
+    TAG_VIDEO,
 };
 
 /* The attributes that matter. */
 enum attribute {
     ATTRIBUTE_CHARSET,
     ATTRIBUTE_CONTENT,
+    ATTRIBUTE_DATA,
     ATTRIBUTE_HREF,
     ATTRIBUTE_HTTP_EQUIV,
     ATTRIBUTE_LANG,
     ATTRIBUTE_NAME,
+    ATTRIBUTE_POSTER,
     ATTRIBUTE_REL,
     ATTRIBUTE_SRC,
+    ATTRIBUTE_SRCSET,
     ATTRIBUTE_TYPE,
     ATTRIBUTES,
 };

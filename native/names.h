@@ -14,48 +14,55 @@ struct name {
     enum tag tag;
 };
 
-#define NAMES_MULTIPLIER UINT64_C(0x1027c4d1c386bbc5)
+#define NAMES_MULTIPLIER UINT64_C(0x35bf992dc9e9c617)
 
 static const struct name names[256] = {
-    [1] = {0x656d61726669, TAG_IFRAME}, /* iframe */
-    [7] = {0x7274, TAG_ROW}, /* tr */
-    [11] = {0x73656d6172666f6e, TAG_RAW}, /* noframes */
-    [12] = {0x746573656d617266, TAG_FRAMESET}, /* frameset */
-    [14] = {0x746f6f6674, TAG_SECTION_FOOT}, /* tfoot */
-    [31] = {0x61, TAG_A}, /* a */
-    [32] = {0x6165726174786574, TAG_RAW}, /* textarea */
-    [37] = {0x7463656a626f, TAG_MARKER}, /* object */
-    [45] = {0x656d617266, TAG_FRAME}, /* frame */
-    [59] = {0x6174656d, TAG_META}, /* meta */
-    [61] = {0x79646f6274, TAG_SECTION_BODY}, /* tbody */
-    [80] = {0x74656c707061, TAG_MARKER}, /* applet */
-    [88] = {0x6874616d, TAG_MATH}, /* math */
-    [94] = {0x656c626174, TAG_TABLE}, /* table */
-    [95] = {0x6b6e696c, TAG_LINK}, /* link */
-    [106] = {0x70756f72676c6f63, TAG_COLUMNS}, /* colgroup */
-    [109] = {0x65736162, TAG_BASE}, /* base */
-    [115] = {0x656c746974, TAG_TITLE}, /* title */
-    [121] = {0x6874, TAG_CELL_TH}, /* th */
-    [129] = {0x6465626d656f6e, TAG_RAW}, /* noembed */
-    [134] = {0x6c6f63, TAG_COLUMN}, /* col */
-    [157] = {0x706d78, TAG_RAW}, /* xmp */
-    [197] = {0x6e6f6974706163, TAG_CAPTION}, /* caption */
-    [198] = {0x677673, TAG_SVG}, /* svg */
-    [200] = {0x6565757172616d, TAG_MARKER}, /* marquee */
-    [218] = {0x6474, TAG_CELL_TD}, /* td */
-    [225] = {0x6c6d7468, TAG_HTML}, /* html */
-    [233] = {0x747069726373, TAG_SCRIPT}, /* script */
-    [237] = {0x6574616c706d6574, TAG_TEMPLATE}, /* template */
-    [240] = {0x656c797473, TAG_RAW}, /* style */
-    [246] = {0x61657261, TAG_AREA}, /* area */
-    [252] = {0x6461656874, TAG_SECTION_HEAD}, /* thead */
+    [1] = {0x6465626d656f6e, TAG_RAW}, /* noembed */
+    [12] = {0x65736162, TAG_BASE}, /* base */
+    [23] = {0x677673, TAG_SVG}, /* svg */
+    [24] = {0x6f69647561, TAG_PLAYED}, /* audio */
+    [28] = {0x74656c707061, TAG_MARKER}, /* applet */
+    [30] = {0x73656d6172666f6e, TAG_RAW}, /* noframes */
+    [38] = {0x656d61726669, TAG_IFRAME}, /* iframe */
+    [39] = {0x7463656a626f, TAG_OBJECT}, /* object */
+    [48] = {0x6c6d7468, TAG_HTML}, /* html */
+    [49] = {0x6874, TAG_CELL_TH}, /* th */
+    [50] = {0x6474, TAG_CELL_TD}, /* td */
+    [55] = {0x6b6e696c, TAG_LINK}, /* link */
+    [60] = {0x6174656d, TAG_META}, /* meta */
+    [65] = {0x676d69, TAG_IMG}, /* img */
+    [83] = {0x656c746974, TAG_TITLE}, /* title */
+    [87] = {0x656c797473, TAG_RAW}, /* style */
+    [92] = {0x6465626d65, TAG_EMBED}, /* embed */
+    [93] = {0x61, TAG_A}, /* a */
+    [112] = {0x79646f6274, TAG_SECTION_BODY}, /* tbody */
+    [113] = {0x6e6f6974706163, TAG_CAPTION}, /* caption */
+    [117] = {0x746f6f6674, TAG_SECTION_FOOT}, /* tfoot */
+    [120] = {0x61657261, TAG_AREA}, /* area */
+    [123] = {0x6c6f63, TAG_COLUMN}, /* col */
+    [126] = {0x6874616d, TAG_MATH}, /* math */
+    [127] = {0x747069726373, TAG_SCRIPT}, /* script */
+    [134] = {0x746573656d617266, TAG_FRAMESET}, /* frameset */
+    [145] = {0x656c626174, TAG_TABLE}, /* table */
+    [146] = {0x6565757172616d, TAG_MARKER}, /* marquee */
+    [173] = {0x7274, TAG_ROW}, /* tr */
+    [191] = {0x6567616d69, TAG_IMAGE}, /* image */
+    [199] = {0x70756f72676c6f63, TAG_COLUMNS}, /* colgroup */
+    [202] = {0x706d78, TAG_RAW}, /* xmp */
+    [203] = {0x6574616c706d6574, TAG_TEMPLATE}, /* template */
+    [206] = {0x7475706e69, TAG_INPUT}, /* input */
+    [207] = {0x6f65646976, TAG_VIDEO}, /* video */
+    [209] = {0x6b63617274, TAG_PLAYED}, /* track */
+    [216] = {0x6461656874, TAG_SECTION_HEAD}, /* thead */
+    [238] = {0x656372756f73, TAG_SOURCE}, /* source */
+    [239] = {0x656d617266, TAG_FRAME}, /* frame */
+    [249] = {0x6165726174786574, TAG_RAW}, /* textarea */
 };
 
 #define BREAKING_NAMES_MULTIPLIER UINT64_C(0x91b7584a2265b1f5)
 
 static const struct name breaking_names[256] = {
     [1] = {0x3268, TAG_BREAKS_OUT}, /* h2 */
-    [9] = {0x6465626d65, TAG_BREAKS_OUT}, /* embed */
     [13] = {0x627573, TAG_BREAKS_OUT}, /* sub */
     [18] = {0x7265746e6563, TAG_BREAKS_OUT}, /* center */
     [21] = {0x746e6f66, TAG_BREAKS_OUT}, /* font */
@@ -66,7 +73,6 @@ static const struct name breaking_names[256] = {
     [68] = {0x6c64, TAG_BREAKS_OUT}, /* dl */
     [74] = {0x3168, TAG_BREAKS_OUT}, /* h1 */
     [85] = {0x676e697473696c, TAG_BREAKS_OUT}, /* listing */
-    [90] = {0x676d69, TAG_BREAKS_OUT}, /* img */
     [109] = {0x7262, TAG_BREAKS_OUT}, /* br */
     [112] = {0x3468, TAG_BREAKS_OUT}, /* h4 */
     [117] = {0x73, TAG_BREAKS_OUT}, /* s */

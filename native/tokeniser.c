@@ -44,6 +44,7 @@ struct page {
     const char *undecided;    /* why, if it is */
     PyObject *hrefs;          /* dict: the links */
     PyObject *other;          /* callable: (kind, href, rel, type) -> link or None */
+    PyObject *embeds;         /* callable: (kind, first, second), of what is embedded; None if that is not wanted */
     PyObject *metas;          /* list: (name, content) */
     PyObject *pragmas;        /* list: (http-equiv, content) */
     PyObject *title;
@@ -360,6 +361,76 @@ found_html(struct page *page, const struct attributes *attributes)
     return page->language != NULL;
 }
 
+/* -- what is embedded ------------------------------------------------------------------------------------------- */
+
+/* What an element may embed: its name, and the attributes that say so. */
+struct embeds {
+    enum tag tag;
+    const char *kind;
+    enum attribute target;
+    enum attribute other; /* ATTRIBUTES: none */
+};
+
+static const struct embeds embedding[] = {
+    {TAG_EMBED, "embed", ATTRIBUTE_SRC, ATTRIBUTES},
+    {TAG_IMG, "img", ATTRIBUTE_SRC, ATTRIBUTE_SRCSET},
+    {TAG_INPUT, "input", ATTRIBUTE_SRC, ATTRIBUTE_TYPE},
+    {TAG_LINK, "link", ATTRIBUTE_HREF, ATTRIBUTE_REL},
+    {TAG_OBJECT, "object", ATTRIBUTE_DATA, ATTRIBUTES},
+    {TAG_PLAYED, "audio", ATTRIBUTE_SRC, ATTRIBUTES},
+    {TAG_SCRIPT, "script", ATTRIBUTE_SRC, ATTRIBUTES},
+    {TAG_SOURCE, "source", ATTRIBUTE_SRC, ATTRIBUTE_SRCSET},
+    {TAG_VIDEO, "video", ATTRIBUTE_SRC, ATTRIBUTE_POSTER},
+};
+
+static PyObject *
+value_if_any(struct page *page, const struct attributes *attributes, enum attribute place)
+{
+    return place == ATTRIBUTES ? Py_NewRef(Py_None) : value_of(page, attributes, place);
+}
+
+static bool
+asks_what_is_embedded(struct page *page, const struct embeds *element, const struct attributes *attributes)
+{
+    bool has_other = element->other != ATTRIBUTES && attributes->of[element->other].at != NULL;
+    if (attributes->of[element->target].at == NULL && !has_other) {
+        return true;
+    }
+    if (!is_in_order(page) || !may_ask(page)) {
+        return false;
+    }
+    PyObject *kind = PyUnicode_FromString(element->kind), *none = NULL;
+    PyObject *target = value_of(page, attributes, element->target);
+    PyObject *other = value_if_any(page, attributes, element->other);
+    if (kind != NULL && target != NULL && other != NULL) {
+        none = PyObject_CallFunctionObjArgs(page->embeds, kind, target, other, NULL);
+    }
+    Py_XDECREF(kind);
+    Py_XDECREF(target);
+    Py_XDECREF(other);
+    Py_XDECREF(none);
+    return none != NULL;
+}
+
+/* Ask the caller what an element embeds. False if nothing is to be read any more. */
+static bool
+found_embedding(struct page *page, enum tag tag, const struct attributes *attributes)
+{
+    if (tag == TAG_IMAGE && page->foreign.open == 0) {
+        if (is_moved_out(&page->tables)) {
+            page->undecided = "table"; /* Lexbor loses it there */
+            return false;
+        }
+        tag = TAG_IMG; /* "Don't ask." (13.2.6.4.7) */
+    }
+    for (size_t i = 0; i < sizeof embedding / sizeof *embedding; i++) {
+        if (embedding[i].tag == tag) {
+            return asks_what_is_embedded(page, &embedding[i], attributes);
+        }
+    }
+    return true;
+}
+
 /* -- elements without markup ------------------------------------------------------------------------------------ */
 
 /* Go on behind the end tag that begins at `at`. */
@@ -406,6 +477,9 @@ read_title(struct page *page, const char *at)
 static bool
 found_element(struct page *page, enum tag tag, const struct attributes *attributes)
 {
+    if (!Py_IsNone(page->embeds) && !found_embedding(page, tag, attributes)) {
+        return false;
+    }
     switch (tag) {
         case TAG_A:
         case TAG_AREA: return found_anchor(page, attributes);
@@ -480,6 +554,12 @@ first_foreign_tag(struct page *page, struct text name, const char *at)
 }
 
 static bool
+parts_formatting(enum tag tag)
+{
+    return tag == TAG_MARKER || tag == TAG_OBJECT;
+}
+
+static bool
 is_of_table(enum tag tag)
 {
     switch (tag) {
@@ -510,7 +590,7 @@ is_too_much(struct page *page, enum tag tag)
     }
     /* The end tag of a cell forgets the open formatting elements up to the last of these only, and those that are left
      * may be copied to a place in front of the table. */
-    return tag == TAG_MARKER && page->tables.open > 0 && !in_template ? "table" : NULL;
+    return parts_formatting(tag) && page->tables.open > 0 && !in_template ? "table" : NULL;
 }
 
 /* A start tag in a template. */
@@ -522,7 +602,7 @@ template_holds(struct template *template, enum tag tag, const struct attributes 
     if (template->cell != TAG_OTHER && (is_cell || tag == TAG_TABLE || tag == TAG_TEMPLATE)) {
         template->leaves_marker = true; /* the end tag of the cell may count for nothing */
     }
-    template->leaves_marker = template->leaves_marker || tag == TAG_MARKER;
+    template->leaves_marker = template->leaves_marker || parts_formatting(tag);
     if (is_cell) {
         template->cell = tag;
     }
@@ -705,7 +785,7 @@ result(struct page *page)
 }
 
 PyDoc_STRVAR(scan_page_doc,
-             "scan_page(html, hrefs, limits, choices, other)\n"
+             "scan_page(html, hrefs, limits, choices, other, embeds)\n"
              "--\n\n"
              "Read a page in UTF-8; see crawler/_native.pyi.");
 
@@ -716,8 +796,8 @@ scan_page(PyObject *module, PyObject *arguments)
     Py_buffer html;
     int keeps_own, respects_rel;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y*O!(nn)(pp)O", &html, &PyDict_Type, &page.hrefs, &page.longest, &page.most,
-                          &keeps_own, &respects_rel, &page.other)) {
+    if (!PyArg_ParseTuple(arguments, "y*O!(nn)(pp)OO", &html, &PyDict_Type, &page.hrefs, &page.longest, &page.most,
+                          &keeps_own, &respects_rel, &page.other, &page.embeds)) {
         return NULL;
     }
     page.end = (const char *)html.buf + html.len;

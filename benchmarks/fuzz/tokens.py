@@ -16,6 +16,7 @@ _SETTINGS = (
     LinkSettings(),
     LinkSettings(respect_rel_nofollow=True, kinds=("next", "iframe", "feed")),
     LinkSettings(max_links=3, max_url_length=1),
+    LinkSettings(embedded="scope"),
 )
 _CHARSETS = ("utf-8", "utf-8", "utf-8", None, "windows-1251", "utf-16le", "iso-2022-jp", "gbk")
 _OPENED = (
@@ -59,6 +60,16 @@ PIECES = (
         "<meta http-equiv=&#114;efresh content=9>",
     ),
     *("<!--", "-->", "--!>", "<!-->", "<!--->", "<![CDATA[", "]]>", "<!doctype html>", "<?php", "<!", "</", "</>", "<"),
+    *("<img src=20>", "<img src='#x' srcset='21 2x, 22'>", "<image src=23>", "<source srcset=24>", "<track src=25>"),
+    *("<video poster=26>", "<audio src='27 '>", "<embed src=28>", "<input type=image src=29>", "<input src=no>"),
+    *(
+        "<script src=30>",
+        "<object data=31>",
+        "<link rel='x ICON' href=32>",
+        "<input type=hidden>",
+        "<img src>",
+        "<image/>",
+    ),
     *("text", " ", "\r\n", "\r", "\0", "&", "&lt;", "&#0;", "\u00e9", "\ufeff", "'", '"', "=", "/", ">", "-", "!"),
 )
 

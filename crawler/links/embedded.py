@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-from selectolax.lexbor import LexborNode
+from typing import Protocol
 
 from crawler.links.headers import SPACE
 
@@ -37,9 +36,21 @@ _CANDIDATE = re.compile(r"[ \t\n\f\r,]*+(?P<url>[^ \t\n\f\r]++)")
 _DESCRIPTORS = re.compile(r"(?:[^,(]++|\([^)]*+\)?+)*+,?+")
 
 
-def embedded(node: LexborNode) -> Iterator[str]:
-    """What one element embeds, as written."""
-    kind, attributes = node.tag, node.attrs
+class Attributes(Protocol):
+    """Those of an element."""
+
+    def get(self, name: str, /) -> str | None: ...
+
+
+def attributes_of(kind: str, target: str | None, other: str | None) -> dict[str, str | None]:
+    """The attributes by which an element of this name embeds, as ``crawler._native`` tells them."""
+    names = {"link": ("href", "rel"), "object": ("data", ""), "video": ("src", "poster"), "input": ("src", "type")}
+    first, second = names.get(kind, ("src", "srcset"))
+    return {first: target, second: other}
+
+
+def embedded(kind: str | None, attributes: Attributes) -> Iterator[str]:
+    """What an element of this name embeds, as written."""
     if kind == "link":
         relations = (attributes.get("rel") or "").lower().split()
         found = [] if _RELATIONS.isdisjoint(relations) else [attributes.get("href")]

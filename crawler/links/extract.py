@@ -189,7 +189,7 @@ class Found(Struct):
         if self.settings.embedded != "off":
             described = self.described
             for node in parser.css(SELECTOR):
-                for text in embedded(node):
+                for text in embedded(node.tag, node.attrs):
                     self.add(text, self.embedded)
                     if described is not None and (link := text.partition("#")[0]) not in described.texts:
                         described.add(link, node)

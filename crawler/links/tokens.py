@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from crawler.links.embedded import attributes_of, embedded
 from crawler.links.encoding import as_utf8, sniff_encoding
 from crawler.links.extract import Found, PageLinks
 from crawler.links.headers import SPACE
@@ -32,7 +33,7 @@ class Undecided(StrEnum):
 
     ABSENT = "absent"  # the module is not built, or switched off
     LARGE = "large"  # its tokens are read elsewhere
-    OPTIONS = "options"  # what the page says of its links is wanted, or embedded resources are
+    OPTIONS = "options"  # what the page says of its links is wanted
     FRAMES = "frames"
     TABLE = "table"  # something was moved in front of it
     FOREIGN = "foreign"  # HTML in a drawing or a formula
@@ -46,7 +47,7 @@ def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> Pag
     """The links of an HTML page as ``extract_links`` gives them, or why these cannot be told without a tree."""
     if _scan_page is None:
         return Undecided.ABSENT
-    if settings.embedded != "off" or isinstance(settings, DescribedLinks):
+    if isinstance(settings, DescribedLinks):
         return Undecided.OPTIONS
     encoding = sniff_encoding(body, charset)
     is_plain = encoding == "utf-8" or (encoding not in _WIDE and body.isascii())
@@ -75,8 +76,13 @@ def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -
         link = found.leads_to(kind, href, rel, media_type)
         return None if link is None else link.strip(SPACE)
 
+    def embeds(kind: str, target: str | None, other: str | None) -> None:
+        for text in embedded(kind, attributes_of(kind, target, other)):
+            found.add(text, found.embedded)
+
+    told_of = None if settings.embedded == "off" else embeds
     limits = found.longest, settings.max_links
-    told = _scan_page(html, found.hrefs, limits, (keeps_own, settings.respect_rel_nofollow), other)
+    told = _scan_page(html, found.hrefs, limits, (keeps_own, settings.respect_rel_nofollow), other, told_of)
     if isinstance(told, str):
         return Undecided(told)
     metas, pragmas, found.title, found.language, own = told

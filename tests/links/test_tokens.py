@@ -172,6 +172,8 @@ NEEDS_A_TREE = [
     (b"<table><td>" * 200 + b"<a href=x>", Undecided.DEPTH),
     (b"<svg>" + b"<g>" * 300 + b"<a href=x>", Undecided.DEPTH),
     (b"<svg><g\0></g\xef\xbf\xbd><a href=x>", Undecided.DEPTH),
+    (b"<svg><img src=x>", Undecided.FOREIGN),
+    (b"<svg><embed src=x>", Undecided.FOREIGN),
     (b"<link rel=next href=x>" * 2_000, Undecided.ELEMENTS),
     (b"<a href=%b>" % (b"x" * 20_000), Undecided.LINKS),
 ]
@@ -182,9 +184,37 @@ def test_what_only_a_tree_can_tell_is_said(body: bytes, why: Undecided) -> None:
     assert token_links(body, "utf-8", DEFAULT) is why
 
 
-def test_what_a_page_says_of_its_links_and_what_it_embeds_are_of_the_tree() -> None:
-    for wanted in (DescribedLinks(), LinkSettings(embedded="scope")):
-        assert token_links(b"<a href=x>", None, wanted) is Undecided.OPTIONS
+def test_what_a_page_says_of_its_links_is_of_the_tree() -> None:
+    assert token_links(b"<a href=x>", None, DescribedLinks()) is Undecided.OPTIONS
+
+
+EMBEDDED = [
+    (
+        b"<img src=x><img src=''><img src='#f'><img src='data:,x'><img src=' y ' srcset='z 2x, w,'>",
+        ["x", "y", "z", "w"],
+    ),
+    (b"<img srcset='a&amp;b'><source src=x srcset=y><IMAGE SRC=z>", ["a&b", "x", "y", "z"]),
+    (b"<script src=x>'<img src=no>'</script><track src=y><audio src=z>", ["x", "y", "z"]),
+    (b"<video src=x poster=y></video><embed src=z><object data=w>", ["x", "y", "z", "w"]),
+    (b"<input type=IMAGE src=x><input src=no><input type=text src=no>", ["x"]),
+    (b"<link rel='preload x' href=x><link rel=Icon href=y><link rel=next href=no><link href=no>", ["x", "y"]),
+    (b"<svg><image src=no /><script src=x /><video src=y /></svg><img src=z>", ["x", "y", "z"]),
+    (b"<template><img src=no></template><noscript><img src=x></noscript><!--<img src=no>-->", ["x"]),
+    (b"<table><tr><td><img src=x><td><img src=y></table><img src=z>", ["x", "y", "z"]),
+    (b"<table><img src=x><td><img src=y></table>", ["x", "y"]),
+    (b"<base href=b><a href=x></a><img src=x><img src=y>", ["y"]),
+]
+
+
+def test_an_image_by_its_other_name_is_of_the_tree_between_cells() -> None:
+    body, wanted = b"<table><image src=x></table>", replace(DEFAULT, embedded="scope")
+    assert token_links(body, None, wanted) is Undecided.TABLE
+    assert told(b"<table><td><image src=x></table>", embedded="scope").embedded == ["x"]
+
+
+@pytest.mark.parametrize(("body", "resources"), EMBEDDED)
+def test_what_a_page_embeds_is_told(body: bytes, resources: list[str]) -> None:
+    assert told(body, embedded="scope").embedded == resources
 
 
 def test_a_page_at_the_limit_of_links_is_left_to_the_tree() -> None:

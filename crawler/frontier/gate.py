@@ -149,7 +149,7 @@ class Gate:
 
     def closure(self, host: Host) -> HostClosed | None:
         """Why requests to the host have stopped; None for an open host."""
-        if self.refused.any and (refused := self.refused.closure(host.name, self.now)) is not None:
+        if self.refused.hosts and (refused := self.refused.closure(host.name, self.now)) is not None:
             return refused
         if not (self._bounded or host.politeness.blocked or host.failures.retired):
             return None  # most hosts, and this runs four times in a step
@@ -174,7 +174,7 @@ class Gate:
 
     def in_flight_may_use_up_budget(self, host: Host) -> bool:
         """Whether the requests in flight may use up the budget of the host."""
-        return pages_left(host, self.budget(host)) == 0
+        return self._bounded and pages_left(host, self.budget(host)) == 0
 
     def in_flight_may_use_up_domain(self, host: Host) -> bool:
         """Whether the requests in flight to the hosts of the host's domain may use up its budget."""

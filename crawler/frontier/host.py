@@ -115,9 +115,12 @@ class BackQueue(Struct, eq=False):
         first, revisits = self.first, self.revisits
         if revisits is not None and first > REVISIT_START:
             first = revisits.window[0][:FRESH_SLOT_SIZE] if revisits.window else revisits.cursor
-        if self.out:
-            return min(first, *(slot for slot in self.out if slot[0] != RETRY_LANE), FRESH_END)
-        return first
+        if not self.out:
+            return first
+        least = min(self.out)
+        if least[0] == RETRY_LANE:  # seldom
+            least = min((slot for slot in self.out if slot[0] != RETRY_LANE), default=FRESH_END)
+        return min(first, least)
 
 
 class Politeness(Struct, eq=False):

@@ -21,32 +21,27 @@ class RefusedHosts:
 
     def __init__(self) -> None:
         self.rule: Callable[[str], Refusal | None] = _none
-        self._hosts: dict[str, tuple[HostClosed, float]] = {}
-
-    @property
-    def any(self) -> bool:
-        """Whether any host is refused: most crawls refuse none."""
-        return bool(self._hosts)
+        self.hosts: dict[str, tuple[HostClosed, float]] = {}  # why, and until when; most crawls refuse none
 
     def judge(self, name: str) -> None:
         """Remember the host if the rule refuses it."""
         refusal = self.rule(name)
-        if refusal is not None and name not in self._hosts:
+        if refusal is not None and name not in self.hosts:
             self.remember(name, refusal)
 
     def remember(self, name: str, refusal: Refusal, until: float = _FOR_EVER) -> None:
         """Ask the host no more until a time, in seconds since 1970."""
-        if len(self._hosts) >= KEPT_MAX:
-            del self._hosts[next(iter(self._hosts))]
-        self._hosts[name] = HostClosed(refusal.rule.value, refusal.words, refusal=refusal), until
+        if len(self.hosts) >= KEPT_MAX:
+            del self.hosts[next(iter(self.hosts))]
+        self.hosts[name] = HostClosed(refusal.rule.value, refusal.words, refusal=refusal), until
 
     def closure(self, name: str, now: float) -> HostClosed | None:
         """Why the host is not asked; None if it may be."""
-        found = self._hosts.get(name)
+        found = self.hosts.get(name)
         if found is None:
             return None
         if found[1] <= now:
-            del self._hosts[name]
+            del self.hosts[name]
             return None
         return found[0]
 

@@ -272,6 +272,8 @@ class Workbench:
         if until and (ready > until or kind == SLOW) and not politeness.robots_unused:
             self.sessions.end(host)
         place = place_of(self._front(host), kind, host.session_until > 0.0)
+        if host.on_heap and host.place == place and place & ACTIVE and host.ready <= ready <= gate.now:
+            return  # it is due, with several slots: it keeps its turn
         if not (host.on_heap and host.ready == ready and host.place == place):
             self._schedule.put(host, ready, place, asked)
 

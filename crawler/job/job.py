@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -71,6 +71,8 @@ from crawler.traps import Lesson, Traps, remember
 from crawler.urls import Canonical
 
 T = TypeVar("T")
+
+_JUDGED = 4_096  # hosts for which it is remembered whether the rules refuse their names
 
 
 class Job:
@@ -157,7 +159,7 @@ class Job:
         job without rules leaves that to its user. On a full disk the job waits for room, as after any step. Raises
         OSError, BoundsError, BorderError."""
         self._admission.origins = rules.origins
-        self.frontier.refused.rule = rules.refusal_of_host
+        self.frontier.refused.rule = lru_cache(_JUDGED)(rules.refusal_of_host)
         with self.writer as transaction:
             self.held_back.load(rules, transaction.batch)
             if bounds is not None:
@@ -443,9 +445,9 @@ class Job:
         """Why no transaction can be written now: the disk is full."""
         return self.writer.blocked
 
-    async def room(self) -> None:
+    def room(self) -> Awaitable[None]:
         """Wait until a transaction may begin. None may begin after any other ``await``."""
-        await self.writer.room()
+        return self.writer.room()
 
     async def sync(self) -> None:
         """Make all transactions so far durable, in a thread. Raises OSError."""

@@ -218,7 +218,8 @@ class TransactionWriter:
 
     async def room(self) -> None:
         """Wait until a transaction may begin. None may begin after any other ``await``."""
-        await self._room.wait()
+        while self.blocked is not None:
+            await self._room.wait()
 
     def write_again(self) -> bool:
         """Try again to write the transaction that found the disk full. Returns whether it was written. Raises OSError

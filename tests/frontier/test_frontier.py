@@ -100,6 +100,20 @@ def test_hosts_take_turns(store: Store, make: Make) -> None:
     assert [url[8] for url in order] == ["0", "1", "2", "0", "1", "2"]
 
 
+def test_a_host_that_is_due_keeps_its_turn_when_another_of_its_requests_ends(store: Store, make: Make) -> None:
+    frontier = make(delay=0.0, per_host=2)
+    admit(frontier, store, *urls(0, 5), *urls(1, 5))
+    for _ in range(2):  # the first session of a host is one page
+        if (lease := frontier.take(NOW)) is not None:
+            finish(frontier, store, lease, NOW)
+    out = [lease for _ in range(4) if (lease := frontier.take(NOW + 1)) is not None]
+    one, other = ([lease for lease in out if lease.host.name == name] for name in ("h0.test:80", "h1.test:80"))
+    finish(frontier, store, one[0], NOW + 2)
+    finish(frontier, store, other[0], NOW + 3)
+    finish(frontier, store, one[1], NOW + 4)
+    assert href(frontier.take(NOW + 5)).startswith("http://h0.test/")
+
+
 def test_lease_slots_bound_the_requests_to_one_host(store: Store, make: Make) -> None:
     frontier = make(delay=0.0, per_host=2)
     admit(frontier, store, *urls(0, 5))

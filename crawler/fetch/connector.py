@@ -273,7 +273,8 @@ class Connector(aiohttp.TCPConnector):
         if not req.is_ssl():
             return None
         proxy = current_exchange.get().proxy
-        current_opening.set(Opening((req.host, req.port, None if proxy is None else proxy.shown)))
+        # With its login: whoever goes through a proxy under another name is somebody else.
+        current_opening.set(Opening((req.host, req.port, None if proxy is None else proxy.url)))
         if self._trust is None:  # made only now: it reads all authorities of the system
             self._trust = verifying_context()
         return self._trust

@@ -82,9 +82,10 @@ async def test_a_server_that_resumes_nothing(authority: Authority, tmp_path: Pat
     assert [line.split()[-1] for line in log] == ["."] * count
 
 
-async def test_through_a_proxy(authority: Authority, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["http", "socks5"])
+async def test_through_a_proxy(kind: str, authority: Authority, tmp_path: Path) -> None:
     with nginx(tmp_path / "n", authority.files(HERE)) as served:
-        async with proxy() as relay, fetcher_of(authority, proxy=relay.address) as fetcher:
+        async with proxy(kind) as relay, fetcher_of(authority, proxy=relay.address) as fetcher:
             for number in range(3):
                 answer = await fetcher.fetch(f"https://127.0.0.1:{served.port}/{number}")
                 assert isinstance(answer, Response), answer

@@ -28,6 +28,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, refuse_if_switched_off},
     {Py_mod_exec, add_content},
     {Py_mod_exec, add_prescan},
+    {Py_mod_exec, add_recent},
     {Py_mod_exec, add_seen},
     {Py_mod_exec, add_tokeniser},
     {0, NULL},

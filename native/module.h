@@ -9,6 +9,7 @@
 /* Each part adds its functions and types to the module; -1 with an exception set if it cannot. */
 int add_content(PyObject *module);
 int add_prescan(PyObject *module);
+int add_recent(PyObject *module);
 int add_seen(PyObject *module);
 int add_tokeniser(PyObject *module);
 

@@ -99,7 +99,7 @@ MODULES: dict[str, str] = {
         labels warc_record http_block capture_records gzip_member payloads warc_reader surt cdxj
     """,
     "exact": """
-        rows ledger seen
+        rows recent ledger seen
     """,
     "fetch": """
         outcome body_memory content_coding capture lenient patience secret proxies cookies socks tls_sessions ways kept

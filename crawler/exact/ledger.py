@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
+from crawler.exact.recent import remember
 from crawler.exact.rows import DIGEST_BYTES, HOST_BYTES, rows_of
 from crawler.filters import FilterError
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
@@ -39,7 +40,7 @@ from crawler.kv import Batch, Family, Reader
 
 LEDGER_COUNTS = b"ledger"  # the name under which the counts are stored
 WAITING = 2**16  # rows of doubted keys in memory; about 11 MB
-SETTLED = 2**16  # settled digests that are always remembered, at most twice as many are; about 13 MB
+SETTLED = 16 * 2**20  # bytes of memory for settled digests: 2**20 of them, or an eighth where nothing is compiled
 _VERSION = 1
 _COUNTS = struct.Struct("<BQQQ")
 
@@ -76,9 +77,7 @@ class Ledger:
         self._waiting: list[bytes] = []  # rows to be decided, the smallest last
         self._met: list[bytes] = []  # rows doubted since `_waiting` was sorted
         self._kept: set[bytes] = set()  # the rows in both
-        self._most_settled = settled
-        self._settled: set[bytes] = set()
-        self._settled_before: set[bytes] = set()
+        self._settled = remember(settled)
         self._read_ahead()
 
     def note(
@@ -87,23 +86,18 @@ class Ledger:
         """Record the filter's answers for ``keys``. The keys at the positions ``new`` are admitted with this batch. The
         others are doubted, unless they are settled. ``entry_of`` gives the entry to queue if the key at a position
         turns out to be new. Raises OSError."""
-        size = DIGEST_BYTES
-        each = [digests[at : at + size] for at in range(0, len(digests), size)]
+        unsettled = self._settled.meet(digests)
         if new:
-            self.put([keys[i] for i in new], b"".join([each[i] for i in new]), batch)
-        doubted: dict[bytes, int] = {}
-        for position, digest in enumerate(each):
-            if not self._is_settled(digest):
-                doubted.setdefault(digest, position)
-        if doubted:
-            rows = rows_of([keys[i] for i in doubted.values()], b"".join(doubted))
-            self._doubt(dict(zip(rows, doubted.values(), strict=True)), entry_of, batch)
+            self.put([keys[i] for i in new], _chosen(digests, new), batch)
+            unsettled = sorted(set(unsettled).difference(new))
+        if unsettled:
+            rows = rows_of([keys[i] for i in unsettled], _chosen(digests, unsettled))
+            self._doubt(dict(zip(rows, unsettled, strict=True)), entry_of, batch)
 
     def put(self, keys: Sequence[str], digests: bytes, batch: Batch) -> None:
         """Store the digests of ``keys``, which are admitted with this batch."""
         for row in rows_of(keys, digests):
             batch.put(Family.SEEN, row, b"")
-            self._settle(row[HOST_BYTES:])
 
     def _doubt(self, rows: dict[bytes, int], entry_of: Callable[[int], Entry], batch: Batch) -> None:
         for row in self._not_there(rows):
@@ -116,11 +110,7 @@ class Ledger:
 
     def _not_there(self, rows: Iterable[bytes]) -> list[bytes]:
         """The rows that are not doubted yet, also according to the store."""
-        asked = []
-        for row in rows:
-            self._settle(row[HOST_BYTES:])
-            if row not in self._kept:
-                asked.append(row)
+        asked = [row for row in rows if row not in self._kept]
         if self.counts.waiting == len(self._kept):
             return asked
         asked.sort()
@@ -136,7 +126,6 @@ class Ledger:
         self._kept.difference_update(rows)
         for row in rows:
             batch.delete(Family.LEDGER, row)
-            self._settle(row[HOST_BYTES:])
         missed = []
         for row, value in zip(absent, self._store.get_many(Family.LEDGER, absent), strict=True):
             if value is None:
@@ -171,17 +160,7 @@ class Ledger:
     def _put_counts(self, batch: Batch) -> None:
         batch.put(Family.META, LEDGER_COUNTS, self.counts.encode())
 
-    # -- settled keys ------------------------------------------------------------------------------------------
 
-    def _is_settled(self, digest: bytes) -> bool:
-        if digest in self._settled:
-            return True
-        if digest in self._settled_before:
-            self._settle(digest)
-            return True
-        return False
-
-    def _settle(self, digest: bytes) -> None:
-        self._settled.add(digest)
-        if len(self._settled) >= self._most_settled:
-            self._settled_before, self._settled = self._settled, set()
+def _chosen(digests: bytes, positions: Sequence[int]) -> bytes:
+    size = DIGEST_BYTES
+    return b"".join([digests[size * i : size * i + size] for i in positions])

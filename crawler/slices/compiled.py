@@ -1,7 +1,8 @@
 """The parts of the seen-set that are also written in C (``native/``), where they were built.
 
-    KeyHasher    digests of keys
-    SeenKernel   test-and-set of a batch of keys over all Bloom slices of a chain, on the memory of the slices
+    KeyHasher      digests of keys
+    SeenKernel     test-and-set of a batch of keys over all Bloom slices of a chain, on the memory of the slices
+    RecentDigests  a memo of digests, which the ledger asks first
 
 The code in Python is the reference: both leave the same bits and give the same answers, so a filter may be filled by
 the one and read by the other. Where nothing was built, or the environment has ``CRAWLER_NATIVE=off``, everything here
@@ -80,6 +81,11 @@ def seen_kernel(algorithm: str, secret: bytes, watched: Watched) -> _native.Seen
     # Keys that are hostile to the table in which a batch is compared with itself cannot be made without knowing this.
     multiplier = int.from_bytes(entropy.random_bytes(8), "little") | 1
     return _native.SeenKernel(algorithm, secret, multiplier, watched)
+
+
+def recent_digests(most: int) -> _native.RecentDigests | None:
+    """A memo of digests of at most ``most`` bytes."""
+    return _native.RecentDigests(most) if _used.get() else None
 
 
 class _Nothing:

@@ -27,7 +27,7 @@ class Doubting:
     def __init__(self, waiting: int, settled: int) -> None:
         self.store = MemoryStore()
         self.seen = BloomFilter.with_geometry(128, 1)
-        self.sizes = {"waiting": waiting, "settled": settled}
+        self.sizes = {"waiting": waiting, "settled": 256 * settled}
         self.admitted: list[str] = []
         self.reopen()
 

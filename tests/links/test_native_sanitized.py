@@ -45,7 +45,7 @@ def build(directory: Path) -> Path:
     "tests",
     [
         ("tests/links/test_tokens.py", "tests/links/test_extract.py", "tests/links/test_encoding.py"),
-        ("tests/filters/test_compiled.py", "tests/filters/test_digests.py"),
+        ("tests/filters/test_compiled.py", "tests/filters/test_digests.py", "tests/exact/test_recent.py"),
         ("tests/traps/test_copies.py",),
     ],
     ids=["links", "filters", "copies"],

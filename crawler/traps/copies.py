@@ -33,9 +33,9 @@ from crawler.urls import host_key
 try:
     from crawler import _native
 except ImportError:  # not built, since there was no compiler, or switched off
-    _digest_at_once = None
+    digest_at_once = None
 else:
-    _digest_at_once = _native.content_digest
+    digest_at_once = _native.content_digest
 
 DISTANCE = 3  # bits in which the simhashes of near copies may differ
 SIMHASH_BYTES_MOST = 256 * 1024  # of a page; hashing the words of a larger one would delay the crawl
@@ -125,8 +125,8 @@ def content_digest(body: bytes) -> bytes:
 
 
 def _digest(body: bytes) -> Pieces[bytes]:
-    if _digest_at_once is not None and len(body) <= _BYTES_AT_ONCE:
-        return _digest_at_once(body)
+    if digest_at_once is not None and len(body) <= _BYTES_AT_ONCE:
+        return digest_at_once(body)
     digest = blake2b(digest_size=16)
     for start in range(0, len(body), _BYTES_AT_ONCE):
         if start:

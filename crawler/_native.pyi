@@ -5,31 +5,41 @@ from typing import Protocol, Self
 
 def scan_page(
     html: bytes | bytearray,
-    hrefs: dict[str, None],
+    links: tuple[dict[str, None], dict[str, str] | None],
     limits: tuple[int, int],
     choices: tuple[bool, bool],
-    other: Callable[[str, str | None, str | None, str | None], str | None],
-    embeds: Callable[[str, str | None, str | None], None] | None,
+    told: tuple[
+        Callable[[str, str | None, str | None, str | None], str | None],
+        Callable[[str, str | None, str | None, str | None], None] | None,
+        Callable[[str, str, str | None, bool], dict[str, str] | None],
+    ],
     /,
 ) -> str | tuple[list[tuple[str, str]], list[tuple[str, str]], str | None, str | None, int]:
-    """Read a page in UTF-8, or in ASCII: add its links to ``hrefs``, in document order and without white space around
-    them. Time is linear in the page, whatever it holds.
+    """Read a page in UTF-8, or in ASCII: add its links to the first of ``links``, in document order and without white
+    space around them. Time is linear in the page, whatever it holds.
 
-    ``limits``: the characters of the longest link that is added, and the length of ``hrefs`` beyond which none is.
+    The second of ``links``, unless it is None, gets what the page says of them: each link without its fragment, with
+    the text of the anchor that was the first to lead there.
+    ``limits``: the characters of the longest link that is added, and the number of links beyond which none is.
     ``choices``: whether links that lead to the page itself are added too (empty, or only a fragment), and whether
     anchors may be left out for their ``rel``.
-    ``other`` is asked what elements lead to, with the element's name, its target, its ``rel`` and its ``type``: those
-    of ``link``, ``base``, ``frame`` and ``iframe`` that may matter. It returns a link to add, or None. It is also given
-    each link that a limit keeps out ("long"), and the ``rel`` of an anchor that may be left out for it ("a"): None
-    leaves it out.
 
-    ``embeds``, unless it is None, is told in document order of each element that may embed something: its name, and its
-    ``src``, ``href`` (of a ``link``) or ``data`` (of an ``object``), and its ``srcset``, ``poster``, ``rel`` or
-    ``type``, whichever may matter.
+    The first of ``told`` is asked what elements lead to, with the element's name, its target, its ``rel`` and its
+    ``type``: those of ``link``, ``base``, ``frame`` and ``iframe`` that may matter. It returns a link to add, or None.
+    It is also given each link that a limit keeps out ("long"), and the ``rel`` of an anchor that may be left out for it
+    ("a"): None leaves it out.
+
+    The second, unless it is None, is told in document order of each element that may embed something: its name, its
+    ``src``, ``href`` (of a ``link``) or ``data`` (of an ``object``), its ``srcset``, ``poster``, ``rel`` or ``type``,
+    whichever may matter, and its ``rel``.
+
+    The third is asked to describe a link where its element is no ``a``, has a ``rel``, or is left out: with the
+    element's name, the link (as a whole if it is left out), its ``rel`` and whether it is left out. It returns where
+    the text of the anchor belongs, or None if that is not wanted.
 
     Returns name and content of the ``meta`` elements, those with a name and those with an ``http-equiv`` that matters,
     the title, the language, and how many links to the page itself were left out. Or one word: why only a tree can tell
-    which links the page has, in which order. Then what ``hrefs`` holds is of no use.
+    which links the page has, in which order, and what it says of them. Then what ``links`` hold is of no use.
     """
 
 def stated_encoding(head: bytes, meaning: Callable[[str | None, str | None], str | None], /) -> str | None:

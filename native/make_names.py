@@ -17,6 +17,7 @@ BITS = 8  # of a place
 MEANINGS = {
     "TAG_A": "a",
     "TAG_AREA": "area",
+    "TAG_AUDIO": "audio",
     "TAG_BASE": "base",
     "TAG_CAPTION": "caption",
     "TAG_COLUMN": "col",
@@ -36,7 +37,6 @@ MEANINGS = {
     "TAG_MATH": "math",
     "TAG_META": "meta",
     "TAG_OBJECT": "object",
-    "TAG_PLAYED": "audio track",
     "TAG_RAW": "noembed noframes style textarea xmp",
     "TAG_ROW": "tr",
     "TAG_SCRIPT": "script",
@@ -48,6 +48,7 @@ MEANINGS = {
     "TAG_TABLE": "table",
     "TAG_TEMPLATE": "template",
     "TAG_TITLE": "title",
+    "TAG_TRACK": "track",
     "TAG_VIDEO": "video",
 }
 # What ends a drawing where it begins (HTML Standard, 13.2.6.5), and `font`, which does with some attributes. `embed`,
@@ -55,6 +56,13 @@ MEANINGS = {
 BREAKING = {
     "TAG_BREAKS_OUT": "b big body br center code dd div dl dt em font h1 h2 h3 h4 h5 h6 head hr i li listing "
     "menu nobr ol p pre ruby s small span strong strike sub sup tt u ul var"
+}
+# What may stand in an anchor whose text is wanted: elements that have no rules of their own, formatting elements (which
+# have none as long as they are closed in order), and those that hold nothing.
+INLINE = {
+    "TAG_EMPTY": "br wbr",
+    "TAG_INLINE": "abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark output picture q s "
+    "samp small span strike strong sub sup time tt u var",
 }
 
 
@@ -80,6 +88,7 @@ def header() -> str:
             "",
             *_table("NAMES", "names", MEANINGS),
             *_table("BREAKING_NAMES", "breaking_names", BREAKING),
+            *_table("INLINE_NAMES", "inline_names", INLINE),
             "#endif",
             "",
         ]

@@ -8,7 +8,6 @@
 
 #include "markup.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "names.h"
@@ -81,6 +80,20 @@ read_name(const char *at, const char *end, bool in_drawing, enum tag *tag)
     }
     *tag = found->name == name ? found->tag : TAG_OTHER;
     return at;
+}
+
+enum tag
+inline_name(struct text name, uint64_t *number)
+{
+    *number = 0;
+    if (name.size > NAME_MOST) {
+        return TAG_OTHER;
+    }
+    for (size_t i = 0; i < name.size; i++) {
+        *number |= (uint64_t)(unsigned char)(name.at[i] | LOWER) << 8 * i;
+    }
+    const struct name *found = &inline_names[*number * INLINE_NAMES_MULTIPLIER >> NAME_SHIFT];
+    return found->name == *number ? found->tag : TAG_OTHER;
 }
 
 /* The place of an attribute in `struct attributes`; ATTRIBUTES if it does not matter. */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Bytes of the page. */
 struct text {
@@ -17,6 +18,7 @@ enum tag {
     TAG_OTHER,
     TAG_A,
     TAG_AREA,
+    TAG_AUDIO,
     TAG_BASE,
     TAG_BREAKS_OUT,   /* one that ends a drawing where it begins, such as b, div, p; so do embed, img, meta, table */
     TAG_CAPTION,
@@ -25,12 +27,14 @@ enum tag {
     TAG_CELL_TD,
     TAG_CELL_TH,
     TAG_EMBED,
+    TAG_EMPTY,        /* br, wbr: told by inline_name only */
     TAG_FRAME,
     TAG_FRAMESET,
     TAG_HTML,
     TAG_IFRAME,
     TAG_IMAGE,
     TAG_IMG,
+    TAG_INLINE,       /* one of many that hold text, such as b, span: told by inline_name only */
     TAG_INPUT,
     TAG_LINK,
     TAG_MARKER,       /* applet, marquee: they part formatting elements as a cell does; object too */
@@ -38,7 +42,6 @@ enum tag {
     TAG_META,
     TAG_OBJECT,
     TAG_PLAINTEXT,
-    TAG_PLAYED,       /* audio, track */
     TAG_RAW,          /* noembed, noframes, style, textarea, xmp: no markup in it */
     TAG_ROW,
     TAG_SCRIPT,
@@ -50,6 +53,7 @@ enum tag {
     TAG_TABLE,
     TAG_TEMPLATE,
     TAG_TITLE,
+    TAG_TRACK,
     TAG_VIDEO,
 };
 
@@ -79,6 +83,10 @@ struct attributes {
 
 /* Where the name of a tag ends, which begins at `at`; tells what it means. TAG_BREAKS_OUT is told in a drawing only. */
 const char *read_name(const char *at, const char *end, bool in_drawing, enum tag *tag);
+
+/* What the name of a tag means in an anchor whose text is wanted, TAG_OTHER if it is not known there. The number is the
+ * same for each name of up to eight bytes in any case, and 0 for a longer one. */
+enum tag inline_name(struct text name, uint64_t *number);
 
 /* Where a tag ends, after its ">", or NULL if the page ends in it. `at` is behind its name. If `found` is not NULL, it
  * gets the attributes; if `self_closing` is not NULL, it is set if the tag ends in "/>". */

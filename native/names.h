@@ -20,7 +20,7 @@ static const struct name names[256] = {
     [1] = {0x6465626d656f6e, TAG_RAW}, /* noembed */
     [12] = {0x65736162, TAG_BASE}, /* base */
     [23] = {0x677673, TAG_SVG}, /* svg */
-    [24] = {0x6f69647561, TAG_PLAYED}, /* audio */
+    [24] = {0x6f69647561, TAG_AUDIO}, /* audio */
     [28] = {0x74656c707061, TAG_MARKER}, /* applet */
     [30] = {0x73656d6172666f6e, TAG_RAW}, /* noframes */
     [38] = {0x656d61726669, TAG_IFRAME}, /* iframe */
@@ -52,7 +52,7 @@ static const struct name names[256] = {
     [203] = {0x6574616c706d6574, TAG_TEMPLATE}, /* template */
     [206] = {0x7475706e69, TAG_INPUT}, /* input */
     [207] = {0x6f65646976, TAG_VIDEO}, /* video */
-    [209] = {0x6b63617274, TAG_PLAYED}, /* track */
+    [209] = {0x6b63617274, TAG_TRACK}, /* track */
     [216] = {0x6461656874, TAG_SECTION_HEAD}, /* thead */
     [238] = {0x656372756f73, TAG_SOURCE}, /* source */
     [239] = {0x656d617266, TAG_FRAME}, /* frame */
@@ -102,6 +102,46 @@ static const struct name breaking_names[256] = {
     [243] = {0x726176, TAG_BREAKS_OUT}, /* var */
     [250] = {0x6e617073, TAG_BREAKS_OUT}, /* span */
     [255] = {0x7464, TAG_BREAKS_OUT}, /* dt */
+};
+
+#define INLINE_NAMES_MULTIPLIER UINT64_C(0x05b6e6e307d4bedd)
+
+static const struct name inline_names[256] = {
+    [2] = {0x6c6c616d73, TAG_INLINE}, /* small */
+    [26] = {0x676962, TAG_INLINE}, /* big */
+    [33] = {0x6d65, TAG_INLINE}, /* em */
+    [44] = {0x707573, TAG_INLINE}, /* sup */
+    [45] = {0x61746164, TAG_INLINE}, /* data */
+    [48] = {0x62, TAG_INLINE}, /* b */
+    [70] = {0x65646f63, TAG_INLINE}, /* code */
+    [76] = {0x65727574636970, TAG_INLINE}, /* picture */
+    [80] = {0x6e6664, TAG_INLINE}, /* dfn */
+    [85] = {0x696462, TAG_INLINE}, /* bdi */
+    [86] = {0x6d796e6f726361, TAG_INLINE}, /* acronym */
+    [88] = {0x69, TAG_INLINE}, /* i */
+    [107] = {0x65746963, TAG_INLINE}, /* cite */
+    [113] = {0x6b72616d, TAG_INLINE}, /* mark */
+    [119] = {0x7474, TAG_INLINE}, /* tt */
+    [124] = {0x656d6974, TAG_INLINE}, /* time */
+    [125] = {0x726277, TAG_EMPTY}, /* wbr */
+    [128] = {0x706d6173, TAG_INLINE}, /* samp */
+    [133] = {0x71, TAG_INLINE}, /* q */
+    [139] = {0x627573, TAG_INLINE}, /* sub */
+    [145] = {0x73, TAG_INLINE}, /* s */
+    [150] = {0x656b69727473, TAG_INLINE}, /* strike */
+    [152] = {0x64626b, TAG_INLINE}, /* kbd */
+    [156] = {0x75, TAG_INLINE}, /* u */
+    [159] = {0x6e617073, TAG_INLINE}, /* span */
+    [162] = {0x7262, TAG_EMPTY}, /* br */
+    [167] = {0x736e69, TAG_INLINE}, /* ins */
+    [169] = {0x676e6f727473, TAG_INLINE}, /* strong */
+    [170] = {0x746e6f66, TAG_INLINE}, /* font */
+    [171] = {0x72626261, TAG_INLINE}, /* abbr */
+    [190] = {0x6f6462, TAG_INLINE}, /* bdo */
+    [192] = {0x726176, TAG_INLINE}, /* var */
+    [204] = {0x6c6564, TAG_INLINE}, /* del */
+    [249] = {0x6c6562616c, TAG_INLINE}, /* label */
+    [254] = {0x74757074756f, TAG_INLINE}, /* output */
 };
 
 #endif

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "anchor.h"
 #include "foreign.h"
 #include "markup.h"
 #include "references.h"
@@ -44,7 +45,9 @@ struct page {
     const char *undecided;    /* why, if it is */
     PyObject *hrefs;          /* dict: the links */
     PyObject *other;          /* callable: (kind, href, rel, type) -> link or None */
-    PyObject *embeds;         /* callable: (kind, first, second), of what is embedded; None if that is not wanted */
+    PyObject *embeds;         /* callable: (kind, first, second, rel), of what is embedded; None: not wanted */
+    PyObject *texts;          /* dict: what is said of the links; None if that is not wanted */
+    PyObject *describes;      /* callable: (kind, link, rel, left_out) -> where the text of the link belongs, or None */
     PyObject *metas;          /* list: (name, content) */
     PyObject *pragmas;        /* list: (http-equiv, content) */
     PyObject *title;
@@ -56,6 +59,9 @@ struct page {
     size_t asked;             /* how often the caller was, or will be */
     size_t found;             /* how much the page has told: what is moved out of a table would be in another order */
     struct template template;
+    const char *kind;         /* the element whose link is added ... */
+    const struct attributes *attributes; /* ... and what it has */
+    struct anchor anchor;
     size_t titles;
     bool keeps_own;
     bool respects_rel;
@@ -174,6 +180,78 @@ calls_other(struct page *page, const char *kind, PyObject *href, PyObject *rel, 
     return *link != NULL;
 }
 
+/* Collect the text of an anchor that begins here, for this key. Returns None, or NULL. */
+static PyObject *
+collect_text(struct page *page, PyObject *texts, PyObject *key)
+{
+    if (page->foreign.open > 0 || is_moved_out(&page->tables)) {
+        page->undecided = "text";
+        return NULL;
+    }
+    open_anchor(&page->anchor, texts, key);
+    return Py_NewRef(Py_None);
+}
+
+/* Ask the caller to describe a link by more than its text. Returns None, or NULL. */
+static PyObject *
+ask_for_description(struct page *page, PyObject *link, bool left_out)
+{
+    PyObject *rel = may_ask(page) ? value_of(page, page->attributes, ATTRIBUTE_REL) : NULL;
+    PyObject *kind = rel == NULL ? NULL : PyUnicode_FromString(page->kind), *texts = NULL, *none = NULL;
+    if (kind != NULL) {
+        PyObject *is_left_out = left_out ? Py_True : Py_False;
+        texts = PyObject_CallFunctionObjArgs(page->describes, kind, link, rel, is_left_out, NULL);
+    }
+    if (texts != NULL) {
+        none = Py_IsNone(texts) ? Py_NewRef(Py_None) : collect_text(page, texts, link);
+    }
+    Py_XDECREF(rel);
+    Py_XDECREF(kind);
+    Py_XDECREF(texts);
+    return none;
+}
+
+/* Describe a link that was added just now. Returns None, or NULL. */
+static PyObject *
+describe(struct page *page, PyObject *link, Py_ssize_t size)
+{
+    Py_ssize_t fragment = PyUnicode_FindChar(link, '#', 0, size, 1);
+    if (fragment == 0 || size == 0) {
+        if (!page->has_base) { /* A copy of the element behind the base would be described. */
+            page->undecided = "text";
+            return NULL;
+        }
+    }
+    PyObject *key = fragment < 0 ? Py_NewRef(link) : PyUnicode_Substring(link, 0, fragment), *none = NULL;
+    PyObject *empty = PyUnicode_FromStringAndSize("", 0);
+    int is_known = key == NULL || empty == NULL ? -1 : PyDict_Contains(page->texts, key);
+    if (is_known > 0) {
+        none = Py_NewRef(Py_None);
+    }
+    else if (is_known == 0 && (strcmp(page->kind, "a") != 0 || page->attributes->of[ATTRIBUTE_REL].size > 0)) {
+        none = ask_for_description(page, key, false);
+    }
+    else if (is_known == 0 && PyDict_SetItem(page->texts, key, empty) == 0) {
+        none = collect_text(page, page->texts, key);
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(empty);
+    return none;
+}
+
+/* Add a link that is short enough. Returns None, or NULL. */
+static PyObject *
+add_new_link(struct page *page, PyObject *link, Py_ssize_t size)
+{
+    Py_ssize_t before = PyDict_Size(page->hrefs);
+    if (PyDict_SetItem(page->hrefs, link, Py_None) < 0) {
+        return NULL;
+    }
+    /* What seemed to lead to the page itself before the base is described by the next link. */
+    bool is_new = page->has_base || PyDict_Size(page->hrefs) > before;
+    return Py_IsNone(page->texts) || !is_new ? Py_NewRef(Py_None) : describe(page, link, size);
+}
+
 /* Add a link, which is stripped. Returns None, or NULL with an exception. */
 static PyObject *
 add_link(struct page *page, PyObject *link)
@@ -189,8 +267,8 @@ add_link(struct page *page, PyObject *link)
         }
         Py_DECREF(none);
     }
-    else if (PyDict_SetItem(page->hrefs, link, Py_None) < 0) {
-        return NULL;
+    else {
+        return add_new_link(page, link, size);
     }
     return Py_NewRef(Py_None);
 }
@@ -249,8 +327,18 @@ says_nofollow(struct page *page, const struct attributes *attributes)
     return says;
 }
 
+/* Describe a link that is left out. Returns None, or NULL. */
+static PyObject *
+describe_left_out(struct page *page, struct text href)
+{
+    PyObject *link = as_str(stripped(href));
+    PyObject *none = link == NULL ? NULL : ask_for_description(page, link, true);
+    Py_XDECREF(link);
+    return none;
+}
+
 static bool
-found_anchor(struct page *page, const struct attributes *attributes)
+found_anchor(struct page *page, const char *kind, const struct attributes *attributes)
 {
     struct text href = attributes->of[ATTRIBUTE_HREF];
     if (href.at == NULL) {
@@ -260,10 +348,16 @@ found_anchor(struct page *page, const struct attributes *attributes)
         return false;
     }
     int says = page->respects_rel ? says_nofollow(page, attributes) : 0;
-    if (says != 0) {
+    if (says < 0 || (says > 0 && Py_IsNone(page->texts))) {
         return says > 0;
     }
-    PyObject *none = with_decoded(page, href, SIZE_MAX, true, add_href);
+    if (page->anchor.texts != NULL) { /* in a drawing in an anchor */
+        page->undecided = "text";
+        return false;
+    }
+    page->kind = kind;
+    page->attributes = attributes;
+    PyObject *none = with_decoded(page, href, SIZE_MAX, true, says > 0 ? describe_left_out : add_href);
     Py_XDECREF(none);
     return none != NULL;
 }
@@ -279,6 +373,8 @@ found_other(struct page *page, const char *kind, const struct attributes *attrib
     PyObject *rel = value_of(page, attributes, ATTRIBUTE_REL);
     PyObject *type = value_of(page, attributes, ATTRIBUTE_TYPE);
     PyObject *link = NULL, *none = NULL;
+    page->kind = kind;
+    page->attributes = attributes;
     if (href != NULL && rel != NULL && type != NULL && calls_other(page, kind, href, rel, type, &link)) {
         none = Py_IsNone(link) ? Py_NewRef(link) : add_link(page, link);
     }
@@ -372,14 +468,15 @@ struct embeds {
 };
 
 static const struct embeds embedding[] = {
+    {TAG_AUDIO, "audio", ATTRIBUTE_SRC, ATTRIBUTES},
     {TAG_EMBED, "embed", ATTRIBUTE_SRC, ATTRIBUTES},
     {TAG_IMG, "img", ATTRIBUTE_SRC, ATTRIBUTE_SRCSET},
     {TAG_INPUT, "input", ATTRIBUTE_SRC, ATTRIBUTE_TYPE},
     {TAG_LINK, "link", ATTRIBUTE_HREF, ATTRIBUTE_REL},
     {TAG_OBJECT, "object", ATTRIBUTE_DATA, ATTRIBUTES},
-    {TAG_PLAYED, "audio", ATTRIBUTE_SRC, ATTRIBUTES},
     {TAG_SCRIPT, "script", ATTRIBUTE_SRC, ATTRIBUTES},
     {TAG_SOURCE, "source", ATTRIBUTE_SRC, ATTRIBUTE_SRCSET},
+    {TAG_TRACK, "track", ATTRIBUTE_SRC, ATTRIBUTES},
     {TAG_VIDEO, "video", ATTRIBUTE_SRC, ATTRIBUTE_POSTER},
 };
 
@@ -402,12 +499,14 @@ asks_what_is_embedded(struct page *page, const struct embeds *element, const str
     PyObject *kind = PyUnicode_FromString(element->kind), *none = NULL;
     PyObject *target = value_of(page, attributes, element->target);
     PyObject *other = value_if_any(page, attributes, element->other);
-    if (kind != NULL && target != NULL && other != NULL) {
-        none = PyObject_CallFunctionObjArgs(page->embeds, kind, target, other, NULL);
+    PyObject *rel = value_of(page, attributes, ATTRIBUTE_REL);
+    if (kind != NULL && target != NULL && other != NULL && rel != NULL) {
+        none = PyObject_CallFunctionObjArgs(page->embeds, kind, target, other, rel, NULL);
     }
     Py_XDECREF(kind);
     Py_XDECREF(target);
     Py_XDECREF(other);
+    Py_XDECREF(rel);
     Py_XDECREF(none);
     return none != NULL;
 }
@@ -481,8 +580,8 @@ found_element(struct page *page, enum tag tag, const struct attributes *attribut
         return false;
     }
     switch (tag) {
-        case TAG_A:
-        case TAG_AREA: return found_anchor(page, attributes);
+        case TAG_A: return found_anchor(page, "a", attributes);
+        case TAG_AREA: return found_anchor(page, "area", attributes);
         case TAG_LINK: return !may_lead_on(attributes) || found_other(page, "link", attributes, ATTRIBUTE_HREF);
         case TAG_FRAME:
             return attributes->of[ATTRIBUTE_SRC].at == NULL || found_other(page, "frame", attributes, ATTRIBUTE_SRC);
@@ -663,6 +762,74 @@ html_start_tag(struct page *page, struct text name, enum tag tag, const char *at
     return at;
 }
 
+/* -- the text of anchors ---------------------------------------------------------------------------------------- */
+
+static PyObject *
+add_decoded(struct page *page, struct text text)
+{
+    if (!add_to_line(&page->anchor, text)) {
+        page->undecided = "text";
+        return NULL;
+    }
+    return Py_NewRef(Py_None);
+}
+
+/* Add what stands between two tokens in an anchor. False if nothing is to be read any more. */
+static bool
+add_text(struct page *page, const char *from, const char *to)
+{
+    struct text text = {from, (size_t)(to - from)};
+    size_t left = ANCHOR_TEXT_READ - page->anchor.read;
+    if (text.size == 0 || left == 0) {
+        return true;
+    }
+    if (memchr(text.at, '\0', text.size) != NULL) { /* it is lost in HTML, and replaced in drawings */
+        page->undecided = "text";
+        return false;
+    }
+    PyObject *none = with_decoded(page, text, CHARACTER_BYTES * left, false, add_decoded);
+    Py_XDECREF(none);
+    return none != NULL;
+}
+
+/* A start tag in an anchor whose text is wanted. */
+static const char *
+start_tag_in_anchor(struct page *page, struct text name, enum tag tag, const char *at)
+{
+    switch (tag) {
+        case TAG_IMG:
+        case TAG_MATH:
+        case TAG_SOURCE:
+        case TAG_SVG: return html_start_tag(page, name, tag, at);
+        default: break;
+    }
+    if (!open_in_anchor(&page->anchor, name)) {
+        return give_up(page, "text");
+    }
+    return read_attributes(at, page->end, NULL, NULL);
+}
+
+/* An end tag in an anchor whose text is wanted; `at` is at its name. */
+static const char *
+end_tag_in_anchor(struct page *page, const char *at)
+{
+    struct text name = {at, 0};
+    enum tag tag;
+    at = read_name(at, page->end, false, &tag);
+    name.size = (size_t)(at - name.at);
+    if (tag != TAG_A && !close_in_anchor(&page->anchor, name)) {
+        return give_up(page, "text");
+    }
+    at = read_attributes(at, page->end, NULL, NULL);
+    if (at == NULL || tag != TAG_A) {
+        return at;
+    }
+    int closed = close_anchor(&page->anchor);
+    return closed > 0 ? at : closed < 0 ? NULL : give_up(page, "text");
+}
+
+/* -- any markup ------------------------------------------------------------------------------------------------- */
+
 /* A start tag; `at` is at its name. */
 static const char *
 start_tag(struct page *page, const char *at)
@@ -674,6 +841,9 @@ start_tag(struct page *page, const char *at)
     if (page->foreign.open > 0) {
         return foreign_start_tag(page, name, tag, at);
     }
+    if (page->anchor.texts != NULL) {
+        return start_tag_in_anchor(page, name, tag, at);
+    }
     if (tag == TAG_OTHER || tag == TAG_BREAKS_OUT) { /* nearly all */
         return read_attributes(at, page->end, NULL, NULL);
     }
@@ -684,6 +854,9 @@ start_tag(struct page *page, const char *at)
 static const char *
 end_tag(struct page *page, const char *at)
 {
+    if (page->anchor.texts != NULL && page->foreign.open == 0) {
+        return end_tag_in_anchor(page, at);
+    }
     if (page->foreign.open + page->template.open + page->tables.open == 0) { /* nearly all */
         return skip_tag(at, page->end);
     }
@@ -722,6 +895,9 @@ declaration(struct page *page, const char *at)
         return skip_comment(at + 2, page->end);
     }
     if (page->foreign.open > 0 && left >= 7 && memcmp(at, "[CDATA[", 7) == 0) {
+        if (page->anchor.texts != NULL) {
+            return give_up(page, "text");
+        }
         for (at += 7; (at = find_byte(page, at, ']')) != NULL; at++) {
             if (page->end - at >= 3 && memcmp(at, "]]>", 3) == 0) {
                 return at + 3;
@@ -747,7 +923,7 @@ markup(struct page *page, const char *at)
         return declaration(page, at + 1);
     }
     if (*at != '/' && *at != '?') {
-        return at; /* text */
+        return page->anchor.texts == NULL || add_text(page, at - 1, at) ? at : NULL; /* text */
     }
     if (*at == '/' && at + 1 < page->end && is_letter(at[1])) {
         return end_tag(page, at + 1);
@@ -761,8 +937,16 @@ markup(struct page *page, const char *at)
 static void
 read_page(struct page *page, const char *at)
 {
-    while (at != NULL && (at = find_byte(page, at, '<')) != NULL) {
-        at = markup(page, at + 1);
+    while (at != NULL) {
+        const char *text = at;
+        at = find_byte(page, at, '<');
+        if (at != NULL) {
+            bool is_read = page->anchor.texts == NULL || add_text(page, text, at);
+            at = is_read ? markup(page, at + 1) : NULL;
+        }
+    }
+    if (page->anchor.texts != NULL && page->undecided == NULL) {
+        page->undecided = "text"; /* the page ends in an anchor */
     }
     /* With links into the page itself, which were left out, there might be one more than are taken. */
     if (page->own > 0 && PyDict_Size(page->hrefs) + page->own > page->most) {
@@ -785,7 +969,7 @@ result(struct page *page)
 }
 
 PyDoc_STRVAR(scan_page_doc,
-             "scan_page(html, hrefs, limits, choices, other, embeds)\n"
+             "scan_page(html, links, limits, choices, told)\n"
              "--\n\n"
              "Read a page in UTF-8; see crawler/_native.pyi.");
 
@@ -796,8 +980,9 @@ scan_page(PyObject *module, PyObject *arguments)
     Py_buffer html;
     int keeps_own, respects_rel;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y*O!(nn)(pp)OO", &html, &PyDict_Type, &page.hrefs, &page.longest, &page.most,
-                          &keeps_own, &respects_rel, &page.other, &page.embeds)) {
+    if (!PyArg_ParseTuple(arguments, "y*(O!O)(nn)(pp)(OOO)", &html, &PyDict_Type, &page.hrefs, &page.texts,
+                          &page.longest, &page.most, &keeps_own, &respects_rel, &page.other, &page.embeds,
+                          &page.describes)) {
         return NULL;
     }
     page.end = (const char *)html.buf + html.len;
@@ -814,6 +999,7 @@ scan_page(PyObject *module, PyObject *arguments)
     Py_XDECREF(page.pragmas);
     Py_XDECREF(page.title);
     Py_XDECREF(page.language);
+    leave_anchor(&page.anchor);
     return found;
 }
 

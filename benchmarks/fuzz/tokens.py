@@ -10,13 +10,17 @@ import random
 
 from benchmarks.fuzz import links
 from crawler.links import PageLinks, Undecided, extract_links, token_links
-from crawler.settings import LinkSettings
+from crawler.settings import DescribedLinks, LinkSettings
 
 _SETTINGS = (
     LinkSettings(),
     LinkSettings(respect_rel_nofollow=True, kinds=("next", "iframe", "feed")),
     LinkSettings(max_links=3, max_url_length=1),
     LinkSettings(embedded="scope"),
+    DescribedLinks(),
+    DescribedLinks(),
+    DescribedLinks(respect_rel_nofollow=True, kinds=("next", "iframe", "feed", "refresh"), embedded="any"),
+    DescribedLinks(max_links=3, max_url_length=1),
 )
 _CHARSETS = ("utf-8", "utf-8", "utf-8", None, "windows-1251", "utf-16le", "iso-2022-jp", "gbk")
 _OPENED = (
@@ -72,6 +76,31 @@ PIECES = (
     ),
     *("text", " ", "\r\n", "\r", "\0", "&", "&lt;", "&#0;", "\u00e9", "\ufeff", "'", '"', "=", "/", ">", "-", "!"),
 )
+_IN_ANCHORS = (
+    *("text", " ", "\t\r\n", "\u00a0\u2003", "&amp;", "&nbsp;", "&notit;", "&#13;", "&#x85;", "&am", "p;", "<", "< ", "\0"),
+    *("<br>", "<img src=33>", "<wbr>", "<!--c-->", "<?php?>", "</>", "<svg/>", "<path/>", "word " * 90, "\u00e9" * 150),
+    *("<picture><source srcset=34></picture>", "<svg><title>x</title><path/></svg>", "<svg><a href=35>", "<hr>"),
+)
+_NESTED = ("b", "i", "span", "code", "em", "font", "svg", "g", "math", "mi", "div", "p", "h1", "li", "td", "label", "u")
+
+
+def anchor(chance: random.Random) -> str:
+    """An anchor that nearly always ends, with elements in it that nearly always do."""
+    parts = [chance.choice(("<a href=36>", "<a href=37#x>", "<a href=38 rel='Me  X'>", "<A HREF='x&amp;y' title=z>"))]
+    opened = ["a"]
+    for _ in range(chance.choice((0, 1, 3, 8))):
+        kind = chance.random()
+        if kind < 0.6:
+            parts.append(chance.choice(_IN_ANCHORS))
+        elif kind < 0.8:
+            opened.append(chance.choice(_NESTED))
+            parts.append(f"<{opened[-1]}>")
+        elif len(opened) > 1:
+            parts.append(f"</{opened.pop()}>")
+    while opened:
+        name = opened.pop()
+        parts.append("" if chance.random() < 0.02 else f"</{name}>")
+    return "".join(parts)
 
 
 def make(chance: random.Random) -> tuple[bytes, str | None, LinkSettings]:
@@ -81,7 +110,11 @@ def make(chance: random.Random) -> tuple[bytes, str | None, LinkSettings]:
     else:
         some = chance.choices(PIECES, k=chance.randint(2, 12))
         count = chance.choice((3, 8, 20, 60))
-        page = "".join(chance.choice(some if chance.random() < 0.7 else PIECES) for _ in range(count))
+        anchors = chance.choice((0.0, 0.0, 0.3))
+        page = "".join(
+            anchor(chance) if chance.random() < anchors else chance.choice(some if chance.random() < 0.7 else PIECES)
+            for _ in range(count)
+        )
     charset = chance.choice(_CHARSETS)
     body = bytearray(page.encode(charset or "utf-8", "replace"))
     for _ in range(chance.choice((0, 0, 0, 1, 3))):
@@ -102,4 +135,7 @@ def check(made: tuple[bytes, str | None, LinkSettings]) -> str:
         for name in PageLinks.__struct_fields__
         if getattr(told, name) != getattr(wanted, name)
     )
+    if told.described is not None and wanted.described is not None:
+        assert list(told.described.texts) == list(wanted.described.texts), "another order of what is described"
+        return "described" if told.described.texts else "none described"
     return "some links" if told.hrefs else "none"

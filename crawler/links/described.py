@@ -24,12 +24,16 @@ class Described(Struct):
     def add(self, link: str, node: LexborNode, attributes: Mapping[str, str | None] | None = None) -> None:
         """Add what the node says of a link that is not there yet. ``attributes``: those of the node, where they are at
         hand."""
-        kind, rel = node.tag or "", (attributes or node.attributes).get("rel")
-        self.texts[link] = ""
+        kind = node.tag or ""
+        self.note(link, kind, (attributes or node.attributes).get("rel"))
         if kind == "a":
             text = node.text_lexbor()
             self.texts[link] = " ".join(text.split()) if len(text) <= TEXT_MOST else long_text(text)
-        else:
+
+    def note(self, link: str, kind: str, rel: str | None) -> None:
+        """Add a link that is not there yet, with the name of its element and its ``rel``, but without its text."""
+        self.texts[link] = ""
+        if kind != "a":
             self.kinds[link] = kind
         if rel and (rel := " ".join(rel[:TEXT_MOST].lower().split())):
             self.rels[link] = rel

@@ -304,10 +304,13 @@ class Found(Struct):
 
     def _leave_out(self, href: str, node: LexborNode) -> None:
         """Note a link that the page asks robots not to follow."""
-        unfollowed = self.unfollowed
-        is_wanted = len(href) <= self.longest and len(unfollowed.texts) <= self.settings.max_links
-        if is_wanted and href not in unfollowed.texts:
-            unfollowed.add(href, node)
+        if self.may_leave_out(href):
+            self.unfollowed.add(href, node)
+
+    def may_leave_out(self, href: str) -> bool:
+        """Whether a link that the page asks robots not to follow is to be noted: it is new, and there is room."""
+        unfollowed = self.unfollowed.texts
+        return len(href) <= self.longest and len(unfollowed) <= self.settings.max_links and href not in unfollowed
 
     def _other(self, node: LexborNode) -> str | None:
         """What an element leads to that is no anchor."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from crawler.links.described import Described
 from crawler.links.embedded import attributes_of, embedded
 from crawler.links.encoding import as_utf8, sniff_encoding
 from crawler.links.extract import Found, PageLinks
@@ -33,7 +34,7 @@ class Undecided(StrEnum):
 
     ABSENT = "absent"  # the module is not built, or switched off
     LARGE = "large"  # its tokens are read elsewhere
-    OPTIONS = "options"  # what the page says of its links is wanted
+    TEXT = "text"  # what is said of a link is wanted, and its element holds more than text
     FRAMES = "frames"
     TABLE = "table"  # something was moved in front of it
     FOREIGN = "foreign"  # HTML in a drawing or a formula
@@ -47,8 +48,6 @@ def token_links(body: bytes, charset: str | None, settings: LinkSettings) -> Pag
     """The links of an HTML page as ``extract_links`` gives them, or why these cannot be told without a tree."""
     if _scan_page is None:
         return Undecided.ABSENT
-    if isinstance(settings, DescribedLinks):
-        return Undecided.OPTIONS
     encoding = sniff_encoding(body, charset)
     is_plain = encoding == "utf-8" or (encoding not in _WIDE and body.isascii())
     html = body if is_plain else as_utf8(body, encoding)
@@ -65,7 +64,9 @@ def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -
     """What the tokens of a page say. Without ``keeps_own`` links to the page itself are left out, as they must be if it
     has no base; most pages have many of them."""
     assert _scan_page is not None
-    found = Found(settings)
+    found = Found(settings, described=Described() if isinstance(settings, DescribedLinks) else None)
+    said = found.described
+    resources = Described()  # they are described after all links
 
     def other(kind: str, href: str | None, rel: str | None, media_type: str | None) -> str | None:
         if kind == "a":
@@ -76,32 +77,59 @@ def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -
         link = found.leads_to(kind, href, rel, media_type)
         return None if link is None else link.strip(SPACE)
 
-    def embeds(kind: str, target: str | None, other: str | None) -> None:
+    def embeds(kind: str, target: str | None, other: str | None, rel: str | None) -> None:
         for text in embedded(kind, attributes_of(kind, target, other)):
             found.add(text, found.embedded)
+            if said is not None and (link := text.partition("#")[0]) not in resources.texts:
+                resources.note(link, kind, rel)
 
-    told_of = None if settings.embedded == "off" else embeds
-    limits = found.longest, settings.max_links
-    told = _scan_page(html, found.hrefs, limits, (keeps_own, settings.respect_rel_nofollow), other, told_of)
+    def describes(kind: str, link: str, rel: str | None, left_out: bool) -> dict[str, str] | None:
+        to = found.unfollowed if left_out else said
+        if to is None or (left_out and not found.may_leave_out(link)):
+            return None
+        to.note(link, kind, rel)
+        return to.texts if kind == "a" else None
+
+    told = _scan_page(
+        html,
+        (found.hrefs, None if said is None else said.texts),
+        (found.longest, settings.max_links),
+        (keeps_own, settings.respect_rel_nofollow),
+        (other, None if settings.embedded == "off" else embeds, describes),
+    )
     if isinstance(told, str):
         return Undecided(told)
     metas, pragmas, found.title, found.language, own = told
     found.language = found.language or None
     for name, content in metas:
         found.name_meta(name, content)
-    return _with_pragmas(found, pragmas, own) if pragmas else found
+    if pragmas and (why := _obey(found, pragmas, own)) is not None:
+        return why
+    for link in resources.texts:
+        assert found.described is not None
+        found.described.take(link, resources, link)
+    if found.unfollowed.texts:
+        found.leave_out_own()
+    return found
 
 
-def _with_pragmas(found: Found, pragmas: list[tuple[str, str]], own: int) -> Found | Undecided:
-    """The same with what its ``http-equiv`` say: where the page leads by itself comes before its links."""
+def _obey(found: Found, pragmas: list[tuple[str, str]], own: int) -> Undecided | None:
+    """Add what the ``http-equiv`` of a page say: where the page leads by itself comes before its links."""
     links, found.hrefs = found.hrefs, {}
+    said = found.described
+    found.described = None if said is None else Described()
     for pragma, content in pragmas:
         found.obey_pragma(pragma, content)
     if not found.hrefs:
-        found.hrefs = links
-        return found
+        found.hrefs, found.described = links, said
+        return None
     if len(found.hrefs) + len(links) + own > found.settings.max_links:
         return Undecided.LINKS
     found.hrefs |= links
+    if said is not None and found.described is not None:
+        if found.cut:
+            return Undecided.LINKS  # one that is the same as the shortened one is not described
+        for link in said.texts:
+            found.described.take(link, said, link)
     found.leave_out_own()
-    return found
+    return None

@@ -1,0 +1,50 @@
+/* The text of an anchor, as it is put in order for a record: on one line, and cut. */
+
+#ifndef CRAWLER_NATIVE_ANCHOR_H
+#define CRAWLER_NATIVE_ANCHOR_H
+
+#include "module.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "markup.h"
+
+#define ANCHOR_TEXT_MOST 200    /* characters that are kept: crawler.links.described.TEXT_MOST */
+#define ANCHOR_TEXT_READ 1600   /* ... and that are read for them: see long_text there */
+#define ANCHOR_ELEMENTS_MOST 32 /* in each other, in an anchor */
+#define CHARACTER_BYTES 4       /* of UTF-8 at most */
+
+/* The anchor that is open, if its text is wanted. */
+struct anchor {
+    PyObject *texts;   /* dict: where the text belongs, borrowed; NULL if no text is wanted */
+    PyObject *key;
+    size_t open;       /* elements in it */
+    uint64_t of[ANCHOR_ELEMENTS_MOST]; /* their names, as numbers */
+    size_t read;       /* characters of its text */
+    size_t characters; /* in `line` */
+    size_t size;
+    bool is_parted;    /* white space was read behind them */
+    char line[CHARACTER_BYTES * ANCHOR_TEXT_MOST];
+};
+
+/* Begin to collect the text of an anchor for this key. */
+void open_anchor(struct anchor *anchor, PyObject *texts, PyObject *key);
+
+/* Put the text where it belongs. -1 with an exception, 0 if it is not UTF-8. */
+int close_anchor(struct anchor *anchor);
+
+/* Forget the anchor. */
+void leave_anchor(struct anchor *anchor);
+
+/* Add text whose references are decoded. False if it is not UTF-8. */
+bool add_to_line(struct anchor *anchor, struct text text);
+
+/* Whether a start tag with this name is understood in an anchor: that of an element which only holds text, or none. */
+bool open_in_anchor(struct anchor *anchor, struct text name);
+
+/* Whether an end tag closes the element that was opened last. */
+bool close_in_anchor(struct anchor *anchor, struct text name);
+
+#endif

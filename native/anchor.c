@@ -1,8 +1,9 @@
 /*
  * The text of an anchor is that of all that its element holds in the tree. Between its tags that is what stands there,
  * as long as nothing but text, comments, drawings and elements without rules of their own is there, each closed before
- * the one that holds it: then nothing closes the anchor early, copies it or moves something out of it. Whatever else is
- * found there is left to a parser that builds a tree.
+ * the one that holds it: then nothing closes the anchor early, copies it or moves something out of it. A block may be
+ * there too where no paragraph is open that it would close. Whatever else is found is left to a parser that builds a
+ * tree.
  *
  * White space is that of Python's str.split(), so that the text is the same as without this module.
  */
@@ -12,8 +13,29 @@
 #include <string.h>
 
 void
-open_anchor(struct anchor *anchor, PyObject *texts, PyObject *key)
+paragraph_starts(struct paragraph *paragraph, enum tag name)
 {
+    switch (name) {
+        case TAG_BLOCK:
+        case TAG_HEADING: paragraph->may_be_open = false; break;
+        case TAG_BUTTON: paragraph_is_hidden(paragraph); break;
+        case TAG_PARAGRAPH: paragraph->may_be_open = true; break;
+        default: break;
+    }
+}
+
+void
+paragraph_is_hidden(struct paragraph *paragraph)
+{
+    paragraph->may_be_hidden = paragraph->may_be_hidden || paragraph->may_be_open;
+}
+
+void
+open_anchor(struct anchor *anchor, PyObject *texts, PyObject *key, const struct paragraph *around)
+{
+    anchor->may_hold_blocks = !around->may_be_open && !around->may_be_hidden;
+    anchor->has_paragraph = false;
+    anchor->blocks = 0;
     anchor->texts = texts;
     anchor->key = Py_NewRef(key);
     anchor->open = anchor->read = anchor->characters = anchor->size = 0;
@@ -30,8 +52,8 @@ leave_anchor(struct anchor *anchor)
 int
 close_anchor(struct anchor *anchor)
 {
-    int done = 1;
-    if (anchor->size > 0) {
+    int done = anchor->blocks == 0;
+    if (done > 0 && anchor->size > 0) {
         PyObject *text = PyUnicode_DecodeUTF8(anchor->line, (Py_ssize_t)anchor->size, "strict");
         if (text == NULL) {
             done = PyErr_ExceptionMatches(PyExc_UnicodeDecodeError) ? 0 : -1;
@@ -103,13 +125,32 @@ add_to_line(struct anchor *anchor, struct text text)
     return true;
 }
 
+/* Whether a block may begin: it closes no paragraph, and no other heading. */
+static bool
+may_open_block(const struct anchor *anchor, enum tag tag)
+{
+    uint64_t last = anchor->open == 0 ? 0 : anchor->of[anchor->open - 1];
+    bool in_heading = (last & 0xFF) == 'h' && last >> 8 >= '1' && last >> 8 <= '6';
+    return anchor->may_hold_blocks && !anchor->has_paragraph && !(tag == TAG_HEADING && in_heading);
+}
+
 bool
 open_in_anchor(struct anchor *anchor, struct text name)
 {
     uint64_t number;
-    switch (inline_name(name, &number)) {
+    enum tag tag = name_in_anchor(name, &number);
+    switch (tag) {
         case TAG_EMPTY: return true;
         case TAG_INLINE: break;
+        case TAG_BLOCK:
+        case TAG_HEADING:
+        case TAG_PARAGRAPH:
+            if (!may_open_block(anchor, tag)) {
+                return false;
+            }
+            anchor->has_paragraph = tag == TAG_PARAGRAPH;
+            anchor->blocks++;
+            break;
         default: return false;
     }
     if (anchor->open == ANCHOR_ELEMENTS_MOST) {
@@ -123,10 +164,14 @@ bool
 close_in_anchor(struct anchor *anchor, struct text name)
 {
     uint64_t number;
-    inline_name(name, &number);
+    enum tag tag = name_in_anchor(name, &number);
     if (anchor->open == 0 || anchor->of[anchor->open - 1] != number) {
         return false;
     }
     anchor->open--;
+    if (tag != TAG_INLINE) {
+        anchor->blocks--;
+        anchor->has_paragraph = anchor->has_paragraph && tag != TAG_PARAGRAPH;
+    }
     return true;
 }

@@ -20,7 +20,10 @@
 struct anchor {
     PyObject *texts;   /* dict: where the text belongs, borrowed; NULL if no text is wanted */
     PyObject *key;
-    size_t open;       /* elements in it */
+    bool may_hold_blocks; /* no paragraph is open around it */
+    bool has_paragraph;   /* one is open in it */
+    size_t blocks;        /* that are open in it, with that */
+    size_t open;          /* elements in it */
     uint64_t of[ANCHOR_ELEMENTS_MOST]; /* their names, as numbers */
     size_t read;       /* characters of its text */
     size_t characters; /* in `line` */
@@ -29,10 +32,22 @@ struct anchor {
     char line[CHARACTER_BYTES * ANCHOR_TEXT_MOST];
 };
 
-/* Begin to collect the text of an anchor for this key. */
-void open_anchor(struct anchor *anchor, PyObject *texts, PyObject *key);
+/* Whether a paragraph may be open that a block would close: an anchor in it, too. */
+struct paragraph {
+    bool may_be_open;
+    bool may_be_hidden; /* by a table or a button, behind which it is open again */
+};
 
-/* Put the text where it belongs. -1 with an exception, 0 if it is not UTF-8. */
+/* Take a start tag outside of anchors. `name`: what name_in_anchor told. */
+void paragraph_starts(struct paragraph *paragraph, enum tag name);
+
+/* Take the start of what hides a paragraph. */
+void paragraph_is_hidden(struct paragraph *paragraph);
+
+/* Begin to collect the text of an anchor for this key. */
+void open_anchor(struct anchor *anchor, PyObject *texts, PyObject *key, const struct paragraph *around);
+
+/* Put the text where it belongs. -1 with an exception, 0 if it is not UTF-8, or a block is open. */
 int close_anchor(struct anchor *anchor);
 
 /* Forget the anchor. */
@@ -41,7 +56,7 @@ void leave_anchor(struct anchor *anchor);
 /* Add text whose references are decoded. False if it is not UTF-8. */
 bool add_to_line(struct anchor *anchor, struct text text);
 
-/* Whether a start tag with this name is understood in an anchor: that of an element which only holds text, or none. */
+/* Whether a start tag with this name is understood in an anchor. */
 bool open_in_anchor(struct anchor *anchor, struct text name);
 
 /* Whether an end tag closes the element that was opened last. */

@@ -58,11 +58,16 @@ BREAKING = {
     "menu nobr ol p pre ruby s small span strong strike sub sup tt u ul var"
 }
 # What may stand in an anchor whose text is wanted: elements that have no rules of their own, formatting elements (which
-# have none as long as they are closed in order), and those that hold nothing.
-INLINE = {
+# have none as long as they are closed in order), and those that hold nothing. Blocks end a paragraph, which would close
+# an anchor that stands in one; a button hides it from them.
+IN_ANCHORS = {
+    "TAG_BLOCK": "address article aside center details div figure footer header main nav section summary",
+    "TAG_BUTTON": "button",
     "TAG_EMPTY": "br wbr",
+    "TAG_HEADING": "h1 h2 h3 h4 h5 h6",
     "TAG_INLINE": "abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark output picture q s "
     "samp small span strike strong sub sup time tt u var",
+    "TAG_PARAGRAPH": "p",
 }
 
 
@@ -88,7 +93,7 @@ def header() -> str:
             "",
             *_table("NAMES", "names", MEANINGS),
             *_table("BREAKING_NAMES", "breaking_names", BREAKING),
-            *_table("INLINE_NAMES", "inline_names", INLINE),
+            *_table("ANCHOR_NAMES", "anchor_names", IN_ANCHORS),
             "#endif",
             "",
         ]

@@ -83,7 +83,7 @@ read_name(const char *at, const char *end, bool in_drawing, enum tag *tag)
 }
 
 enum tag
-inline_name(struct text name, uint64_t *number)
+name_in_anchor(struct text name, uint64_t *number)
 {
     *number = 0;
     if (name.size > NAME_MOST) {
@@ -92,7 +92,7 @@ inline_name(struct text name, uint64_t *number)
     for (size_t i = 0; i < name.size; i++) {
         *number |= (uint64_t)(unsigned char)(name.at[i] | LOWER) << 8 * i;
     }
-    const struct name *found = &inline_names[*number * INLINE_NAMES_MULTIPLIER >> NAME_SHIFT];
+    const struct name *found = &anchor_names[*number * ANCHOR_NAMES_MULTIPLIER >> NAME_SHIFT];
     return found->name == *number ? found->tag : TAG_OTHER;
 }
 

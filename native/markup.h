@@ -20,27 +20,31 @@ enum tag {
     TAG_AREA,
     TAG_AUDIO,
     TAG_BASE,
+    TAG_BLOCK,        /* address, article, div and so on: told by name_in_anchor only */
     TAG_BREAKS_OUT,   /* one that ends a drawing where it begins, such as b, div, p; so do embed, img, meta, table */
+    TAG_BUTTON,       /* told by name_in_anchor only */
     TAG_CAPTION,
     TAG_COLUMN,       /* col */
     TAG_COLUMNS,      /* colgroup */
     TAG_CELL_TD,
     TAG_CELL_TH,
     TAG_EMBED,
-    TAG_EMPTY,        /* br, wbr: told by inline_name only */
+    TAG_EMPTY,        /* br, wbr: told by name_in_anchor only */
     TAG_FRAME,
     TAG_FRAMESET,
+    TAG_HEADING,      /* h1 to h6: told by name_in_anchor only */
     TAG_HTML,
     TAG_IFRAME,
     TAG_IMAGE,
     TAG_IMG,
-    TAG_INLINE,       /* one of many that hold text, such as b, span: told by inline_name only */
+    TAG_INLINE,       /* one of many that hold text, such as b, span: told by name_in_anchor only */
     TAG_INPUT,
     TAG_LINK,
     TAG_MARKER,       /* applet, marquee: they part formatting elements as a cell does; object too */
     TAG_MATH,
     TAG_META,
     TAG_OBJECT,
+    TAG_PARAGRAPH,    /* p: told by name_in_anchor only */
     TAG_PLAINTEXT,
     TAG_RAW,          /* noembed, noframes, style, textarea, xmp: no markup in it */
     TAG_ROW,
@@ -86,7 +90,7 @@ const char *read_name(const char *at, const char *end, bool in_drawing, enum tag
 
 /* What the name of a tag means in an anchor whose text is wanted, TAG_OTHER if it is not known there. The number is the
  * same for each name of up to eight bytes in any case, and 0 for a longer one. */
-enum tag inline_name(struct text name, uint64_t *number);
+enum tag name_in_anchor(struct text name, uint64_t *number);
 
 /* Where a tag ends, after its ">", or NULL if the page ends in it. `at` is behind its name. If `found` is not NULL, it
  * gets the attributes; if `self_closing` is not NULL, it is set if the tag ends in "/>". */

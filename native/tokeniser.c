@@ -62,6 +62,7 @@ struct page {
     const char *kind;         /* the element whose link is added ... */
     const struct attributes *attributes; /* ... and what it has */
     struct anchor anchor;
+    struct paragraph paragraph; /* what is known of it where texts are wanted */
     size_t titles;
     bool keeps_own;
     bool respects_rel;
@@ -188,7 +189,7 @@ collect_text(struct page *page, PyObject *texts, PyObject *key)
         page->undecided = "text";
         return NULL;
     }
-    open_anchor(&page->anchor, texts, key);
+    open_anchor(&page->anchor, texts, key, &page->paragraph);
     return Py_NewRef(Py_None);
 }
 
@@ -252,15 +253,27 @@ add_new_link(struct page *page, PyObject *link, Py_ssize_t size)
     return Py_IsNone(page->texts) || !is_new ? Py_NewRef(Py_None) : describe(page, link, size);
 }
 
-/* Add a link, which is stripped. Returns None, or NULL with an exception. */
+/* Leave out a link to the page itself. Returns None, or NULL. */
+static PyObject *
+leave_out_own(struct page *page, size_t size)
+{
+    page->own++;
+    if (!Py_IsNone(page->texts) && size > (size_t)page->longest) {
+        page->undecided = "links"; /* that it was shortened is told together with the texts */
+        return NULL;
+    }
+    return Py_NewRef(Py_None);
+}
+
+/* Add a link, which is stripped. Returns None, or NULL. */
 static PyObject *
 add_link(struct page *page, PyObject *link)
 {
     Py_ssize_t size = PyUnicode_GetLength(link);
     if (!page->keeps_own && (size == 0 || PyUnicode_ReadChar(link, 0) == '#')) {
-        page->own++;
+        return leave_out_own(page, (size_t)size);
     }
-    else if (size > page->longest || PyDict_Size(page->hrefs) > page->most) {
+    if (size > page->longest || PyDict_Size(page->hrefs) > page->most) {
         PyObject *none = NULL;
         if (!may_ask(page) || !calls_other(page, "long", link, Py_None, Py_None, &none)) {
             return NULL;
@@ -279,8 +292,7 @@ add_href(struct page *page, struct text href)
 {
     href = stripped(href);
     if (!page->keeps_own && (href.size == 0 || href.at[0] == '#')) {
-        page->own++;
-        return Py_NewRef(Py_None);
+        return leave_out_own(page, href.size);
     }
     PyObject *link = as_str(href);
     if (link == NULL) {
@@ -733,6 +745,9 @@ static const char *
 html_start_tag(struct page *page, struct text name, enum tag tag, const char *at)
 {
     struct attributes attributes = {0};
+    if ((tag == TAG_TABLE || parts_formatting(tag)) && page->template.open == 0) {
+        paragraph_is_hidden(&page->paragraph);
+    }
     page->undecided = is_too_much(page, tag);
     if (page->undecided != NULL) {
         return NULL;
@@ -845,9 +860,20 @@ start_tag(struct page *page, const char *at)
         return start_tag_in_anchor(page, name, tag, at);
     }
     if (tag == TAG_OTHER || tag == TAG_BREAKS_OUT) { /* nearly all */
+        if (!Py_IsNone(page->texts) && page->template.open == 0) {
+            uint64_t number;
+            paragraph_starts(&page->paragraph, name_in_anchor(name, &number));
+        }
         return read_attributes(at, page->end, NULL, NULL);
     }
     return html_start_tag(page, name, tag, at);
+}
+
+/* Whether the end tag with the name at `at` is that of a paragraph. */
+static bool
+ends_paragraph(const char *at, const char *end)
+{
+    return (*at | 0x20) == 'p' && end - at > 1 && (at[1] == '>' || is_space(at[1]) || at[1] == '/');
 }
 
 /* An end tag; `at` is at its name. */
@@ -856,6 +882,9 @@ end_tag(struct page *page, const char *at)
 {
     if (page->anchor.texts != NULL && page->foreign.open == 0) {
         return end_tag_in_anchor(page, at);
+    }
+    if (page->foreign.open + page->template.open == 0 && ends_paragraph(at, page->end)) {
+        page->paragraph.may_be_open = false;
     }
     if (page->foreign.open + page->template.open + page->tables.open == 0) { /* nearly all */
         return skip_tag(at, page->end);

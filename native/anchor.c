@@ -36,7 +36,7 @@ open_anchor(struct anchor *anchor, PyObject *texts, PyObject *key, const struct 
     anchor->may_hold_blocks = !around->may_be_open && !around->may_be_hidden;
     anchor->has_paragraph = false;
     anchor->blocks = 0;
-    anchor->texts = texts;
+    anchor->texts = Py_NewRef(texts);
     anchor->key = Py_NewRef(key);
     anchor->open = anchor->read = anchor->characters = anchor->size = 0;
     anchor->is_parted = false;
@@ -45,7 +45,7 @@ open_anchor(struct anchor *anchor, PyObject *texts, PyObject *key, const struct 
 void
 leave_anchor(struct anchor *anchor)
 {
-    anchor->texts = NULL;
+    Py_CLEAR(anchor->texts);
     Py_CLEAR(anchor->key);
 }
 

@@ -18,7 +18,7 @@
 
 /* The anchor that is open, if its text is wanted. */
 struct anchor {
-    PyObject *texts;   /* dict: where the text belongs, borrowed; NULL if no text is wanted */
+    PyObject *texts;   /* dict: where the text belongs; NULL if no text is wanted */
     PyObject *key;
     bool may_hold_blocks; /* no paragraph is open around it */
     bool has_paragraph;   /* one is open in it */

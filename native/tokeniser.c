@@ -218,7 +218,7 @@ describe(struct page *page, PyObject *link, Py_ssize_t size)
 {
     Py_ssize_t fragment = PyUnicode_FindChar(link, '#', 0, size, 1);
     if (fragment == 0 || size == 0) {
-        if (!page->has_base) { /* A copy of the element behind the base would be described. */
+        if (!page->has_base) { /* a copy of the element behind the base would be described */
             page->undecided = "text";
             return NULL;
         }
@@ -279,11 +279,9 @@ add_link(struct page *page, PyObject *link)
             return NULL;
         }
         Py_DECREF(none);
+        return Py_NewRef(Py_None);
     }
-    else {
-        return add_new_link(page, link, size);
-    }
-    return Py_NewRef(Py_None);
+    return add_new_link(page, link, size);
 }
 
 /* The href of an anchor, decoded. Most pages have many that lead into themselves: no object is made of these. */

@@ -90,14 +90,16 @@ async def test_a_page_is_read_by_its_tokens_and_by_a_tree_only_if_they_do_not_te
     assert {way: count for way, count in reader.parsed.items() if count} == {"tokens": 2, "foreign": 2, "large": 1}
 
 
-async def test_a_page_with_links_to_be_described_needs_a_tree(tmp_path: Path, notes: ParsingNotes) -> None:
+async def test_a_page_with_links_to_be_described_seldom_needs_a_tree(tmp_path: Path, notes: ParsingNotes) -> None:
     need_native()
     reader = PageReader(notes, Recorded(tmp_path), DescribedLinks(), Reading())
-    links = await links_of(reader, lease(), PAGE)
-    assert isinstance(links, PageLinks)
-    assert links.described is not None
-    assert links.described.texts == {"/x": "x"}
-    assert reader.parsed["options"] == 1
+    needs_tree = b"<a href=/x><p>x</p><ul><li>y</li></ul></a>"
+    for page, text in ((PAGE, "x"), (needs_tree, "xy")):
+        links = await links_of(reader, lease(), page)
+        assert isinstance(links, PageLinks)
+        assert links.described is not None
+        assert links.described.texts == {"/x": text}
+    assert {way: count for way, count in reader.parsed.items() if count} == {"tokens": 1, "text": 1}
 
 
 @pytest.mark.parametrize("crashes", [1, 2])

@@ -184,8 +184,113 @@ def test_what_only_a_tree_can_tell_is_said(body: bytes, why: Undecided) -> None:
     assert token_links(body, "utf-8", DEFAULT) is why
 
 
-def test_what_a_page_says_of_its_links_is_of_the_tree() -> None:
-    pass
+def said(body: bytes, **options: object) -> PageLinks:
+    """What the tokens say of a page and its links, which is what its tree says."""
+    wanted = replace(DescribedLinks(), **options)  # type: ignore[arg-type]
+    links = token_links(body, "utf-8", wanted)
+    assert isinstance(links, PageLinks), f"undecided: {links}"
+    assert links == (of_tree := extract_links(body, "utf-8", wanted))
+    assert links.described is not None
+    assert of_tree.described is not None
+    assert list(links.described.texts) == list(of_tree.described.texts)
+    return links
+
+
+TEXTS = [
+    # What is in the anchor x, and its text.
+    ("", ""),
+    (" a \r\n b\t", "a b"),
+    ("\u00a0a\u2003\u2028\u0085b\u3000\x1c", "a b"),
+    ("a\u200bb\ufeff", "a\u200bb\ufeff"),
+    ("&lt;b&gt; &notit; &amp &nbsp;&#x80;&#32;c", "<b> \u00acit; & \u20ac c"),
+    ("a < b <3 <", "a < b <3 <"),
+    ("a<!-- no -->b<?no?>c</>d<!no>", "abcd"),
+    ("<b>a</b> <span>b<i>c</i></span><br>d<img src=i alt=no>", "a bcd"),
+    ("<B>a</b >", "a"),
+    ("<b>a", "a"),
+    ("<picture><source srcset=i><img src=j></picture>a", "a"),
+    ("<svg><title>a</title><path d=b /></svg> b <math><mi>c</mi></math>", "a b c"),
+    ("<h2>a</h2><div><p>b</p><p>c</p></div>", "abc"),
+    ("a" * 200, "a" * 200),
+    ("\u00e9" * 201, "\u00e9" * 200),
+    ("a" * 199 + " b", "a" * 199 + " "),
+    ("a" * 199 + "  ", "a" * 199),
+    (" " * 1_599 + "ab", "a"),
+    ("&#32;" * 1_599 + "&amp;b", "&"),
+    ("\U0001f600 " * 300, "\U0001f600 " * 100),
+]
+
+
+@pytest.mark.parametrize(("inside", "text"), TEXTS)
+def test_the_text_of_an_anchor_is_what_stands_in_it(inside: str, text: str) -> None:
+    links = said(f"<a href=x>{inside}</a><p><a href=y>z</a>".encode())
+    assert links.described is not None
+    assert links.described.texts == {"x": text, "y": "z"}
+
+
+def test_a_link_is_described_by_the_first_element_that_leads_there() -> None:
+    page = (
+        b"<link rel='next  X' href=n><area href=a rel=b><a href=x#1 rel=' Me '>one</a><a href=x>two</a><a href=n>no</a>"
+        b"<a href=#own>own</a><a href=y rel=nofollow>left</a><img src=i><img src=x><track src=t rel=r>"
+    )
+    links = said(page, respect_rel_nofollow=True, embedded="any")
+    assert links.described is not None
+    assert links.described.texts == {"n": "", "a": "", "x": "one", "i": "", "t": "", "y": "left"}
+    assert links.described.kinds == {"n": "link", "a": "area", "i": "img", "t": "track"}
+    assert links.described.rels == {"n": "next x", "a": "b", "x": "me", "y": "nofollow", "t": "r"}
+    assert links.unfollowed == ["y"]
+
+
+def test_where_a_page_leads_by_itself_comes_before_what_its_links_say() -> None:
+    links = said(b"<a href=x>x</a><meta http-equiv=refresh content='0;url=y#z'><a href=y>no</a>")
+    assert links.described is not None
+    assert list(links.described.texts.items()) == [("y", ""), ("x", "x")]
+
+
+def test_with_a_base_links_to_the_page_itself_are_described_too() -> None:
+    links = said(b"<base href=b><a href=#x>own</a><a href=y>y</a>")
+    assert links.described is not None
+    assert links.described.texts == {"": "own", "y": "y"}
+
+
+NEEDS_A_TREE_FOR_TEXT = [
+    "<a href=x>",
+    "<a href=x>y<!--",
+    "<a href=x>y<a href=z>w</a>",
+    "<a href=x>y<a>w</a>",
+    "<b><a href=x>y</b>z</a>",
+    "<a href=x><b>y<i>z</b></i></a>",
+    "<a href=x>y</p>z</a>",
+    "<a href=x><div>y</a>z</div>",
+    "<p><a href=x><div>y</div></a>",
+    "<p><button><p></p></button><a href=x><div>y</div></a>",
+    "<p><table><td><p></p></table><a href=x><div>y</div></a>",
+    "<a href=x><p>y<div>z</div></p></a>",
+    "<a href=x><h1>y<h2>z</h2></h1></a>",
+    "<a href=x><ul><li>y</ul></a>",
+    "<a href=x><table><td>y</table></a>",
+    "<a href=x><select><option>y</select></a>",
+    "<a href=x><script>y</script></a>",
+    "<a href=x><template>y</template></a>",
+    "<a href=x><nobr>y</nobr></a>",
+    "<a href=x>y\0</a>",
+    "<svg><a href=x>y</a></svg>",
+    "<a href=x><svg><a href=z>y</a></svg></a>",
+    "<a href=x><svg><![CDATA[y]]></svg></a>",
+    "<table><a href=x>y</a></table>",
+    "<a href=x>" + "<b>" * 33 + "y" + "</b>" * 33 + "</a>",
+    "<a href=#x>y</a><base href=b>",
+]
+
+
+@pytest.mark.parametrize("page", NEEDS_A_TREE_FOR_TEXT)
+def test_of_any_other_anchor_only_a_tree_can_tell_the_text(page: str) -> None:
+    assert token_links(page.encode(), "utf-8", DescribedLinks()) is Undecided.TEXT
+
+
+def test_text_that_is_not_in_its_encoding_is_left_to_the_tree() -> None:
+    for damaged in (b"\xff", b"a\xc3", b"\xe2\x80 ", b"\xed\xa0\x80", b"\xc3<b></b>\xa9", b"\xc0\x80"):
+        assert token_links(b"<a href=x>" + damaged + b"</a>", "utf-8", DescribedLinks()) is Undecided.TEXT
 
 
 EMBEDDED = [
@@ -286,6 +391,7 @@ def test_a_page_may_end_or_be_damaged_anywhere() -> None:
         pages += [PAGE[:end] + damage + PAGE[end + 1 :] for damage in (b"\0", b"\xff", b"<", b">", b"'", b"&", b"\r")]
         for page in pages:
             check((page, "utf-8", DEFAULT))
+            check((page, "utf-8", DescribedLinks()))
 
 
 @pytest.mark.parametrize("charset", ["utf-16le", "utf-16be", "gbk", "iso-2022-jp", "windows-1252", "koi8-r", None])
@@ -298,11 +404,12 @@ def test_a_page_is_read_in_its_encoding(charset: str | None) -> None:
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_any_pieces_are_read_as_in_a_tree(text: str) -> None:
     check((text.encode(), "utf-8", DEFAULT))
+    check((text.encode(), "utf-8", DescribedLinks(embedded="any", respect_rel_nofollow=True)))
 
 
 def test_pages_that_are_made_to_be_misread_are_read_as_in_a_tree() -> None:
     answers = {check(make(random.Random(f"tokens {number}"))) for number in range(4_000 * TIMES)}
-    assert answers > {"some links", "none", "foreign", "frames", "table"}
+    assert answers > {"some links", "none", "described", "text", "foreign", "frames", "table"}
 
 
 @given(st.binary(max_size=2_000))
@@ -310,6 +417,7 @@ def test_any_bytes_are_read_as_in_a_tree(body: bytes) -> None:
     for charset in ("utf-8", None):
         check((body, charset, DEFAULT))
         check((b"<a href='" + body + b"'><a href=x>", charset, DEFAULT))
+        check((b"<a href=x>" + body + b"</a>", charset, DescribedLinks()))
 
 
 def repeated(element: bytes) -> bytes:
@@ -328,6 +436,9 @@ HOSTILE = {
     "elements to ask about": lambda: repeated(b"<link rel=next href=x>"),
     "titles": lambda: repeated(b"<title>"),
     "a long title": lambda: b"<title>" + repeated(b"&amp;\r\0"),
+    "a long text": lambda: b"<a href=x>" + repeated(b"&#32;<b></b>"),
+    "texts": lambda: b"".join(b"<a href=%x>%x</a>" % (number, number) for number in range(55_000)),
+    "a text in pieces": lambda: b"<a href=x>" + b" &amp;" * 1_000 + repeated(b"<!---->&nGt;"),
 }
 
 
@@ -337,6 +448,9 @@ def test_a_hostile_page_takes_time_in_proportion(hostile: str) -> None:
     started = time.process_time()
     token_links(body, "utf-8", replace(DEFAULT, respect_rel_nofollow=True))
     assert time.process_time() - started < 0.2  # 0.03 on a machine that does nothing else
+    started = time.process_time()
+    token_links(body, "utf-8", DescribedLinks(respect_rel_nofollow=True))
+    assert time.process_time() - started < 0.2
 
 
 def test_without_the_module_every_page_is_left_to_the_tree() -> None:

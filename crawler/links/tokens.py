@@ -23,6 +23,9 @@ except ImportError:  # not built, since there was no compiler, or switched off
 else:
     _scan_page = _native.scan_page
 
+# What ``scan_page`` tells of a page besides its links.
+_Told = tuple[list[tuple[str, str]], list[tuple[str, str]], str | None, str | None, int]
+
 TOKENS_BYTES = 2**20  # of a page whose tokens are read at once: 30 ms at most
 
 # Encodings in which a byte below 128 may be part of another character.
@@ -97,8 +100,11 @@ def _scan(html: bytes | bytearray, settings: LinkSettings, *, keeps_own: bool) -
         (keeps_own, settings.respect_rel_nofollow),
         (other, None if settings.embedded == "off" else embeds, describes),
     )
-    if isinstance(told, str):
-        return Undecided(told)
+    return Undecided(told) if isinstance(told, str) else _completed(found, told, resources)
+
+
+def _completed(found: Found, told: _Told, resources: Described) -> Found | Undecided:
+    """What was found with what the page says of itself, and what it says of its ``resources``."""
     metas, pragmas, found.title, found.language, own = told
     found.language = found.language or None
     for name, content in metas:

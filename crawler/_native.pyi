@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, Self
 
+INTERFACE: int  # see crawler/native.py
+
 def scan_page(
     html: bytes | bytearray,
     links: tuple[dict[str, None], dict[str, str] | None],

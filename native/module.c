@@ -24,8 +24,16 @@ refuse_if_switched_off(PyObject *module)
     return -1;
 }
 
+/* As in crawler/native.py: a module that was built from other sources is left alone. */
+static int
+add_interface(PyObject *module)
+{
+    return PyModule_AddIntConstant(module, "INTERFACE", 1);
+}
+
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, refuse_if_switched_off},
+    {Py_mod_exec, add_interface},
     {Py_mod_exec, add_content},
     {Py_mod_exec, add_prescan},
     {Py_mod_exec, add_recent},

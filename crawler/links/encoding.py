@@ -12,8 +12,8 @@ import re
 from functools import lru_cache
 
 try:
-    from crawler import _native
-except ImportError:  # not built, since there was no compiler, or switched off
+    from crawler.native import compiled as _native
+except ImportError:  # the code in Python does the work
     _stated_encoding = None
 else:
     _stated_encoding = _native.stated_encoding

@@ -17,8 +17,8 @@ from crawler.links.headers import SPACE
 from crawler.settings import DescribedLinks, LinkSettings
 
 try:
-    from crawler import _native
-except ImportError:  # not built, since there was no compiler, or switched off
+    from crawler.native import compiled as _native
+except ImportError:  # the code in Python does the work
     _scan_page = None
 else:
     _scan_page = _native.scan_page

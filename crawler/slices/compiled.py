@@ -20,8 +20,8 @@ from typing import Protocol
 from crawler.slices import entropy
 
 try:
-    from crawler import _native
-except ImportError:  # not built, since there was no compiler, or switched off
+    from crawler.native import compiled as _native
+except ImportError:  # the code in Python does the work
     _BUILT = False
 else:
     _BUILT = True

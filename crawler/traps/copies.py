@@ -31,8 +31,8 @@ from crawler.settings import TrapSettings
 from crawler.urls import host_key
 
 try:
-    from crawler import _native
-except ImportError:  # not built, since there was no compiler, or switched off
+    from crawler.native import compiled as _native
+except ImportError:  # the code in Python does the work
     digest_at_once = None
 else:
     digest_at_once = _native.content_digest

@@ -465,3 +465,23 @@ def test_without_the_module_every_page_is_left_to_the_tree() -> None:
             [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
         )
         assert run.stdout.startswith(answer)
+
+
+@pytest.mark.parametrize("built", ["module.INTERFACE = 10**6", ""], ids=["another number", "no number"])
+def test_a_module_that_was_built_from_other_sources_is_left_alone(built: str) -> None:
+    program = (
+        "import sys, types\n"
+        "module = types.ModuleType('crawler._native')\n"
+        f"{built}\n"
+        "sys.modules['crawler._native'] = module\n"
+        "import crawler\n"
+        "crawler._native = module\n"
+        "from crawler.filters import Filter\n"
+        "from crawler.links import sniff_encoding, token_links\n"
+        "from crawler.settings import LinkSettings\n"
+        "from crawler.slices import compiled\n"
+        "from crawler.traps.copies import content_digest\n"
+        "print(token_links(b'<a href=x>', None, LinkSettings()), len(content_digest(b'x')), compiled.recent_digests(9))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout.split()) == (0, ["absent", "16", "None"]), run.stderr

@@ -227,9 +227,10 @@ def hide_behind_the_cursor(job: Path) -> None:
     change(job, Family.HOSTS, pick)
 
 
-def findings(job: Path, store: Reader, counters: Counters) -> list[Finding]:
+def findings(job: Path, store: Reader, counters: Counters, settings: Settings | None = None) -> list[Finding]:
     """What verify would find in a store of the test's own."""
     inventory = Inventory(
-        Source(job, InventorySettings.of(Settings(), kept_hash(store) or SEED_ZERO), store, counters), SeenCheck()
+        Source(job, InventorySettings.of(settings or Settings(), kept_hash(store) or SEED_ZERO), store, counters),
+        SeenCheck(),
     )
     return [finding for part in inventory.parts() for finding in part]

@@ -149,7 +149,11 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--ledger": (
         "seen",
         "ledger",
-        {"action": "store_true", "help": "check on disk later whether skipped URLs were really seen"},
+        {
+            "action": argparse.BooleanOptionalAction,
+            "help": "confirm on disk what the seen-set calls seen, so that no page is skipped by mistake (on; "
+            "--no-ledger saves 35 bytes of disk a URL)",
+        },
     ),
     "--proxy": (
         "fetch",

@@ -19,6 +19,7 @@ from crawler.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings
 
 _WORTH_NAMING = 0.5  # URLs
 _ROW_BYTES = 30  # benchmarks/filters/exact.py
+_LEDGER_BYTES = 35  # benchmarks/filters/ledger.py
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -81,8 +82,15 @@ def warnings(made: Plan, free: int | None) -> Iterator[str]:
     if made.kind == "bitmap":
         yield "a Bloom filter gives the same answers with a fraction of the memory"
     if made.urls_skipped >= _WORTH_NAMING:
-        late = "; with --ledger they are only delayed" if made.kind in LEDGER_KINDS else ""
-        yield f"up to {made.urls_skipped:,.0f} URLs may never be fetched, because they are mistaken for seen ones{late}"
+        which = "without a ledger, up to" if made.kind in LEDGER_KINDS else "up to"
+        yield f"{which} {made.urls_skipped:,.0f} URLs may never be fetched, because they are mistaken for seen ones"
+
+
+def disk_bytes(kind: str, urls: int) -> int:
+    """Return how much a crawl keeps on the disk to confirm what the filter of this kind calls seen."""
+    if kind == "exact":
+        return urls * _ROW_BYTES
+    return urls * _LEDGER_BYTES if kind in LEDGER_KINDS else 0
 
 
 def _as_json(made: Comparison) -> dict[str, Any]:
@@ -92,13 +100,14 @@ def _as_json(made: Comparison) -> dict[str, Any]:
         "fpp": seen.fpp,
         "capacity": seen.capacity,
         "memory_available": made.free,
-        "kinds": [_row_as_json(one, made.free) for one in made.plans],
-        "compacted": compacted and {"compact_slices": seen.compact_slices, **_row_as_json(compacted, made.free)},
+        "kinds": [_row_as_json(one, made.urls, made.free) for one in made.plans],
+        "compacted": compacted
+        and {"compact_slices": seen.compact_slices, **_row_as_json(compacted, made.urls, made.free)},
         "impossible": dict(made.impossible),
     }
 
 
-def _row_as_json(made: Plan, free: int | None) -> dict[str, Any]:
+def _row_as_json(made: Plan, urls: int, free: int | None) -> dict[str, Any]:
     return {
         "kind": made.kind,
         "bytes": made.size,
@@ -108,6 +117,7 @@ def _row_as_json(made: Plan, free: int | None) -> dict[str, Any]:
         "fpp": made.fpp,
         "expected_urls_skipped": made.urls_skipped,
         "forgets": made.forgets,
+        "disk_bytes": disk_bytes(made.kind, urls),
         "warnings": list(warnings(made, free)),
     }
 
@@ -138,6 +148,10 @@ def _as_text(made: Comparison) -> Iterator[str]:
     yield ""
     if compacted is not None:
         yield "a crawl and `dedup --filter` rebuild a scalable chain as one slice (seen.compact_slices)"
+    yield (
+        f"the ledger of a crawl takes {made.urls * _LEDGER_BYTES:,} bytes of disk; with it, kinds that err and cannot "
+        "forget skip no URL by mistake"
+    )
     for kind, why in made.impossible.items():
         yield f"{kind}: not possible: {why}"
     for name, one in named:

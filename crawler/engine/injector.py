@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
@@ -22,6 +23,7 @@ log = logging.getLogger("crawler")
 
 INTERVAL = 1.0  # seconds between two looks into the inbox
 _STEP = 1_000  # URLs admitted in one transaction
+_DECIDED = 256  # doubted URLs looked up in one transaction
 _LOOKED_UP = 50_000  # seeds looked up in one reading of the journal
 
 
@@ -30,14 +32,21 @@ class Injector:
     is a turn of bulk work: however many URLs come in, the visits keep most of the event loop's time."""
 
     def __init__(
-        self, job: Job, discovery: Discovery, inbox: Inbox, wake: Callable[[], None], turns: Turns | None = None
+        self,
+        job: Job,
+        discovery: Discovery,
+        inbox: Inbox,
+        wake: Callable[[], None],
+        turns: Turns | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """``turns``: those of the visits on the same loop; None if there are none."""
+        """``turns``: those of the visits on the same loop; None if there are none. ``clock``: seconds since 1970."""
         self._job = job
         self._discovery = discovery
         self._inbox = inbox
         self._wake = wake
         self._turns = turns or Turns()
+        self._clock = clock
         self._tidied = False  # the store knows of no parcel that is gone
         self._reclassing = Reclassing(job.store, job.frontier)
         self._left: set[str] = set()  # names of inbox files that cannot be read or removed
@@ -58,11 +67,24 @@ class Injector:
                 self._job.widen(url.href)
             known += self._job.called_seen(found)
             self._job.admit(Found(found, 0, seed=True))
+            await self._decide()
             self._wake()
             if len(known) >= _LOOKED_UP:
                 await self._look_up(Found(known, 0, seed=True))
                 known = []
         await self._look_up(Found(known, 0, seed=True))
+
+    async def _decide(self) -> int:
+        """Let the ledger decide at once, so that it can be said how many of the URLs that somebody named are new.
+        Returns how many the seen-set had called seen by mistake. Raises OSError."""
+        left, named = self._job.doubted, 0
+        while left > 0:
+            await self._turns.turn(bulk=True)
+            await self._job.room()
+            decided = self._job.decide(_DECIDED, self._clock())
+            left -= decided.looked_up or left
+            named += decided.named
+        return named
 
     async def _look_up(self, known: Found) -> int:
         """Admit those of the URLs that the seen-set called seen by mistake: somebody named them. The journal tells, and
@@ -171,6 +193,8 @@ class Injector:
             known += self._job.called_seen(added.inside)
             new = self._job.admit(Found(added.inside, 0, seed=seed, priority=priority))
             answer += Answer(new, len(added.inside) - new, added.outside, added.rejected, added.credentials_dropped)
+            missed = await self._decide()
+            answer += Answer(missed, -missed)
             self._wake()
             await asyncio.sleep(0)
         missed = await self._look_up(Found(known, 0, seed=seed, priority=priority))

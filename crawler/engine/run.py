@@ -82,7 +82,7 @@ class Run:
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
         self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
-        self.incoming = Injector(job, discovery, inbox, context.wake, context.turns)
+        self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
@@ -413,7 +413,7 @@ class Run:
         return not self.job.frontier.queued and not self._visits
 
     def _decide(self, limit: int) -> int:
-        decided = self.job.decide(limit, self._context.clock())
+        decided = self.job.decide(limit, self._context.clock()).looked_up
         self._context.wake()
         return decided
 

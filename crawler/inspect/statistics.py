@@ -321,6 +321,7 @@ def _checkpoint(manifest: Manifest, kept: int, now: float) -> dict[str, Any]:
 def _seen(seen: SeenSet, ledger: LedgerCounts | None) -> dict[str, Any]:
     figures: dict[str, Any] = {**seen.statistics(), "ledger": None}
     if ledger is not None:
-        # With a ledger, these URLs are doubted instead of skipped, and fetched in the end.
-        figures |= {"expected_urls_skipped": 0.0, "ledger": asdict(ledger)}
+        # With a ledger, these URLs are doubted instead of skipped, and fetched in the end: it counts them exactly.
+        fpp = ledger.false_positives / figures["count"] if figures["count"] else 0.0
+        figures |= {"expected_urls_skipped": 0.0, "ledger": {**asdict(ledger), "fpp": fpp}}
     return figures

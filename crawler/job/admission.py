@@ -17,7 +17,7 @@ from crawler.exact import Ledger
 from crawler.filters import CannotForgetError, SeenSet
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
-from crawler.job.found import KEEP_ALL, UNLISTED, Brought, Found, Router
+from crawler.job.found import KEEP_ALL, UNLISTED, Brought, Decided, Found, Router
 from crawler.job.journal_search import JournalSearch
 from crawler.job.transaction import Transaction
 from crawler.kv import Batch, Family, Reader
@@ -227,13 +227,14 @@ class Admission:
                 self._finish(record, transaction)
         return [entry for entry, refusal in zip(entries, refusals, strict=True) if refusal is None]
 
-    def decide(self, limit: int, transaction: Transaction, now: float) -> int:
+    def decide(self, limit: int, transaction: Transaction, now: float) -> Decided:
         """Look up on disk at most ``limit`` of the URLs that the seen-set called seen, and admit those that are new.
-        Returns how many were looked up. Raises OSError."""
+        Raises OSError."""
         if self.ledger is None:
-            return 0
+            return Decided()
         batch, before = transaction.batch, self.ledger.counts.waiting
         missed = self.ledger.decide(limit, batch)
+        named = sum(entry.via is None for _, entry in missed)
         if missed:
             entries = [entry for _, entry in missed]
             given = sum(entry.seed and entry.via is None for entry in entries)
@@ -247,7 +248,7 @@ class Admission:
             asked_for = [entry for entry in entries if entry.seed or entry.via is None]
             links = [entry for entry in entries if not (entry.seed or entry.via is None)]
             self._frontier.admit([*asked_for, *self._refuse(links, now, transaction)], batch)
-        return before - self.ledger.counts.waiting
+        return Decided(before - self.ledger.counts.waiting, named)
 
     def forget(self, keys: Sequence[str], batch: Batch, journal: Reader) -> dict[int, str]:
         """Remove keys from the seen-set. Returns the positions of those that stay, with the reason. Raises JobError for

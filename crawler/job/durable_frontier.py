@@ -44,6 +44,7 @@ from crawler.settings import CLASSES, settings_from
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.whatwg import has_userinfo
 
+_DOUBTED_SLICE = 512  # URLs looked up in one transaction
 _OWN_PARCEL = "library"  # its URLs are queued in one transaction
 _TABLES = {
     "delay": "politeness",
@@ -58,6 +59,7 @@ _TABLES = {
     "fpp": "seen",
     "capacity": "seen",
     "hash": "seen",
+    "ledger": "seen",
     "rules": "canonical",
     "sync_interval": "durability",
     "checkpoint_interval": "durability",
@@ -81,6 +83,7 @@ class Options(TypedDict, total=False):
     fpp: float
     capacity: int
     hash: str  # of URLs: "blake2b", with a secret, or "mmh3"
+    ledger: bool  # confirm from the disk what the seen-set calls seen
     rules: tuple[str, ...]  # of canonicalisation
     sync_interval: float  # seconds
     checkpoint_interval: float  # seconds
@@ -111,7 +114,7 @@ class DurableFrontier:
         **options: Unpack[Options],
     ) -> None:
         """Begin a frontier, or resume one. A resumed frontier keeps the options that shaped it (``order``, ``seen``,
-        ``fpp``, ``capacity``, ``hash``, ``rules``); they need not be given again.
+        ``fpp``, ``capacity``, ``hash``, ``ledger``, ``rules``); they need not be given again.
 
         Raises JobError for a directory that cannot be used, or is in use, SettingsError for an invalid option, and
         OSError when the disk fails."""
@@ -145,8 +148,9 @@ class DurableFrontier:
     def add(self, urls: str | Iterable[str], *, exact: bool = True, now: float | None = None) -> Answer:
         """Admit the new URLs. They are seeds: they widen the scope, unless it is ``"any"``.
 
-        None is lost to a false positive of the seen-set: if it calls some of the URLs seen, the journal is searched for
-        them, as ``crawler add`` does. All of it is read, once for each call; ``exact=False`` saves that."""
+        None is lost to a false positive of the seen-set: what it calls seen is looked up in the ledger. Without one,
+        the journal is searched, as ``crawler add`` does. All of it is read, once for each call; ``exact=False`` saves
+        that."""
         now = self._begin(now)
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
@@ -165,6 +169,7 @@ class DurableFrontier:
         new = self.job.admit(Found(inside, 0, seed=True))
         if known:
             new += self.job.admit_missed(Found(known, 0, seed=True), self.job.search(known))
+        new += self._look_up(now)
         self._end(now)
         return Answer(new, len(inside) - new, len(found) - len(inside), tuple(rejected), dropped)
 
@@ -318,6 +323,7 @@ class DurableFrontier:
         left = LeftOut.of(outside, depth) if error is None else None
         new = self.job.finish(inner, Finished(record, request, left=left), now, outlinks=inside, reach=reach.of)
         self._out.discard(inner)
+        new += self._look_up(now)
         self._end(now)
         return new
 
@@ -413,7 +419,16 @@ class DurableFrontier:
         if not self.job.writer.write_again():
             # The unwritten transaction is kept in memory, and is written first as soon as there is space.
             raise OSError(errno.ENOSPC, f"{self.job.blocked}: nothing is lost; make room and call again")
-        return self._clock() if now is None else now
+        now = self._clock() if now is None else now
+        self._look_up(now)  # what a crawl, or a program that was killed, left undecided
+        return now
+
+    def _look_up(self, now: float) -> int:
+        """Decide at once about what the seen-set calls seen. Returns how many URLs were new after all."""
+        before = self.job.counters.admitted
+        while self.job.doubted and self.job.decide(_DOUBTED_SLICE, now).looked_up:
+            pass
+        return self.job.counters.admitted - before
 
     def _end(self, now: float) -> None:
         if self.job.blocked is None and now >= self._next_sync:

@@ -55,6 +55,13 @@ class Found(NamedTuple):
     classes: Mapping[str, int] | None = None
 
 
+class Decided(NamedTuple):
+    """How many doubted URLs were looked up, and how many of them were new that somebody named, and no page."""
+
+    looked_up: int = 0
+    named: int = 0
+
+
 class Brought(Struct, frozen=True):
     """A request that another fetcher brings. Its ``name`` is what the seen-set hashes, and the fragment of the href of
     its ``entry``; ``stored`` is the request as that fetcher wrote it."""

@@ -32,7 +32,7 @@ from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_besid
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
-from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Found, Router
+from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Decided, Found, Router
 from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
@@ -259,11 +259,11 @@ class Job:
         """How many URLs the seen-set called seen without confirmation so far."""
         return 0 if self.ledger is None else self.ledger.counts.waiting
 
-    def decide(self, limit: int, now: float) -> int:
-        """Look up at most ``limit`` doubted URLs, and admit the new ones, in one transaction. Returns how many were
-        decided; 0 also while a transaction is unwritten. Raises OSError."""
+    def decide(self, limit: int, now: float) -> Decided:
+        """Look up at most ``limit`` doubted URLs, and admit the new ones, in one transaction. None are decided while a
+        transaction is unwritten. Raises OSError."""
         if not self.doubted or self.writer.in_transaction:
-            return 0
+            return Decided()
         with self.writer as transaction:
             return self._admission.decide(limit, transaction, now)
 

@@ -269,16 +269,21 @@ def trust(stats: Mapping[str, Any]) -> str:
     new = (stats.get("urls_admitted") or 0) + expected
     if new < 1:
         return "No URL has been seen yet."
-    if expected >= 0.95:
+    ledger = seen.get("ledger")
+    if ledger:
+        caught, waiting = ledger["false_positives"], ledger["waiting"]
+        rate = f" ({probability(caught / new)})" if caught else ""
+        text = (
+            f"No URL is skipped by mistake: the ledger caught {counted(caught, 'false positive')}{rate} among "
+            f"{counted(new, 'new URL')}"
+        )
+        text += f"; {counted(waiting, 'URL')} {'waits' if waiting == 1 else 'wait'} for it." if waiting else "."
+    elif expected >= 0.95:
         were = "was" if round(expected) == 1 else "were"
         text = f"About {count(expected)} of {count(new)} new URLs {were} probably skipped by mistake."
     else:
         few = f"{expected:.2g}" if expected >= 0.001 else "less than 0.001"
         text = f"No URLs are likely to have been skipped by mistake (expected: {few} of {count(new)})."
-    ledger = seen.get("ledger")
-    if ledger:
-        found, waiting = counted(ledger["false_positives"], "such mistake"), counted(ledger["waiting"], "URL")
-        text += f" The ledger corrected {found}; {waiting} {'is' if ledger['waiting'] == 1 else 'are'} waiting for it."
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     if estimated is not None and target is not None and estimated > target:
         text += f" The estimated fpp is {probability(estimated)}, above the target of {probability(target)}."

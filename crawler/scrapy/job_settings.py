@@ -65,6 +65,8 @@ def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str
     Raises JobError, SettingsError."""
     check_fetcher(directory, FETCHER)
     tables: dict[str, dict[str, Any]] = shape_of_job(directory)
+    # The seen-set is asked before a request is made: nothing is doubted, and nothing looked up later.
+    tables.setdefault("seen", {}).setdefault("ledger", False)
     own: dict[str, dict[str, Any]] = {
         # Twice as many slots as there can be requests out: the frontier never lacks any.
         "crawl": {"scope": "any", "concurrency": 2 * max(out, per_host)},

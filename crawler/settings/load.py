@@ -310,7 +310,7 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
     settings = Settings(**built, places=_places(tables, len(old), source))
     if old:
         settings = replace(settings, site=SitesSettings(old + settings.site.tables))
-    _check_together(settings, source)
+    _check_together(settings, tables.get("seen", {}), source)
     _check_order(settings, tables, source)
     return _with_rounds(settings)
 
@@ -581,14 +581,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _check_together(settings: Settings, source: Source) -> None:
+def _check_together(settings: Settings, asked_for: Mapping[str, Any], source: Source) -> None:
+    """``asked_for``: what was given for the seen-set."""
     if settings.schedule.every_hours is not None and settings.schedule.times:
         place = source.at("schedule", "times")
         raise SettingsError(f"{place}: schedule.times and schedule.every_hours both say when a round begins: keep one")
     if len(settings.output.headers) > HEADERS_MOST:
         place = source.at("output", "headers")
         raise SettingsError(f"{place}: output.headers names more than {HEADERS_MOST} headers")
-    if settings.seen.ledger and settings.seen.kind not in LEDGER_KINDS:
+    if asked_for.get("ledger") and settings.seen.kind not in LEDGER_KINDS:
         raise SettingsError(
             f"{source.at('seen', 'ledger')}: seen.ledger works with the kinds {', '.join(LEDGER_KINDS)}, not "
             f"with {settings.seen.kind}: leave one out"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
@@ -202,7 +203,12 @@ class SeenSettings(Struct, frozen=True):
     tightening: float = 0.85  # fpp of a slice over the one before
     layout: str = "paired"  # where the bits of a key are
     compact_slices: int = 2  # slices at which a scalable chain is rebuilt as one; 0: never
-    ledger: bool = False  # what the filter calls seen is confirmed later, from digests on the disk
+    ledger: bool = True  # what the filter calls seen is confirmed later, from digests on the disk; of LEDGER_KINDS
+
+    def __post_init__(self) -> None:
+        """The other kinds have none: they do not err, or can forget."""
+        if self.kind not in LEDGER_KINDS:
+            force_setattr(self, "ledger", False)
 
 
 class CanonicalSettings(Struct, frozen=True):

@@ -256,7 +256,7 @@ def test_a_screen_says_what_the_statistics_say() -> None:
     course.events.add(1_700_000_020.0, Kind.RETIRED, "given up", "dead.test:80")
     text = printed(course)
     assert "Working: 30.0 pages/s" in text
-    assert "About 2 of 12,347 new URLs were probably skipped" in text
+    assert "the ledger caught 2 false positives (1 in 6,200) among 12,347" in text
     states = "retired 1, robots 1, leased 2, idle 1, snoozed 1, waiting 2, queued 4"
     assert f"1 of 2,000 hosts, most failures first; {states}" in text
     assert "Each finished URL brings 0.42 new ones: at this rate the crawl ends in 11 min 40 s. Then the" in text

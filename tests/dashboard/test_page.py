@@ -129,7 +129,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
             "10answers 5xx, server errorshave them visited again later",
             "8pages that only say “not found”the links to them are broken",
             "9pages behind a challenge or a loginsee Walls in the documentation",
-            "2URLs probably taken for seenexpected from the seen-set; --ledger finds them",
+            "2URLs probably taken for seenexpected from the seen-set; a job begun without --no-ledger finds them",
             "1line of the seeds that are not URLscorrect them and run again",
         ],
         "next": (
@@ -197,6 +197,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
             "seen.kind text": "scalable",
             "seen.ledger.confirmed": "3,456",
             "seen.ledger.false_positives": "2",
+            "seen.ledger.fpp probability": "1 in 6,200",
             "seen.ledger.waiting": "12",
             "sitemaps_read": "2",
             "throttled": "5",
@@ -211,8 +212,8 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "states": ["given up 1", "reading robots.txt 1", "working 4", "done 1", "not answering 1", "in line 4"],
         "title": "83% docs · running",
         "trust": (
-            "About 2 of 12,347 new URLs were probably skipped by mistake. "
-            "The ledger corrected 2 such mistakes; 12 URLs are waiting for it."
+            "No URL is skipped by mistake: "
+            "the ledger caught 2 false positives (1 in 6,200) among 12,347 new URLs; 12 URLs wait for it."
         ),
         "verdict": "Not done: 2,000 URLs pending, 64 in flight; 298 failed, broken or blocked.",
     }

@@ -418,6 +418,7 @@ def test_a_plan_warns(run: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     small = run("plan", "--urls", "100", "--fpp", "0.0001").out.decode()
     assert "needs more memory" not in small
     assert "may never be fetched" not in small
+    assert "the ledger of a crawl takes 3,500 bytes of disk" in small
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,10 @@ def test_a_hopeless_filter_loses_pages_and_with_a_ledger_none(tmp_path: Path) ->
     for name in ("without", "with"):
         (tmp_path / name).mkdir()
     with Site(tree(PAGES)) as site:
-        assert crawl(tmp_path / "without", site).code == 0
+        assert crawl(tmp_path / "without", site, "--no-ledger").code == 0
         assert len(rows(tmp_path / "without" / "job")) < PAGES - 10
         assert stats(tmp_path / "without")["seen"]["ledger"] is None
-        ran = crawl(tmp_path / "with", site, "--ledger")
+        ran = crawl(tmp_path / "with", site)
         assert ran.code == 0, ran.err
         holds_all(tmp_path / "with", site)
     seen = stats(tmp_path / "with")["seen"]
@@ -184,6 +184,24 @@ def test_a_job_keeps_its_ledger_or_the_want_of_one(half_way: tuple[Path, Site]) 
     refused = crawl(directory, site, "--config", str(other))
     assert refused.code == 2
     assert "seen.ledger cannot change after the crawl began (was True, now False)" in refused.err
+
+
+def test_a_job_that_was_begun_without_a_ledger_resumes_without(tmp_path: Path) -> None:
+    with Site(tree(PAGES)) as site:
+        assert crawl(tmp_path, site, "--no-ledger", "--max-pages", "9").code == 3
+        refused = crawl(tmp_path, site, "--ledger")
+        assert refused.code == 2
+        assert "seen.ledger cannot change after the crawl began (was False, now True)" in refused.err
+        assert crawl(tmp_path, site).code == 0
+    assert stats(tmp_path)["seen"]["ledger"] is None
+
+
+@pytest.mark.parametrize("kind", ["scalable", "bloom", "bitmap", "counting", "cuckoo", "exact", "digest"])
+def test_new_jobs_have_one_if_their_kind_errs_and_cannot_forget(kind: str) -> None:
+    has_one = kind in ("scalable", "bloom", "bitmap")
+    assert settings_from({"seen": {"kind": kind}}).seen.ledger is has_one
+    assert SeenSettings(kind=kind).ledger is has_one
+    assert not settings_from({"seen": {"kind": kind, "ledger": False}}).seen.ledger
 
 
 @pytest.mark.parametrize("kind", ["counting", "cuckoo", "exact", "digest"])

@@ -33,37 +33,40 @@ from tests.jobs import findings
 from tests.laboratory import SETTINGS, START, Laboratory
 from tests.program import crawler
 
-FULL = SeenSettings(kind="bloom", capacity=8, fpp=0.5)  # after some thousand URLs, nearly all bits are set
+FULL = SeenSettings(kind="bloom", capacity=8, fpp=0.5, ledger=False)  # after some thousand URLs, most bits are set
+BOTH = [FULL, replace(FULL, ledger=True)]  # the journal is searched, or the ledger asked
 PAGES = {f"http://a.test/{number}": f"<p>{number}" for number in range(400)}
 LINKS = [canonicalise(f"http://b.test/{number}") for number in range(4_000)]
 
 
-def opened(directory: Path, store: MemoryStore) -> Job:
-    settings = replace(SETTINGS, seen=FULL)
+def opened(directory: Path, store: MemoryStore, seen: SeenSettings = FULL) -> Job:
+    settings = replace(SETTINGS, seen=seen)
     return Job(directory, settings, START, Platform(open_store=lambda _: store, executor=Inline))
 
 
+@pytest.mark.parametrize("seen", BOTH, ids=["journal", "ledger"])
 @pytest.mark.parametrize("seed", [False, True])
-def test_added_urls_are_never_lost_to_a_false_positive(tmp_path: Path, seed: bool) -> None:
+def test_added_urls_are_never_lost_to_a_false_positive(tmp_path: Path, seed: bool, seen: SeenSettings) -> None:
     store = MemoryStore()
-    job = opened(tmp_path, store)
+    job = opened(tmp_path, store, seen)
     job.admit(Found(LINKS, 1, "http://b.test/", found_at=START))
     found = [canonicalise(href) for href in PAGES]
-    assert len(job.called_seen(found)) > len(found) // 2, "the seen-set is full"
+    assert sum(job.seen.contains_many([url.key for url in found])) > len(found) // 2, "the seen-set is full"
     discovery = Discovery.of(job, replace(SETTINGS, seen=FULL), Reading())
     injector = Injector(job, discovery, Inbox(tmp_path, job.disk), lambda: None)
     assert asyncio.run(injector.take_in([*PAGES, next(iter(PAGES))], seed=seed)) == Answer(len(PAGES), 1)
     assert asyncio.run(injector.take_in(list(PAGES), seed=seed)) == Answer(0, len(PAGES))
     assert job.counters.seeds == (len(PAGES) if seed else 0)
     job.close()
-    assert findings(tmp_path, store, stored_counters(store)) == []
-    job = opened(tmp_path, store)
+    assert findings(tmp_path, store, stored_counters(store), replace(SETTINGS, seen=seen)) == []
+    job = opened(tmp_path, store, seen)
     assert job.counters.pending == job.frontier.queued == job.counters.admitted
     job.close()
 
 
-def test_seeds_are_never_lost_to_a_false_positive(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path, dict(PAGES), replace(SETTINGS, seen=FULL)).with_politeness(delay=0.0, per_host=8)
+@pytest.mark.parametrize("seen", BOTH, ids=["journal", "ledger"])
+def test_seeds_are_never_lost_to_a_false_positive(tmp_path: Path, seen: SeenSettings) -> None:
+    lab = Laboratory(tmp_path, dict(PAGES), replace(SETTINGS, seen=seen)).with_politeness(delay=0.0, per_host=8)
     lab.run(*PAGES)
     assert {record["url"] for record in lab.records()} == set(PAGES)
     lab.run(*PAGES)
@@ -85,12 +88,12 @@ def test_a_search_reads_what_was_admitted_and_forgotten() -> None:
     assert search.missing() == [3], "what was admitted meanwhile is found too"
 
 
-def test_added_urls_get_the_class_that_is_given(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seen", BOTH, ids=["journal", "ledger"])
+def test_added_urls_get_the_class_that_is_given(tmp_path: Path, seen: SeenSettings) -> None:
     store = MemoryStore()
-    job = opened(tmp_path, store)
+    job = opened(tmp_path, store, seen)
     job.admit(Found(LINKS, 1, "http://b.test/", found_at=START))
-    mistaken = job.called_seen([canonicalise(href) for href in PAGES])
-    assert mistaken
+    assert any(job.seen.contains_many([canonicalise(href).key for href in PAGES]))
     inbox = Inbox(tmp_path, job.disk)
     inbox.deposit(list(PAGES), seed=True, answer=False, priority=7)
     injector = Injector(job, Discovery.of(job, replace(SETTINGS, seen=FULL), Reading()), inbox, lambda: None)

@@ -156,7 +156,7 @@ def test_scope_and_shape(tmp_path: Path) -> None:
 
 def test_what_is_added_is_never_lost_to_a_false_positive(tmp_path: Path) -> None:
     options: dict[str, Any] = {"seen": "bloom", "capacity": 8, "fpp": 0.5, "scope": "any", "delay": 0.0}
-    with DurableFrontier(tmp_path / "job", **options) as frontier:
+    with DurableFrontier(tmp_path / "job", ledger=False, **options) as frontier:
         first, second = ([f"http://h{n % 3}.test/{part}/{n}" for n in range(400)] for part in "ab")
         assert frontier.add(first).admitted == 400
         hasty = frontier.add(second[:200], exact=False)
@@ -165,6 +165,17 @@ def test_what_is_added_is_never_lost_to_a_false_positive(tmp_path: Path) -> None
         assert (answer.admitted, answer.known) == (400 - hasty.admitted, hasty.admitted)
         assert frontier.add([*first, *second]).admitted == 0
         assert len(frontier) == 800
+
+
+def test_with_a_ledger_neither_urls_nor_links_are_lost_to_a_false_positive(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"seen": "bloom", "capacity": 8, "fpp": 0.5, "scope": "any", "delay": 0.0}
+    with DurableFrontier(tmp_path / "job", **options) as frontier:
+        urls = [f"http://h{n % 3}.test/a/{n}" for n in range(400)]
+        assert frontier.add(urls, exact=False).admitted == 400
+        lease = frontier.take()
+        assert lease is not None
+        assert frontier.finish(lease, [f"/b/{n}" for n in range(400)] + urls) == 400
+        assert len(frontier) == 799
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

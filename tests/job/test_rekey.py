@@ -166,11 +166,11 @@ def test_doubted_urls_move_with_the_ledger(tmp_path: Path) -> None:
         assert "rebuilt with a secret" in job.notes[1]
         assert job.doubted == doubted - 3
         while job.doubted:
-            assert job.decide(10, 0.0)
+            assert job.decide(10, 0.0).looked_up
         assert job.counters.admitted == len(URLS), "each false positive was found out"
         assert job.admit(Found(urls, 0)) == 0
         while job.doubted:
-            assert job.decide(100, 0.0)
+            assert job.decide(100, 0.0).looked_up
         assert job.counters.admitted == len(URLS)
     finally:
         job.close()

@@ -155,7 +155,7 @@ _FULL: dict[str, Any] = {
         "bytes": 51_200,
         "bits_per_url": 33.18,
         "compactions": 0,
-        "ledger": {"waiting": 12, "confirmed": 3_456, "false_positives": 2},
+        "ledger": {"waiting": 12, "confirmed": 3_456, "false_positives": 2, "fpp": 2 / 12_345},
     },
     "advice": {
         "full_at": 24_000,

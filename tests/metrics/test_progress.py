@@ -95,8 +95,8 @@ def test_the_summary_says_how_it_went() -> None:
         "kept      pages 49.6 MiB in 1 file, links 1.4 GiB in 2 files",
         "seen-set  2 slices, 50.0 KiB, 51% full, 33.2 bits/URL, blake2b with a secret,"
         " estimated fpp 1 in 5,300 (target 1 in 1,000)",
-        "          About 2 of 12,347 new URLs were probably skipped by mistake."
-        " The ledger corrected 2 such mistakes; 12 URLs are waiting for it.",
+        "          No URL is skipped by mistake: the ledger caught 2 false positives (1 in 6,200)"
+        " among 12,347 new URLs; 12 URLs wait for it.",
     ]
 
 

@@ -209,8 +209,17 @@ def test_the_words_of_a_course_are_of_the_last_seconds() -> None:
 
 def test_trust_tells_what_the_ledger_found() -> None:
     ledger = {"waiting": 12, "confirmed": 5_000, "false_positives": 3}
-    assert trust(statistics(seen=seen(expected_urls_skipped=0.0, ledger=ledger))).endswith(
-        "The ledger corrected 3 such mistakes; 12 URLs are waiting for it."
+    said = "No URL is skipped by mistake: the ledger caught "
+    assert trust(statistics(seen=seen(expected_urls_skipped=0.0, ledger=ledger))).startswith(
+        f"{said}3 false positives (1 in 4,100) among 12,345 new URLs; 12 URLs wait for it."
+    )
+    ledger |= {"waiting": 1, "false_positives": 0}
+    assert trust(statistics(seen=seen(expected_urls_skipped=0.0, ledger=ledger))).startswith(
+        f"{said}0 false positives among 12,345 new URLs; 1 URL waits for it."
+    )
+    ledger |= {"waiting": 0}
+    assert trust(statistics(seen=seen(expected_urls_skipped=0.0, ledger=ledger))).startswith(
+        f"{said}0 false positives among 12,345 new URLs."
     )
 
 

@@ -54,7 +54,7 @@ function lost(stats) {
     ["5xx", wrong.server, `${answers} 5xx, server errors`, "have them visited again later", "5xx"],
     ["soft404", wrong.soft, "pages that only say “not found”", "the links to them are broken", "soft404"],
     ["blocked", stats.pages_blocked, "pages behind a challenge or a login", "see Walls in the documentation"],
-    ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably taken for seen", "expected from the seen-set; --ledger finds them"],
+    ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably taken for seen", "expected from the seen-set; a job begun without --no-ledger finds them"],
     ["seeds", stats.seeds_rejected, "lines of the seeds that are not URLs", "correct them and run again"],
   ];
 }

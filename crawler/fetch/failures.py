@@ -43,6 +43,9 @@ def classify(
     if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError, ssl.CertificateError)):
         return FailureKind.TLS, _first_line(f"TLS: {_tls_reason(error)}")
     if isinstance(error, Malformed):
+        if not error.http and exchange.connection is not None and exchange.connection.kept:
+            # The server spoke HTTP on it before. These bytes are what it sent too many behind an earlier answer.
+            return FailureKind.CUT_OFF, "what came on a kept connection is no answer"
         return (FailureKind.MALFORMED if error.http else FailureKind.PROTOCOL), error.message
     if isinstance(error, Undecodable):
         return FailureKind.ENCODING, _first_line(f"content encoding: {error}")

@@ -27,6 +27,7 @@ from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.content_coding import Undecodable
 from crawler.fetch.cookies import Cookies
 from crawler.fetch.failures import FAILURES, classify, is_local
+from crawler.fetch.lenient import Malformed
 from crawler.fetch.outcome import Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
 from crawler.fetch.proxies import ProxyTrouble
@@ -182,15 +183,18 @@ class Fetcher:
             if kind is FailureKind.PROXY:
                 self._tell_of_proxy(message)
             local = kind in (FailureKind.DNS, FailureKind.UNREACHABLE) and is_local(error, exchange)
-            kept = kind is FailureKind.CUT_OFF and self._lost(exchange)
+            kept = kind is FailureKind.CUT_OFF and self._lost(exchange, error)
             seconds = exchange.patience.seconds
             proxy = None if exchange.proxy is None else exchange.proxy.shown
             return Failure(kind, message, seconds, address=exchange.address, local=local, kept=kept, proxy=proxy)
 
-    def _lost(self, exchange: Exchange) -> bool:
-        """Return whether a kept connection was closed before the first byte of an answer."""
+    def _lost(self, exchange: Exchange, error: Exception) -> bool:
+        """Return whether a kept connection was closed before the first byte of an answer, or held what belongs to an
+        earlier one."""
         used = exchange.connection
-        if used is None or not used.kept or used.protocol.begun or self._connector is None:
+        if used is None or not used.kept or self._connector is None:
+            return False
+        if used.protocol.begun and not isinstance(error, Malformed):
             return False
         self._connector.lost(used)
         return True

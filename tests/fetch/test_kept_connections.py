@@ -50,6 +50,20 @@ async def test_each_url_is_asked_for_once_and_after_two_such_ends_no_connection_
     assert served.connections == 2 + URLS - 4
 
 
+async def test_what_belongs_to_an_earlier_answer_costs_no_page() -> None:
+    """An answer that has no body states one, and sends it when the next request is there."""
+    bodyless = b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n"
+    async with (
+        site(*[bodyless, b"hello" + page(b"x")] * 2, page(b"y"), keep_alive=True) as served,
+        Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher,
+    ):
+        results = [await fetcher.fetch(f"{served.url}{number}") for number in range(6)]
+    failed = {number: result for number, result in enumerate(results) if isinstance(result, Failure)}
+    assert [*failed] == [1, 3]
+    assert {(failure.kind, failure.kept) for failure in failed.values()} == {(FailureKind.CUT_OFF, True)}
+    assert served.connections == 4, "after the second time no connection is kept"
+
+
 async def test_a_new_connection_that_ends_so_is_the_hosts_fault() -> None:
     async with (
         site(reset, page(b"x"), b"HTTP/1.1 2") as served,

@@ -53,12 +53,15 @@ for name in open(sys.argv[1]).read().split():
 """
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=15, metavar="N", help="runs of each command (15)")
     parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout")
     parser.add_argument("--peer-python", metavar="PYTHON", help="an interpreter that has Scrapy")
     chosen = parser.parse_args()
+    if chosen.rounds < 1:
+        print(f"error: --rounds must be at least 1, not {chosen.rounds}", file=sys.stderr)
+        return 2
     trees = {"now": ROOT} if chosen.before is None else {"now": ROOT, "before": chosen.before.resolve()}
     with tempfile.TemporaryDirectory() as scratch, _site() as address:
         runs: dict[tuple[str, str], tuple[list[str], Path]] = {}
@@ -93,6 +96,7 @@ def main() -> None:
     }
     rows.append(["crawl (1 page), above its libraries", *(_median(above.get(when, [])) for when in ("before", "now"))])
     print("\n".join(text_table(["command", "before", "now"], rows)))
+    return 0
 
 
 def _commands(scratch: Path, tree: Path) -> dict[str, list[str]]:
@@ -161,4 +165,4 @@ def _run(tree: Path, *words: str, data: bytes = b"") -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

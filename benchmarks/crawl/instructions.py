@@ -8,7 +8,8 @@ so a change of a few per cent is seen on a busy machine too. They say nothing ab
 
 What is compared between versions are ratios to the floor: a new aiohttp or another processor changes both alike.
 ``--record`` adds the figures to benchmarks/history/instructions.jsonl. ``--check`` compares with the last record of
-the same minor version of Python and fails if a ratio has grown by more than 5%.
+the same minor version of Python and fails if a ratio has grown by more than 5%. Both refuse where the compiled module
+is missing: the program would be another one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.crawl.crawls import ROOT, Crawler, floor, ours
 from benchmarks.crawl.web import served
-from crawler.bench.machine import describe_commit, describe_machine
+from crawler.bench.machine import describe_commit, describe_machine, why_not_native
 from crawler.bench.made_pages import MADE_HOSTS, make_files
 
 HISTORY = ROOT / "benchmarks" / "history" / "instructions.jsonl"
@@ -51,9 +52,13 @@ class NotCountedError(Exception):
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--check", action="store_true", help="fail if it costs more than 5% more than recorded")
+    what.add_argument("--check", action="store_true", help="fail if it costs more than 5%% more than recorded")
     what.add_argument("--record", action="store_true", help="add the figures to the history")
     chosen = parser.parse_args(words)
+    reason = why_not_native()
+    if reason is not None and (chosen.check or chosen.record):
+        print(f"error: only the program with its compiled module is compared: {reason}", file=sys.stderr)
+        return 1
     before = recorded(HISTORY) if chosen.check else None
     if chosen.check and before is None:
         print(f"nothing is recorded for Python {_python()}: run it once with --record", file=sys.stderr)

@@ -55,13 +55,13 @@ def bench_crawl(plan: Plan) -> bool:
     except (CertificatesError, CrawlFailedError) as error:
         sys.stderr.write(f"crawler: error: {error}\n")
         return False
-    if plan.plot is not None:
-        plan.plot.write_text(svg(summaries, web), "utf-8")
     if plan.as_json:
         circumstances = {**_circumstances(plan, machine, absent), "commit": commit}
         _say(json.dumps({**circumstances, **figures(summaries)}))
     else:
-        _say(*table(summaries), "", *bars(summaries))
+        _say(*table(summaries, https=shape.serving.https), "", *bars(summaries))
+    if plan.plot is not None:
+        plan.plot.write_text(svg(summaries, web), "utf-8")
     return _is_right(next(each for each in summaries if each.name == OURS))
 
 

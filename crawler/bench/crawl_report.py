@@ -14,10 +14,8 @@ from crawler.bench.stage_samples import STAGES
 from crawler.bench.synthetic_crawl import Latency, Measured
 from crawler.progress.text_table import text_table
 
-_HEADS = (
-    *("", "pages", "missing", "twice", "seconds", "pages/s", "CPU us/page", "of the floor", "ms", "ms, 95%", "MiB"),
-    *("new", "resumed"),
-)
+_HEADS = ("", "pages", "missing", "twice", "seconds", "pages/s", "CPU us/page", "of the floor", "ms", "ms, 95%", "MiB")
+_HTTPS_HEADS = (*_HEADS, "new", "resumed")
 _BAR = 40  # characters
 _PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a character
 _COLOURS = dict(zip(STAGES, ("#8c8c8c", "#3b6fb6", "#e0b050", "#d98324", "#5a9a3c", "#8e5ab5", "#c4b89a"), strict=True))
@@ -75,11 +73,11 @@ def summarise(rounds: Sequence[Measured]) -> Summary:
     )
 
 
-def table(summaries: Sequence[Summary]) -> list[str]:
-    """Return the lines of the table, one row a crawler."""
+def table(summaries: Sequence[Summary], *, https: bool) -> list[str]:
+    """Return the lines of the table, one row a crawler. With ``https`` it tells of connections too."""
     least = next((each.cpu for each in summaries if each.name == FLOOR), None)
     rows = [
-        (
+        [
             each.name,
             f"{each.pages:,}",
             f"{each.missing:,}",
@@ -91,12 +89,13 @@ def table(summaries: Sequence[Summary]) -> list[str]:
             _milliseconds(each.latency.median),
             _milliseconds(each.latency.most),
             f"{each.rss:,.0f}",
-            f"{each.connections:.0%}",
-            f"{each.resumed:.0%}",
-        )
+            *([f"{each.connections:.0%}", f"{each.resumed:.0%}"] if https else []),
+        ]
         for each in summaries
     ]
-    return text_table(_HEADS, rows)
+    if not https:
+        return text_table(_HEADS, rows)
+    return [*text_table(_HTTPS_HEADS, rows), "", "The floor resumes no TLS sessions."]
 
 
 def _milliseconds(value: float) -> str:

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -14,20 +15,32 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 def describe_machine(packages: Iterable[str] = ()) -> list[str]:
-    """Return lines for the head of a table: processor, cores, load, memory, Python, and the versions of ``packages``.
+    """Return lines for the head of a table: processor, cores, load, memory, Python, whether the compiled module is
+    there, and the versions of ``packages``.
 
     A package that is not installed is left out.
     """
     cores = os.cpu_count() or 1
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    reason = why_not_native()
     lines = [
         f"machine   {_field(_CPUINFO, 'model name') or platform.machine()}, {cores} cores, "
         f"{_memory()}{platform.system()} {platform.release()}",
         f"load      {load} (1, 5, 15 minutes, before the run)",
         f"python    {platform.python_version()} ({platform.python_implementation()})",
+        f"native    {'yes' if reason is None else f'no: {reason}'}",
     ]
     versions = [f"{name} {version}" for name in packages if (version := _version(name))]
     return [*lines, f"packages  {', '.join(versions)}"] if versions else lines
+
+
+def why_not_native() -> str | None:
+    """Return why this program runs without its compiled module; None if it has it."""
+    try:
+        import_module("crawler.native")
+    except ImportError as error:
+        return str(error).removesuffix(f" ({error.path})")
+    return None
 
 
 def describe_commit(root: Path) -> str | None:

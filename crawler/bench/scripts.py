@@ -14,6 +14,7 @@ from msgspec import Struct
 import crawler
 
 CHECKOUT = Path(crawler.__file__).resolve().parent.parent / "benchmarks"
+HELPERS = ("crawl/count-clock", "dashboard/scene")  # run by other scripts, and measure nothing themselves
 STUDIES = ("hashes", "bits-per-key", "membership")  # known by name even without a checkout
 
 
@@ -26,12 +27,14 @@ class Script(Struct, frozen=True):
 
 
 def scripts(folder: Path = CHECKOUT) -> Iterator[Script]:
-    """Yield all scripts, in the order of their names; none if the folder does not exist."""
+    """Yield all scripts but helpers, in the order of their names; none if the folder does not exist."""
     found = []
     for path in folder.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
         if any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body):
             name = path.relative_to(folder).with_suffix("").as_posix().removeprefix("studies/").replace("_", "-")
+            if name in HELPERS:
+                continue
             text = (ast.get_docstring(tree) or "").partition("\n\n")[0]
             found.append(Script(name, path, " ".join(text.split())))
     yield from sorted(found, key=lambda script: script.name)

@@ -100,7 +100,8 @@ def _number(least: int, most: int) -> Callable[[str], int]:
     """Return a parser of whole numbers in a range."""
 
     def parse(word: str) -> int:
-        if not (word.isascii() and word.isdecimal()):
+        digits = word.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal()):
             raise argparse.ArgumentTypeError(f"{word!r} is not a whole number")
         if not least <= int(word) <= most:
             raise argparse.ArgumentTypeError(f"must be between {least:,} and {most:,}, not {word}")
@@ -152,9 +153,13 @@ def _shape(arguments: argparse.Namespace) -> Shape:
 
 
 def _check_directory(flag: str, path: Path | None) -> None:
-    """Raise UsageError if a file cannot be made because its directory does not exist."""
-    if path is not None and not path.absolute().parent.is_dir():
+    """Raise UsageError if a file cannot be made because its directory does not exist, or it is a directory itself."""
+    if path is None:
+        return
+    if not path.absolute().parent.is_dir():
         raise UsageError(f"{flag} {path}: its directory does not exist")
+    if path.is_dir():
+        raise UsageError(f"{flag} {path}: this is a directory, not a file")
 
 
 def _run_script(script: Script, arguments: argparse.Namespace) -> int:

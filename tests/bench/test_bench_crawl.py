@@ -14,19 +14,21 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import convert
 
 import crawler
 from crawler.bench import stage_samples
+from crawler.bench.crawl_report import Summary, table
 from crawler.bench.crawl_truth import READABLE, STATUS, Found, Verdict, judge_crawl
 from crawler.bench.loopback_run import check_event
-from crawler.bench.machine import describe_commit
+from crawler.bench.machine import describe_commit, why_not_native
 from crawler.bench.scripts import CHECKOUT
 from crawler.bench.stage_samples import STAGES, stage_of
 from crawler.bench.synthetic_crawl import Latency, WebServers, latency_of
 from crawler.bench.synthetic_server import STORM, STORMS, Weather
 from crawler.bench.synthetic_web import Kind, Mode, Shape, SyntheticWeb
 from tests import program
-from tests.needs import need
+from tests.needs import need, need_native
 from tests.program import ROOT
 
 SHAPE = Shape(300, 5, 2, Mode.WEB, 8080)
@@ -57,6 +59,7 @@ def test_a_crawl_finds_what_there_is(mode: Mode, tmp_path: Path) -> None:
     # Processes that parse have nothing to do where tokens tell all links.
     assert min(cost for stage, cost in ours["stages"].items() if stage != "parsers") > 0
     assert sum(ours["stages"].values()) == pytest.approx(ours["cpu"], rel=0.01)
+    assert told["machine"]["native"] == ("yes" if why_not_native() is None else f"no: {why_not_native()}")
     assert told["of_the_floor"] == pytest.approx(ours["cpu"] / crawlers["floor"]["cpu"])
     assert ElementTree.parse(plot).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     assert [*tmp_path.iterdir()] == [plot]
@@ -93,6 +96,33 @@ def test_handshakes_need_https(tmp_path: Path) -> None:
         ran = program.crawler("bench", "crawl", *words, directory=tmp_path)
         assert ran.code == 2
         assert words[0] in ran.err
+
+
+@pytest.mark.parametrize("https", [False, True])
+def test_connections_are_told_of_where_they_cost_handshakes(*, https: bool) -> None:
+    counts = dict.fromkeys(("pages", "missing", "twice", "unexpected", "wrong", "refused", "private", "samples"), 0)
+    sizes = dict.fromkeys(("seconds", "pages_a_second", "cpu", "rss"), 1.0)
+    told = {"name": "floor", "cpu_rounds": [], "latency": Latency(1, 1), "connections": 0.5, "resumed": 0.25}
+    summary = convert({**counts, **sizes, **told, "stages": {}}, Summary)
+    lines = table([summary], https=https)
+    assert ("resumed" in lines[0]) is https
+    assert any("25%" in line for line in lines) is https
+    assert any("floor resumes no" in line for line in lines) is https
+
+
+@pytest.mark.parametrize("native", ["on", "off"])
+def test_a_figure_says_whether_compiled_code_did_the_work(native: str) -> None:
+    if native == "on":
+        need_native()
+    code = "from crawler.bench.machine import describe_machine; print(*describe_machine(), sep='\\n')"
+    environment = os.environ | {"CRAWLER_NATIVE": native}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, check=True)
+    told = dict(line.split(maxsplit=1) for line in run.stdout.decode().splitlines())
+    if native == "on":
+        assert told["native"] == "yes"
+    else:  # where it was not built either, that is the reason
+        assert re.match(r"no: (CRAWLER_NATIVE=off|cannot import name '_native')", told["native"])
+        assert str(ROOT) not in told["native"]
 
 
 def test_mistakes_are_counted() -> None:

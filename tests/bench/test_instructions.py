@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -43,6 +46,17 @@ def test_the_recorded_history_has_what_is_compared() -> None:
         ratios = [name for name in line["figures"] if name.endswith("of the floor")]
         assert sorted(ratios) == ["a page, of the floor", "start, of the floor"]
         assert not grown(line["figures"], line["figures"])
+
+
+@pytest.mark.parametrize("option", ["--check", "--record"])
+def test_a_program_without_its_compiled_module_is_not_compared(option: str) -> None:
+    before = HISTORY.read_bytes()
+    script = HISTORY.parents[1] / "crawl" / "instructions.py"
+    environment = os.environ | {"CRAWLER_NATIVE": "off"}
+    ran = subprocess.run([sys.executable, str(script), option], env=environment, capture_output=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    assert len(ran.stderr.splitlines()) == 1
+    assert HISTORY.read_bytes() == before
 
 
 @given(st.integers(1, 50), st.floats(0.0, 1e3))

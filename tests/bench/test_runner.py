@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 import crawler
-from crawler.bench.scripts import CHECKOUT, STUDIES, scripts
+from crawler.bench.scripts import CHECKOUT, HELPERS, STUDIES, scripts
 from tests import program
 from tests.program import ROOT
 
@@ -76,6 +76,9 @@ def test_every_script_is_known_by_its_path() -> None:
         assert script.about, name
         assert script.path.is_relative_to(CHECKOUT)
     assert "studies/chance" not in found, "a module that is no script"
+    for helper in HELPERS:
+        assert helper not in found
+        assert (CHECKOUT / f"{helper.replace('-', '_')}.py").is_file()
 
 
 def test_without_a_name_the_benchmarks_are_listed() -> None:
@@ -110,12 +113,20 @@ def test_a_study_writes_its_table_and_plot(tmp_path: Path) -> None:
         ["crawl", "--hosts", "0"],
         ["crawl", "--mode", "ring"],
         ["crawl", "--plot", "no/such/directory/plot.svg"],
+        ["crawl", "--plot", "."],
+        ["start", "--rounds", "0"],
     ],
 )
 def test_bad_words_are_answered_in_one_line(words: Sequence[str]) -> None:
     code, out, err = bench(*words)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
+
+
+def test_a_number_outside_of_its_bounds_is_told_them() -> None:
+    code, _, err = bench("crawl", "--page-size", "-5")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "between 1 and 1,000,000" in err
 
 
 @pytest.mark.parametrize(
@@ -131,6 +142,22 @@ def test_a_study_says_which_of_its_words_is_bad(words: Sequence[str], tmp_path: 
     code, out, err = bench(*words, cwd=tmp_path)
     assert (code, out) == (2, "")
     assert words[1] in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("path", sorted(CHECKOUT.rglob("*.py")), ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_the_help_of_a_script_can_be_printed(path: Path) -> None:
+    """argparse fills in what follows a percent sign, and fails where that is nothing that it knows."""
+    for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for keyword in call.keywords if isinstance(call, ast.Call) else ():
+            for part in ast.walk(keyword.value) if keyword.arg == "help" else ():
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    assert "%" not in re.sub(r"%%|%\(\w+\)s", "", part.value), f"{path}:{part.lineno}"
+
+
+def test_the_help_of_a_script_is_printed() -> None:
+    code, out, err = bench("crawl/instructions", "--help")
+    assert (code, err) == (0, "")
+    assert "more than 5% more" in out
 
 
 @pytest.mark.parametrize("path", sorted(CHECKOUT.rglob("*.py")), ids=lambda path: str(path.relative_to(CHECKOUT)))

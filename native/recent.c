@@ -3,8 +3,8 @@
  *
  * A digest has its place in one line of four, which is a cache line. The latest of a line comes first, and what is met
  * when the line is full takes the place of the last. The table begins small and doubles when a quarter is full, up to
- * its bound. Lines are chosen by bits of the digest: whoever can choose digests can crowd one line, and gains nothing
- * but that these are forgotten.
+ * its bound; while it doubles, the old one takes half as much again. Lines are chosen by bits of the digest: whoever
+ * can choose digests can crowd one line, and gains nothing but that these are forgotten.
  */
 #include "module.h"
 
@@ -23,7 +23,8 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    Line *lines;
+    Line *lines; /* in `memory`, at the first cache line */
+    void *memory;
     uint64_t mask; /* lines - 1; their number is a power of two */
     uint64_t most; /* lines that it may have */
     uint64_t used; /* digests in it */
@@ -51,12 +52,25 @@ put_first(Line *lines, uint64_t mask, Digest digest, uint64_t *used)
     return there;
 }
 
-/* Twice as many lines. Without memory for them the table keeps its size. */
+/* Empty lines, each of which is a cache line: calloc aligns to 16 bytes. Returns NULL without memory for them; `memory`
+ * is what to free. */
+static Line *
+new_lines(uint64_t lines, void **memory)
+{
+    *memory = calloc(1, lines * sizeof(Line) + sizeof(Line) - 1);
+    if (*memory == NULL) {
+        return NULL;
+    }
+    return (Line *)(((uintptr_t)*memory + sizeof(Line) - 1) & ~(uintptr_t)(sizeof(Line) - 1));
+}
+
+/* Twice as many lines, beside the old ones until these are moved. Without memory for them the table keeps its size. */
 static void
 grow(RecentDigests *self)
 {
     uint64_t lines = self->mask + 1;
-    Line *made = calloc(2 * lines, sizeof(Line));
+    void *memory = NULL;
+    Line *made = new_lines(2 * lines, &memory);
     if (made == NULL) {
         self->most = lines;
         return;
@@ -70,7 +84,8 @@ grow(RecentDigests *self)
             }
         }
     }
-    free(self->lines);
+    free(self->memory);
+    self->memory = memory;
     self->lines = made;
     self->mask = 2 * lines - 1;
 }
@@ -94,7 +109,7 @@ recent_new(PyTypeObject *type, PyObject *args, PyObject *named)
     }
     uint64_t lines = self->most < FIRST ? self->most : FIRST;
     self->mask = lines - 1;
-    self->lines = calloc(lines, sizeof(Line));
+    self->lines = new_lines(lines, &self->memory);
     if (self->lines == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
@@ -107,7 +122,7 @@ recent_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    free(((RecentDigests *)self)->lines);
+    free(((RecentDigests *)self)->memory);
     release(self);
     Py_DECREF(type);
 }
@@ -170,7 +185,8 @@ static PyMethodDef recent_methods[] = {
 };
 
 static PyType_Slot recent_slots[] = {
-    {Py_tp_doc, "RecentDigests(most): the digests met lately, in at most that many bytes."},
+    {Py_tp_doc, "RecentDigests(most): the digests met lately, in at most that many bytes; while the table "
+                "doubles for the last time, half as many more."},
     {Py_tp_new, recent_new},
     {Py_tp_dealloc, recent_dealloc},
     {Py_tp_methods, recent_methods},

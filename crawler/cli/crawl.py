@@ -24,7 +24,7 @@ from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
-from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, settings_tables
+from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
 from crawler.dashboard.access import Access
 from crawler.dashboard.token import access_of, spoken_of
 from crawler.disk import DisplacedError, Expendable, private_opener, read_regular
@@ -37,7 +37,7 @@ from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
 from crawler.job.directory import JobError, check_vacant, holds_job
-from crawler.job.identity import check_shape, shape_of_job, shaping_of
+from crawler.job.identity import FixedSettingError, check_shape, shape_of_job, shaping_of
 from crawler.job.job import Job
 from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
@@ -130,7 +130,7 @@ def build_settings(
         for table, values in shape_of_job(directory).items():
             tables[table] = values | tables.get(table, {})
         settings = settings_from(tables, source)
-        check_shape(directory, shaping_of(settings))
+        _check_fixed(arguments, settings, giver)
         Canonicaliser(settings.canonical.rules)
         for fault in rule_faults(RuleSettings.of(settings)):
             place = settings.places.get(fault.place[:3], source.at(*fault.place))
@@ -155,6 +155,24 @@ def build_settings(
     if "text" in settings.output.keep and (missing := missing_library()) is not None:
         raise UsageError(missing)
     return settings, source
+
+
+def _check_fixed(arguments: argparse.Namespace, settings: Settings, giver: Giver) -> None:
+    """Raise JobError if the job has other shaping settings. Of what a job has or has not, it names what to leave out:
+    the flag, or the line of the file."""
+    try:
+        check_shape(arguments.job, shaping_of(settings))
+    except FixedSettingError as error:
+        if not isinstance(error.kept, bool):
+            raise
+        place = (error.table, error.key)
+        named = given_flag(arguments, place, giver)
+        named = named or f"{error.table}.{error.key} ({settings.places.get(place, giver.place)})"
+        has = f"{'a' if error.kept else 'no'} {error.key.replace('_', ' ')}"
+        raise JobError(
+            f"{error.directory}: this job has {has}, which cannot change after the crawl began: leave out {named}",
+            new_job=True,
+        ) from error
 
 
 def _beneath(arguments: argparse.Namespace) -> Tables:

@@ -152,7 +152,7 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {
             "action": argparse.BooleanOptionalAction,
             "help": "confirm on disk what the seen-set calls seen, so that no page is skipped by mistake (on; "
-            "--no-ledger saves 35 bytes of disk a URL)",
+            "--no-ledger saves about 30 bytes of disk a URL)",
         },
     ),
     "--proxy": (
@@ -303,6 +303,17 @@ def settings_tables(
         else:
             del given["--output"]  # it says nothing about what is kept
     return lay_flags_over(arguments.config, given, read, giver)
+
+
+def given_flag(arguments: argparse.Namespace, place: tuple[str, str], giver: Giver) -> str | None:
+    """Return the flag that set the table's key, as it was given; None if none did."""
+    for flag, (table, key, _) in FLAGS.items():
+        name = flag.removeprefix("--")
+        if (table, key) == place and name.replace("-", "_") in vars(arguments):
+            if giver is not COMMAND_LINE:
+                return giver.of_flag(flag)
+            return f"--no-{name}" if getattr(arguments, name.replace("-", "_")) is False else flag
+    return None
 
 
 def lay_flags_over(

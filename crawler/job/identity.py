@@ -6,6 +6,7 @@ knows a format can tell what the stored bytes mean.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,27 @@ Shaping = dict[str, dict[str, Any]]
 
 class OtherFormatError(JobError):
     """The job is of a format that cannot be used here. It is not damaged."""
+
+
+class FixedSettingError(JobError):
+    """A setting differs from the one that the job began with. ``directory``, ``table`` and ``key`` say which, ``kept``
+    is the job's value."""
+
+    def __init__(self, directory: Path, place: tuple[str, str], kept: Any, asked: Any) -> None:
+        self.directory = directory
+        self.table, self.key = place
+        self.kept = kept
+        was, now = _shown(kept), _shown(asked)
+        super().__init__(
+            f"{directory}: {self.table}.{self.key} cannot change after the crawl began (was {was}, now {now}): "
+            f"restore {was}",
+            new_job=True,
+        )
+
+
+def _shown(value: Any) -> str:
+    """The value as a configuration file has it."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 class Identity(Struct, frozen=True):
@@ -233,12 +255,8 @@ def shape_of_job(directory: Path, formats: Formats = KNOWN) -> Shaping:
 
 
 def check_shape(directory: Path, asked: Shaping, formats: Formats = KNOWN) -> None:
-    """Raise JobError if the job in the directory has other shaping settings: the state on disk depends on them."""
+    """Raise FixedSettingError if the job has other shaping settings: the state on disk depends on them."""
     for table, values in shape_of_job(directory, formats).items():
         for key, kept in values.items():
             if asked[table][key] != kept:
-                raise JobError(
-                    f"{directory}: {table}.{key} cannot change after the crawl began (was {kept!r}, now "
-                    f"{asked[table][key]!r}): restore {kept!r}",
-                    new_job=True,
-                )
+                raise FixedSettingError(directory, (table, key), kept, asked[table][key])

@@ -236,7 +236,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge(
         "crawler_seen_expected_skipped_urls",
         ("seen", "expected_urls_skipped"),
-        "New URLs expected to have been skipped by mistake so far.",
+        "New URLs expected to have been skipped by mistake so far; 0 with a ledger.",
     ),
     _gauge(
         "crawler_hosts_overlooked",

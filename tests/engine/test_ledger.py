@@ -35,6 +35,13 @@ def crawl(directory: Path, site: Site, *options: str) -> Ran:
     return crawler(seeds, "--job", directory / "job", *FAST, *HOPELESS, *options)
 
 
+def printed(directory: Path) -> Path:
+    """A file with what `crawler config` prints."""
+    path = directory / "full.toml"
+    path.write_text(crawler("config").out)
+    return path
+
+
 def stats(directory: Path) -> dict[str, dict[str, dict[str, float]]]:
     found: dict[str, dict[str, dict[str, float]]] = json.loads(crawler("stats", directory / "job", "--json").out)
     return found
@@ -183,7 +190,13 @@ def test_a_job_keeps_its_ledger_or_the_want_of_one(half_way: tuple[Path, Site]) 
     other.write_text("[seen]\nledger = false\n")
     refused = crawl(directory, site, "--config", str(other))
     assert refused.code == 2
-    assert "seen.ledger cannot change after the crawl began (was True, now False)" in refused.err
+    assert (
+        f"this job has a ledger, which cannot change after the crawl began: leave out seen.ledger ({other}, line 2)"
+        in (refused.err)
+    )
+    refused = crawl(directory, site, "--no-ledger")
+    assert refused.code == 2
+    assert "leave out --no-ledger, or start a new job with --job" in refused.err
 
 
 def test_a_job_that_was_begun_without_a_ledger_resumes_without(tmp_path: Path) -> None:
@@ -191,9 +204,20 @@ def test_a_job_that_was_begun_without_a_ledger_resumes_without(tmp_path: Path) -
         assert crawl(tmp_path, site, "--no-ledger", "--max-pages", "9").code == 3
         refused = crawl(tmp_path, site, "--ledger")
         assert refused.code == 2
-        assert "seen.ledger cannot change after the crawl began (was False, now True)" in refused.err
-        assert crawl(tmp_path, site).code == 0
+        assert "this job has no ledger, which cannot change after the crawl began: leave out --ledger" in refused.err
+        assert crawl(tmp_path, site, "--max-pages", "12").code == 3
+        assert crawl(tmp_path, site, "--config", str(printed(tmp_path))).code == 0
     assert stats(tmp_path)["seen"]["ledger"] is None
+
+
+@pytest.mark.parametrize("kind", ["scalable", "counting", "cuckoo", "exact", "digest"])
+def test_the_printed_defaults_do_for_a_job_of_any_kind(tmp_path: Path, kind: str) -> None:
+    with Site(tree(9)) as site:
+        words = (site.url("/"), "--job", tmp_path / "job", *FAST, "--config", printed(tmp_path), "--seen", kind)
+        for _ in range(2):
+            ran = crawler(*words)
+            assert ran.code == 0, ran.err
+    assert (stats(tmp_path)["seen"]["ledger"] is not None) == (kind == "scalable")
 
 
 @pytest.mark.parametrize("kind", ["scalable", "bloom", "bitmap", "counting", "cuckoo", "exact", "digest"])

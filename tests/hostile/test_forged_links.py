@@ -20,7 +20,7 @@ def test_a_page_cannot_hide_another_url(hostile: Hostile) -> None:
         "/later": page(linked(["/victim"])),  # found when the forged one has been admitted
         "/victim": page("the victim"),
     }
-    for flags in ((), ("--ledger",), ("--seen", "digest")):
+    for flags in ((), ("--no-ledger",), ("--seen", "digest")):
         hostile.job = hostile.directory / "-".join(["job", *flags])
         hostile.innocent.asked.clear()
         ran = hostile.crawl(*flags)

@@ -1,9 +1,9 @@
 /*
- * The text of an anchor is that of all that its element holds in the tree. Between its tags that is what stands there,
- * as long as nothing but text, comments, drawings and elements without rules of their own is there, each closed before
- * the one that holds it: then nothing closes the anchor early, copies it or moves something out of it. A block may be
- * there too where no paragraph is open that it would close. Whatever else is found is left to a parser that builds a
- * tree.
+ * The text of an anchor is that of all that its element holds in the tree. This is the text between its tags, as long
+ * as they hold nothing but text, comments, drawings and elements without rules of their own, each closed before the one
+ * that holds it: then nothing closes the anchor early, copies it or moves something out of it. The anchor may hold
+ * blocks too, where no paragraph is open that a block would close. Whatever else is found is left to a parser that
+ * builds a tree.
  *
  * White space is that of Python's str.split(), so that the text is the same as without this module.
  */
@@ -18,14 +18,14 @@ paragraph_starts(struct paragraph *paragraph, enum tag name)
     switch (name) {
         case TAG_BLOCK:
         case TAG_HEADING: paragraph->may_be_open = false; break;
-        case TAG_BUTTON: paragraph_is_hidden(paragraph); break;
+        case TAG_BUTTON: hide_paragraph(paragraph); break;
         case TAG_PARAGRAPH: paragraph->may_be_open = true; break;
         default: break;
     }
 }
 
 void
-paragraph_is_hidden(struct paragraph *paragraph)
+hide_paragraph(struct paragraph *paragraph)
 {
     paragraph->may_be_hidden = paragraph->may_be_hidden || paragraph->may_be_open;
 }

@@ -41,8 +41,8 @@ struct paragraph {
 /* Take a start tag outside of anchors. `name`: what name_in_anchor told. */
 void paragraph_starts(struct paragraph *paragraph, enum tag name);
 
-/* Take the start of what hides a paragraph. */
-void paragraph_is_hidden(struct paragraph *paragraph);
+/* An element begins in which a paragraph that is open is hidden. */
+void hide_paragraph(struct paragraph *paragraph);
 
 /* Begin to collect the text of an anchor for this key. */
 void open_anchor(struct anchor *anchor, PyObject *texts, PyObject *key, const struct paragraph *around);

@@ -744,7 +744,7 @@ html_start_tag(struct page *page, struct text name, enum tag tag, const char *at
 {
     struct attributes attributes = {0};
     if ((tag == TAG_TABLE || parts_formatting(tag)) && page->template.open == 0) {
-        paragraph_is_hidden(&page->paragraph);
+        hide_paragraph(&page->paragraph);
     }
     page->undecided = is_too_much(page, tag);
     if (page->undecided != NULL) {

@@ -30,6 +30,7 @@ import duckdb
 import pytest
 from aiohttp import web
 
+from crawler.bench.machine import why_not_native
 from crawler.cli.demo import PAGES
 from crawler.dashboard.token import checked_token
 from crawler.demo import DemoSite
@@ -693,7 +694,11 @@ def test_crawling_on_a_schedule(tmp_path: Path) -> None:
 
 def test_profiling_a_crawl(tmp_path: Path) -> None:
     here = made(tmp_path)
-    measured, profiled = carry_out("profile-a-crawl.md", here, {})
+    (here / "seeds.txt").write_text("http://127.0.0.1:1/\n")  # of an earlier profile, as this directory
+    (here / "profiled").mkdir()
+    (here / "profiled" / "other").touch()
+    native, measured, profiled = carry_out("profile-a-crawl.md", here, {})
+    assert native == f"{why_not_native() or 'yes'}\n"
     stages = measured.partition("by stage")[2]
     table = page("profile-a-crawl.md").partition("| stage |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)
@@ -701,5 +706,6 @@ def test_profiling_a_crawl(tmp_path: Path) -> None:
     assert ElementTree.parse(here / "crawl.svg").getroot().tag.endswith("svg")
     assert "Ordered by: internal time" in profiled
     assert (
-        len({each["url"] for each in records(here / "job") if each["status"] == 200 and not each.get("probe")}) >= 200
+        len({each["url"] for each in records(here / "profiled") if each["status"] == 200 and not each.get("probe")})
+        >= 200
     )

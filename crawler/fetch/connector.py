@@ -127,7 +127,8 @@ current_exchange: ContextVar[Exchange] = ContextVar("current_exchange")
 
 
 class Connector(aiohttp.TCPConnector):
-    """aiohttp's connector, with the address check, the time limit of the exchange, and a bound on idle connections.
+    """aiohttp's connector, with the address check, the time limit of the exchange, and a bound on idle connections. It
+    resumes TLS sessions, and sends the GET itself, without a ``ClientSession``.
 
     The caller of ``fetch`` bounds the connections in use. If the connector did, the wait for a connection would count
     against a host that has done nothing.

@@ -57,7 +57,7 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
 
     def look(self, patience: Patience, at: float) -> None:
-        """Look at this one then, or soon after, and when it asks for that."""
+        """Judge this exchange at ``at``, at most ``SLACK`` late, and from then on whenever its ``judge`` says."""
         self._limited[patience] = None
         if at < self._at:
             self._ring_at(at)

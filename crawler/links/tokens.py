@@ -1,8 +1,8 @@
 """The links of a page from its tokens alone, by ``crawler._native``: what the tree would say, without the tree.
 
 This is the usual way. It takes a tenth of the time of a tree, and time linear in the page whatever that holds, so no
-page is too dear for it. Where only a tree can tell, in one page of a thousand, it says so, and why. Where the module is
-not built, that is the answer to every page.
+page is too dear for it. Where only a tree can tell, which is rare, it says so, and why. Where the module is not built,
+that is the answer to every page.
 """
 
 from __future__ import annotations

@@ -81,9 +81,8 @@ def warnings(made: Plan, free: int | None) -> Iterator[str]:
         yield f"for crawls only: keeps about {_ROW_BYTES} bytes per URL on disk, with a cache in memory"
     if made.kind == "bitmap":
         yield "a Bloom filter gives the same answers with a fraction of the memory"
-    if made.urls_skipped >= _WORTH_NAMING:
-        which = "without a ledger, up to" if made.kind in LEDGER_KINDS else "up to"
-        yield f"{which} {made.urls_skipped:,.0f} URLs may never be fetched, because they are mistaken for seen ones"
+    if made.kind not in LEDGER_KINDS and made.urls_skipped >= _WORTH_NAMING:
+        yield f"up to {counted(round(made.urls_skipped), 'new URL')} may be mistaken for seen, and never be fetched"
 
 
 def disk_bytes(kind: str, urls: int) -> int:
@@ -128,7 +127,7 @@ def _as_text(made: Comparison) -> Iterator[str]:
     yield f"{counted(made.urls, 'URL')}, false positives at most {probability(seen.fpp)}, {capacity}"
     yield f"{free:,} bytes of memory are free here" if free is not None else "the amount of free memory is unknown"
     yield ""
-    heads = ("kind", "bytes", "at most", "bits/URL", "slices", "fpp then", "URLs skipped", "forgets")
+    heads = ("kind", "bytes", "at most", "bits/URL", "slices", "fpp then", "disk", "skipped without ledger", "forgets")
     in_a_crawl = [] if compacted is None else [("scalable, in a crawl", compacted)]
     named = [*in_a_crawl, *((one.kind, one) for one in made.plans)]
     rows = [
@@ -139,6 +138,7 @@ def _as_text(made: Comparison) -> Iterator[str]:
             f"{one.bits_per_url:.1f}",
             str(one.slices),
             probability(one.fpp),
+            f"{disk_bytes(one.kind, made.urls):,}",
             f"{one.urls_skipped:,.1f}" if one.urls_skipped < 1000 else f"{one.urls_skipped:,.0f}",
             "yes" if one.forgets else "no",
         )
@@ -149,8 +149,8 @@ def _as_text(made: Comparison) -> Iterator[str]:
     if compacted is not None:
         yield "a crawl and `dedup --filter` rebuild a scalable chain as one slice (seen.compact_slices)"
     yield (
-        f"the ledger of a crawl takes {made.urls * _LEDGER_BYTES:,} bytes of disk; with it, kinds that err and cannot "
-        "forget skip no URL by mistake"
+        f"with {', '.join(LEDGER_KINDS)} a crawl has a ledger unless --no-ledger is given: it takes "
+        f"{made.urls * _LEDGER_BYTES:,} bytes of disk, and no URL is skipped by mistake"
     )
     for kind, why in made.impossible.items():
         yield f"{kind}: not possible: {why}"

@@ -414,11 +414,23 @@ def test_a_plan_warns(run: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "100,000,000,000 URLs" in out
     assert "scalable: needs more memory than" in out
     assert "bloom: sized for exactly this many URLs" in out
-    assert "may never be fetched" in out
     small = run("plan", "--urls", "100", "--fpp", "0.0001").out.decode()
     assert "needs more memory" not in small
     assert "may never be fetched" not in small
-    assert "the ledger of a crawl takes 3,500 bytes of disk" in small
+    assert "3,500 bytes of disk" in small
+
+
+def test_a_plan_warns_of_lost_pages_where_there_is_no_ledger(run: Commands) -> None:
+    kinds = {row["kind"]: row for row in json.loads(run("plan", "--urls", "1000000", "--json").out)["kinds"]}
+    lossy = {kind for kind, row in kinds.items() if any("never be fetched" in one for one in row["warnings"])}
+    assert lossy == {"counting", "cuckoo"}
+    confirmed = {kind: row["disk_bytes"] for kind, row in kinds.items() if row["disk_bytes"]}
+    assert confirmed == {"scalable": 35_000_000, "bloom": 35_000_000, "bitmap": 35_000_000, "exact": 30_000_000}
+    out = run("plan", "--urls", "10000").out.decode()
+    assert "up to 1 new URL may be" in out
+    assert "1 URLs" not in out
+    (bloom,) = [line.split() for line in out.splitlines() if line.startswith("bloom ")]
+    assert "350,000" in bloom
 
 
 @pytest.mark.parametrize(

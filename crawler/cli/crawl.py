@@ -37,7 +37,7 @@ from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
 from crawler.job.directory import JobError, check_vacant, holds_job
-from crawler.job.identity import FixedSettingError, check_shape, shape_of_job, shaping_of
+from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
 from crawler.job.job import Job
 from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
@@ -127,9 +127,7 @@ def build_settings(
         tables[table] = {**values, **tables.get(table, {})}
     directory: Path = arguments.job
     try:
-        for table, values in shape_of_job(directory).items():
-            tables[table] = values | tables.get(table, {})
-        settings = settings_from(tables, source)
+        settings = settings_from(over_shape(directory, tables), source)
         _check_fixed(arguments, settings, giver)
         Canonicaliser(settings.canonical.rules)
         for fault in rule_faults(RuleSettings.of(settings)):

@@ -29,7 +29,7 @@ from crawler.clock import SteadyClock
 from crawler.frontier import FailureClass, Lease, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
 from crawler.job.found import Found
-from crawler.job.identity import check_shape, shape_of_job, shaping_of
+from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.inbox import Answer, is_class
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -120,10 +120,7 @@ class DurableFrontier:
         OSError when the disk fails."""
         directory = Path(directory)
         formats = (platform or Platform()).formats
-        tables = shape_of_job(directory, formats)
-        for table, values in _tables(options).items():
-            tables.setdefault(table, {}).update(values)
-        settings = settings_from(tables, "Frontier")
+        settings = settings_from(over_shape(directory, _tables(options), formats), "Frontier")
         check_shape(directory, shaping_of(settings), formats)
         steady = SteadyClock()
         self._clock = clock or steady

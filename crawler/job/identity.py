@@ -7,6 +7,7 @@ knows a format can tell what the stored bytes mean.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,20 @@ def shape_of_job(directory: Path, formats: Formats = KNOWN) -> Shaping:
 
     Raises what ``read_identity`` raises."""
     return read_identity(directory, formats).shaping if holds_job(directory) else {}
+
+
+def over_shape(directory: Path, given: Mapping[str, Mapping[str, Any]], formats: Formats = KNOWN) -> Shaping:
+    """The given tables over the shaping settings of the job in the directory. A job's ledger is that of its kind of
+    seen-set: where another kind is given, that one is to be refused, and not a ledger that nobody gave.
+
+    Raises what ``read_identity`` raises."""
+    tables = shape_of_job(directory, formats)
+    kept = tables.get("seen", {})
+    if given.get("seen", {}).get("kind", kept.get("kind")) != kept.get("kind"):
+        kept.pop("ledger", None)
+    for table, values in given.items():
+        tables[table] = {**tables.get(table, {}), **values}
+    return tables
 
 
 def check_shape(directory: Path, asked: Shaping, formats: Formats = KNOWN) -> None:

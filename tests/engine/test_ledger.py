@@ -194,6 +194,9 @@ def test_a_job_keeps_its_ledger_or_the_want_of_one(half_way: tuple[Path, Site]) 
         f"this job has a ledger, which cannot change after the crawl began: leave out seen.ledger ({other}, line 2)"
         in (refused.err)
     )
+    refused = crawl(directory, site, "--seen", "exact")
+    assert refused.code == 2
+    assert 'seen.kind cannot change after the crawl began (was "' in refused.err
     refused = crawl(directory, site, "--no-ledger")
     assert refused.code == 2
     assert "leave out --no-ledger, or start a new job with --job" in refused.err

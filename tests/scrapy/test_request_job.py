@@ -356,7 +356,7 @@ def test_what_shaped_a_job_stays(tmp_path: Path) -> None:
     bring(job, request("a"))
     job.close()
     assert settings_of_job(tmp_path / "job", 8, 16, {}).seen.capacity == 2**10
-    with pytest.raises(JobError, match=r"CRAWLER_SEEN cannot change .*was 'digest', now 'bloom'"):
+    with pytest.raises(JobError, match=r'CRAWLER_SEEN cannot change .*was "digest", now "bloom"'):
         settings_of_job(tmp_path / "job", 8, 16, {"seen": {"kind": "bloom"}})
 
 

@@ -279,7 +279,7 @@ async def test_a_chart_says_the_time_that_is_read_off(browser: Chrome) -> None:
     async with shown(Crawl(state="paused", paused="paused by user")) as (_, url):
         await open_page(browser, url)
         await asyncio.to_thread(bring, browser, "#chart-pending")
-        path = "return document.querySelector('#chart-pending [data-line]').getAttribute('d')"
+        path = "return document.querySelector('#chart-pending [data-line]')?.getAttribute('d') ?? ''"
         await until(browser, lambda: browser.execute_script(path).count("L") >= 5)
         await asyncio.to_thread(
             browser.execute_script, "document.querySelector('#chart-pending svg[tabindex]').focus()"

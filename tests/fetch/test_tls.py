@@ -35,8 +35,8 @@ async def fetch(url: str, authority: Authority, settings: FetchSettings = HASTY)
         return await fetcher.fetch(url)
 
 
-async def fail(url: str, authority: Authority) -> Failure:
-    answer = await fetch(url, authority)
+async def fail(url: str, authority: Authority, settings: FetchSettings = HASTY) -> Failure:
+    answer = await fetch(url, authority, settings)
     assert isinstance(answer, Failure), answer
     assert "\n" not in answer.message
     return answer
@@ -142,10 +142,12 @@ BROKEN = {
 
 @pytest.mark.parametrize(("talk", "kinds"), BROKEN.values(), ids=BROKEN.keys())
 async def test_handshakes(talk: Talk, kinds: set[FailureKind], authority: Authority) -> None:
+    # Only a server that goes on without an end is to meet the limit: a busy machine may take longer than a hasty one.
+    settings = HASTY if FailureKind.CONNECT_TIMEOUT in kinds else replace(HASTY, connect_timeout=20.0)
     async with raw(talk) as url:
-        failure = await fail(url, authority)
+        failure = await fail(url, authority, settings)
     assert failure.kind in kinds, failure
-    assert failure.seconds < 5
+    assert failure.seconds < 15
 
 
 async def test_a_body_cut_off_without_farewell(authority: Authority) -> None:

@@ -28,7 +28,7 @@ from crawler.store import FaultyStore
 from tests.jobs import verify
 from tests.program import ROOT
 
-# A tree of 127 pages on 5 hosts. Each page is noted where an append of one line is atomic, before it is finished.
+# A tree of 1,023 pages on 5 hosts. Each page is noted where an append of one line is atomic, before it is finished.
 PROGRAM = """
 import os, sys
 import crawler
@@ -43,7 +43,7 @@ with crawler.Frontier(sys.argv[1], delay=0.0, sync_interval=0.02, checkpoint_int
         number = int(lease.url.rpartition("/")[2])
         os.write(notes, f"{number}\\n".encode())
         children = [2 * number, 2 * number + 1]
-        frontier.finish(lease, [url(child) for child in children if child < 128])
+        frontier.finish(lease, [url(child) for child in children if child < 1024])
     assert len(frontier) == 0
 print("done")
 """
@@ -239,7 +239,7 @@ def test_killed_again_and_again_it_loses_nothing(tmp_path: Path) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
             before = _size(notes)
             # Killed a while after it has begun to work; after some kills it may come to its end.
-            wanted = before + chance.randint(1, 40) if kills < 6 else 10**9
+            wanted = before + chance.randint(1, 200) if kills < 6 else 10**9
             while process.poll() is None and _size(notes) < wanted:
                 time.sleep(0.001)
             if process.poll() is None:
@@ -252,9 +252,9 @@ def test_killed_again_and_again_it_loses_nothing(tmp_path: Path) -> None:
         assert process.returncode == -signal.SIGKILL
     assert kills >= 3
     records = Counter(json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines())
-    assert records == Counter({f"http://h{number % 5}.test/{number}": 1 for number in range(1, 128)})
+    assert records == Counter({f"http://h{number % 5}.test/{number}": 1 for number in range(1, 1024)})
     handed_out = Counter(notes.read_text().split())
-    assert sum(handed_out.values()) <= 127 + kills, "at most the one that was out at each kill is handed out again"
+    assert sum(handed_out.values()) <= 1023 + kills, "at most the one that was out at each kill is handed out again"
     assert verify(job).code == 0
 
 

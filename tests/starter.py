@@ -43,7 +43,7 @@ MOST = 2**17  # bytes of a request: the words, the environment and the directory
 def load() -> None:
     """Import every module of the crawler but the one that starts it, and the one in C, which may be switched off."""
     for module in pkgutil.walk_packages(crawler.__path__, "crawler."):
-        if not module.name.endswith(("__main__", "._native")):
+        if not module.name.endswith(("__main__", "native")):
             importlib.import_module(module.name)
     _compute_once()
     # What is loaded stays: no fork need look through it again, nor copy its pages by doing so.

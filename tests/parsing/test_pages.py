@@ -140,14 +140,14 @@ def test_a_large_page_whose_tokens_tell_its_links_needs_no_tree() -> None:
 @pytest.mark.parametrize(
     ("body", "needed"),
     [
-        (copies(800, 20_000), "s of CPU time"),
+        (copies(800, 20_000), ("s of CPU time", "MiB of memory")),  # it grows as fast as the machine is
         (b"<div>" * 200_000 + LINK, "s of CPU time"),
         (b"<a " + b" ".join(b"%x" % n for n in range(100_000)) + b">" + LINK, "s of CPU time"),
         (b"<p>x" * 1_500_000 + b"<svg><p>" + LINK, "MiB of memory"),  # its tokens do not tell
     ],
     ids=["copies", "nested", "attributes", "elements"],
 )
-def test_a_tree_that_costs_too_much_is_not_built(body: bytes, needed: str) -> None:
+def test_a_tree_that_costs_too_much_is_not_built(body: bytes, needed: str | tuple[str, ...]) -> None:
     started = time.process_time()
     found = links(body, ParseLimits(memory=128 * 2**20))
     assert isinstance(found, PageLinks)

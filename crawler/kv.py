@@ -192,4 +192,9 @@ class Store(Reader, Protocol):
 
     def reopen(self) -> None: ...
 
+    def expect_lookups(self, family: Family) -> None:
+        """Say that nearly every new URL is looked up in the family, so that more of it is worth being kept in memory.
+        It changes no answer, and a store may ignore it."""
+        return
+
     def close(self) -> None: ...

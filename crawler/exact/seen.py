@@ -81,6 +81,7 @@ class ExactSeenSet:
         Raises FilterError when the stored number of rows is damaged, and OSError."""
         self.hash = front.hash
         self._store = store
+        store.expect_lookups(Family.SEEN)
         self._front = front
         stored = store.get(Family.META, ROW_COUNT)
         if stored is not None and len(stored) != ROW_COUNT_FORM.size:

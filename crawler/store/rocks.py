@@ -50,13 +50,14 @@ from crawler.store.symlink_overlay import data_files, link_files
 from crawler.store.wal import MARK, log_fault, mark, recycled_record
 
 _BLOCK_CACHE = 24 * 2**20  # bytes, for all other families together
-_SEEN_CACHE = 64 * 2**20  # bytes, for the rows of an exact seen-set
+# Bytes for the rows of a ledger, most of whose lookups are answered before; and of an exact seen-set, all of whose are.
+_SEEN_CACHE, _EXACT_CACHE = 8 * 2**20, 64 * 2**20
 # Bytes of recent changes kept in memory. Four times as much costs a large frontier the same CPU time, and 40 MB.
 _MEMTABLE = 4 * 2**20
 _BUSY_MEMTABLE = 8 * 2**20
-_SEEN_MEMTABLE = 32 * 2**20  # of an exact seen-set: its rows come in no order, and each flush is merged with all others
+_EXACT_MEMTABLE = 32 * 2**20  # its rows come in no order, and each flush is merged with all others
 _WAL_MAX = 256 * 2**20  # bytes of log after which the oldest memtables are flushed
-_MEMTABLES = {Family.PENDING: _BUSY_MEMTABLE, Family.ADMITTED: _BUSY_MEMTABLE, Family.SEEN: _SEEN_MEMTABLE}
+_MEMTABLES = dict.fromkeys((Family.PENDING, Family.ADMITTED, Family.SEEN), _BUSY_MEMTABLE)
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 # Rows are read one by one.
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES, Family.REQUESTS})
@@ -162,12 +163,14 @@ class _reading_store(as_store_error):
 class _Database:
     """An open database."""
 
-    __slots__ = ("db", "handles", "options", "tables")
+    __slots__ = ("db", "handles", "options", "seen_cache", "tables")
 
     def __init__(self, path: Path, options: Options, access: AccessType, opened: Sequence[Family]) -> None:
         """``opened``: the families to open; the others are empty."""
         cache = Cache(_BLOCK_CACHE)
-        families = {family.value: _family_options(family, cache) for family in opened}
+        self.seen_cache = Cache(_SEEN_CACHE)  # rows that are looked up once must not evict the blocks of the queue
+        caches = {Family.SEEN: self.seen_cache}
+        families = {family.value: _family_options(family, caches.get(family, cache)) for family in opened}
         self.options = options
         self.db = Rdict(str(path), options, column_families=families, access_type=access)
         absent: Any = _NoRows()
@@ -176,6 +179,11 @@ class _Database:
         self.handles: dict[Family, ColumnFamily] = {
             family: self.db.get_column_family_handle(family.value) for family in opened
         }
+
+    def expect_lookups(self) -> None:
+        """Make room for the rows of an exact seen-set."""
+        self.seen_cache.set_capacity(_EXACT_CACHE)
+        self.tables[Family.SEEN].set_options({"write_buffer_size": str(_EXACT_MEMTABLE)})
 
     def unflushed(self) -> int:
         """Bytes of changes that are only in the logs. Opening the database again writes at most as many to tables."""
@@ -221,6 +229,8 @@ class RocksStore(Store):
         self._writes = threading.Lock()  # held to write, and to check whether a write has failed
         self._syncing = threading.Lock()  # held to sync, and to reopen
         self._failure: StoreError | None = None  # why it takes no more writes
+        # Whether there is an exact seen-set; None if the store is only read.
+        self._exact: bool | None = None if secondary is not None else False
         if secondary is None:
             if _is_unmade(path):
                 self._make()
@@ -483,11 +493,20 @@ class RocksStore(Store):
                 self._database.close()
             try:
                 self._database = self._open(AccessType.read_write())
+                if self._exact:
+                    self._database.expect_lookups()
             except StoreError:
                 # Another process has taken the space.
                 self._database = self._open(AccessType.read_only())
                 raise
             self._failure = None
+
+    def expect_lookups(self, family: Family) -> None:
+        """As in ``Store``, of the family ``SEEN`` of a store that is written; all others have what they need."""
+        if family is Family.SEEN and self._exact is False:
+            self._exact = True
+            with self._error("cannot set options of the store"):
+                self._database.expect_lookups()
 
     def _check_room(self) -> None:
         """Allocate the space that opening needs, and free it again. Raises StoreError if there is not enough."""
@@ -647,5 +666,3 @@ def _look_up_by_point(options: Options, table: BlockBasedOptions) -> None:
     options.set_prefix_extractor(SliceTransform.create_fixed_prefix(_SEEN_PREFIX))
     table.set_bloom_filter(10, False)
     table.set_block_size(4096)
-    # A cache of its own: rows that are looked up once must not evict the blocks of the queue.
-    table.set_block_cache(Cache(_SEEN_CACHE))

@@ -16,7 +16,7 @@ LAYERS: list[set[str]] = [
     {"records"},
     {"survey"},
     {"disk", "metrics", "archive"},
-    {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact"},
+    {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact", "carrier"},
     {"extract"},
     {"job"},
     {"inspect"},
@@ -62,6 +62,9 @@ MODULES: dict[str, str] = {
     """,
     "parsing": """
         wire child_process parser_child process fair_line pages
+    """,
+    "carrier": """
+        contract
     """,
     "scope": """
         modes globs patterns url_sites boundary bounds priority_rules rule_faults store_choice

@@ -1,5 +1,5 @@
-"""The contract of a carrier: seven verbs. By them the partitions of one crawl tell each other of links, and one worker at
-a time owns each partition.
+"""The contract of a carrier: seven verbs. By them the partitions of one crawl tell each other of links, and each has
+one owner at a time.
 
 A carrier is never the truth. It may lose everything at any moment, or a part of what it acknowledged: that costs time,
 because whoever appended an entry keeps it until its receiver says that it is durable there. What a carrier must do by

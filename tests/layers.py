@@ -64,7 +64,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "carrier": """
-        verbs
+        verbs memory_carrier
     """,
     "scope": """
         modes globs patterns url_sites boundary bounds priority_rules rule_faults store_choice

@@ -116,8 +116,8 @@ MODULES: dict[str, str] = {
         named_stream printable say summary supervisor text_table wrapped top_view live_line
     """,
     "job": """
-        clock_step clock_anchor digest_sum directory formats identity job_lock event_log found border held_back
-        history_file survey_file inbox
+        clock_step clock_anchor digest_sum directory formats crawl_file identity job_lock event_log found border
+        held_back history_file survey_file inbox
         platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search admission
         live_status last_command recovery rekey conversion open_files checkpointer revisit returning run_settings
         snapshot verdict parsing_notes suspects reclass job durable_frontier

@@ -19,6 +19,7 @@ from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, 
 from crawler.disk import Disk, replace_file
 from crawler.exact.seen import usual_hash
 from crawler.filters import FilterError, KeyHash
+from crawler.job.crawl_file import holds_crawl, read_crawl_file
 from crawler.job.directory import IDENTITY, PAGES, UNUSABLE, JobError, holds_job
 from crawler.job.formats import FIRST, KNOWN, SEVERAL_FILES, Formats
 from crawler.output.record_text import page_numbers
@@ -249,10 +250,13 @@ def shaping_of(settings: Settings) -> Shaping:
 
 
 def shape_of_job(directory: Path, formats: Formats = KNOWN) -> Shaping:
-    """The shaping settings of the job in the directory, as nested tables; empty if there is no job.
+    """The shaping settings of the job, or crawl in partitions, in the directory, as nested tables; empty if there is
+    none.
 
     Raises what ``read_identity`` raises."""
-    return read_identity(directory, formats).shaping if holds_job(directory) else {}
+    if holds_job(directory):
+        return read_identity(directory, formats).shaping
+    return read_crawl_file(directory).shaping if holds_crawl(directory) else {}
 
 
 def over_shape(directory: Path, given: Mapping[str, Mapping[str, Any]], formats: Formats = KNOWN) -> Shaping:

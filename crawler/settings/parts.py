@@ -389,6 +389,9 @@ class DashboardSettings(Struct, frozen=True):
     interval: float = 1.0  # seconds between events
 
 
+PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
+
+
 NOTICES = ("end", "pause", "resume", "attention")
 
 

@@ -14,7 +14,7 @@ Standard) and its *key* (what the seen-set hashes). From low to high:
 """
 
 from crawler.urls.canonicaliser import Canonical, Canonicaliser, canonicalise
-from crawler.urls.domain import domain_of_key, has_known_suffix, registrable_domain
+from crawler.urls.domain import domain_of_key, has_known_suffix, registrable_domain, suffix_list_version
 from crawler.urls.host_key import host_key, host_name, surt
 from crawler.urls.rules import RULES, Rule
 from crawler.urls.steps import identity
@@ -37,5 +37,6 @@ __all__ = [
     "host_name",
     "identity",
     "registrable_domain",
+    "suffix_list_version",
     "surt",
 ]

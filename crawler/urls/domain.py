@@ -10,6 +10,7 @@ from publicsuffixlist import PublicSuffixList
 from crawler.urls.host_key import is_address
 
 _LIST = files("publicsuffixlist") / "public_suffix_list.dat"
+_VERSION = b"// VERSION: "
 
 
 def registrable_domain(host: str) -> str:
@@ -50,6 +51,18 @@ def _top(end: bytes) -> tuple[bytes, frozenset[bytes] | None]:
     if not port.isdigit() or not top.isalpha():
         return b"", None
     return f".{top}".encode("ascii"), _involved().get(top, frozenset())
+
+
+@cache
+def suffix_list_version() -> str:
+    """The version of the list, which says when it was published."""
+    with _LIST.open("rb") as stream:
+        for line in stream:
+            if line.startswith(_VERSION):
+                return line.removeprefix(_VERSION).decode("ascii").strip()
+            if line.strip() and not line.startswith(b"//"):
+                break
+    raise ValueError(f"{_LIST} does not say its version")
 
 
 @cache

@@ -1,0 +1,149 @@
+"""``DIR/crawl.json``: what all partitions of a crawl have in common, fixed when the crawl begins.
+
+DIR/crawl.json       an envelope, readable by its owner alone: it holds the secret that places URLs
+DIR/partitions/07    the job directory of partition 7, made when a worker first opens it
+
+The file is read before anything else of the crawl, and its version before anything else of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from crawler import __version__
+from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
+from crawler.disk import Disk, make_private_directory, write_file
+from crawler.job.directory import UNUSABLE, JobError, holds_job, make_directory
+from crawler.settings import PARTITIONS_MOST, SHAPING
+
+CRAWL = "crawl.json"
+PARTITIONS = "partitions"
+MAGIC = "crawler-crawl"
+VERSION = 1
+SECRET_BYTES = 16
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+Shaping = dict[str, dict[str, Any]]
+
+
+class CrawlFile(Struct, frozen=True):
+    """The content of ``crawl.json``. ``id``: random, of this directory. ``partitions``: how many there are. ``secret``:
+    of the hash that places URLs on them; ``suffixes``: the version of the public suffix list by which it does.
+    ``shaping``: the shaping settings of the crawl as a whole."""
+
+    name: str
+    id: str
+    partitions: int
+    secret: bytes
+    suffixes: str
+    shaping: Shaping
+
+
+def holds_crawl(directory: Path) -> bool:
+    """Whether the directory is that of a crawl in partitions."""
+    return (directory / CRAWL).is_file()
+
+
+def partition_directory(directory: Path, number: int) -> Path:
+    """The job directory of a partition."""
+    return directory / PARTITIONS / f"{number:02}"
+
+
+def partition_directories(directory: Path) -> list[Path]:
+    """The job directories of the partitions that have begun, in order. Raises OSError."""
+    try:
+        found = [path for path in (directory / PARTITIONS).iterdir() if path.name.isdecimal() and holds_job(path)]
+    except FileNotFoundError:
+        return []
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def crawl_around(directory: Path) -> Path | None:
+    """The directory of the crawl that a job directory is a partition of; None if it is one of its own."""
+    place = directory.absolute()
+    around = place.parent.parent
+    return around if place.parent.name == PARTITIONS and holds_crawl(around) else None
+
+
+def read_crawl_file(directory: Path) -> CrawlFile:
+    """What ``crawl.json`` says. Raises JobError, also if another version wrote it, and OSError when the disk fails."""
+    path = directory / CRAWL
+    try:
+        data = read_bounded(path, str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        raise JobError(f"{directory} holds no crawl in partitions") from None
+    except EnvelopeError as error:
+        raise JobError(str(error)) from error
+    except OSError as error:
+        if error.errno not in UNUSABLE:
+            raise
+        raise JobError(str(error)) from error
+    return decode_crawl(data, str(path))
+
+
+def encode_crawl(crawl: CrawlFile) -> bytes:
+    """The bytes of ``crawl.json``."""
+    content: dict[str, Any] = {
+        "program": __version__,
+        "name": crawl.name,
+        "id": crawl.id,
+        "partitions": crawl.partitions,
+        "secret": crawl.secret.hex(),
+        "suffixes": crawl.suffixes,
+        "shaping": crawl.shaping,
+    }
+    return encode_envelope(MAGIC, VERSION, content)
+
+
+def decode_crawl(data: bytes, name: str) -> CrawlFile:
+    """What the bytes of a ``crawl.json`` say; ``name`` is what messages call it. Raises JobError."""
+    number = envelope_version(data, MAGIC)
+    if number is not None and number != VERSION:
+        raise JobError(
+            f"{name} has version {number}; this program, crawler {__version__}, reads version {VERSION}: "
+            "use the program that made it, nothing was changed"
+        )
+    try:
+        content = decode_envelope(data, MAGIC, VERSION, name)
+    except EnvelopeError as error:
+        raise JobError(str(error)) from error
+    match content:
+        case {
+            "name": str(crawl),
+            "id": str(own),
+            "partitions": int(count),
+            "secret": str(secret),
+            "suffixes": str(suffixes),
+            "shaping": dict(shaping),
+        } if 0 < count <= PARTITIONS_MOST and _is_complete(shaping):
+            with contextlib.suppress(ValueError):
+                if len(bytes.fromhex(secret)) >= SECRET_BYTES:
+                    return CrawlFile(crawl, own, count, bytes.fromhex(secret), suffixes, shaping)
+    raise JobError(f"{name}: not the description of a crawl")
+
+
+def _is_complete(shaping: dict[str, Any]) -> bool:
+    return all(isinstance(shaping.get(table), dict) and key in shaping[table] for table, key in SHAPING)
+
+
+def begin_crawl_file(disk: Disk, directory: Path, crawl: CrawlFile) -> CrawlFile:
+    """Make ``crawl.json``, durably, and return what it says. If another process has just made it, that one counts: of
+    several that begin a crawl in a directory, all get the same. Raises JobError, OSError."""
+    make_directory(directory, disk)
+    make_private_directory(directory / PARTITIONS, exist_ok=True)
+    path, part = directory / CRAWL, directory / f"{CRAWL}.{secrets.token_hex(8)}.part"
+    try:
+        write_file(disk, part, encode_crawl(crawl))
+        with contextlib.suppress(FileExistsError):
+            disk.link(part, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+    disk.sync_directory(directory)
+    return read_crawl_file(directory)

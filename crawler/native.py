@@ -2,12 +2,17 @@
 
 Importing this raises ImportError where ``crawler._native`` was not built, since there was no compiler; where the
 environment has ``CRAWLER_NATIVE=off``; and where it was built from other sources, as after an update of a checkout. The
-code in Python then does the work.
+code in Python then does the work. Raises ValueError if ``CRAWLER_NATIVE`` is neither on nor off.
 """
 
 from __future__ import annotations
 
-from crawler import _native as compiled
+from crawler.native_switch import VARIABLE, native_wanted
+
+if native_wanted():
+    from crawler import _native as compiled
+else:
+    raise ImportError(f"{VARIABLE}=off")
 
 # As in ``native/module.c``. Both grow with every change of what the module offers.
 INTERFACE = 1

@@ -8,22 +8,6 @@
 
 #include "module.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-/* CRAWLER_NATIVE=off: the program does as if the module had not been built. */
-static int
-refuse_if_switched_off(PyObject *module)
-{
-    const char *wish = getenv("CRAWLER_NATIVE");
-    (void)module;
-    if (wish == NULL || strcmp(wish, "off") != 0) {
-        return 0;
-    }
-    PyErr_SetString(PyExc_ImportError, "CRAWLER_NATIVE=off");
-    return -1;
-}
-
 /* As in crawler/native.py: a module that was built from other sources is left alone. */
 static int
 add_interface(PyObject *module)
@@ -32,7 +16,6 @@ add_interface(PyObject *module)
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, refuse_if_switched_off},
     {Py_mod_exec, add_interface},
     {Py_mod_exec, add_content},
     {Py_mod_exec, add_prescan},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # A package imports only from lower lines.
 LAYERS: list[set[str]] = [
+    {"native_switch"},
     {"urls", "settings", "clock", "memory", "parent_death", "kv", "figures", "native"},
     {"slices", "robots", "refusal", "recrawl"},
     {"filters"},

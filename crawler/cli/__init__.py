@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from crawler import __version__
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
+from crawler.native_switch import native_wanted
 from crawler.progress.printable import one_line
 from crawler.progress.say import say
 from crawler.settings import nearest
@@ -116,6 +117,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = 
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)
+        _check_environment()
         words = _with_command(_with_dashes(words))
         if not words:
             say(sys.stderr, short_usage())
@@ -175,6 +177,14 @@ def _check_text(words: list[str]) -> None:
             word.encode("utf-8")
         except UnicodeEncodeError:
             raise UsageError(f"the argument {word!r} is not UTF-8: rename the file or directory") from None
+
+
+def _check_environment() -> None:
+    """Raise UsageError for a variable of our own that holds no word for it, before anything acts as if it did."""
+    try:
+        native_wanted()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _with_dashes(words: list[str]) -> list[str]:

@@ -459,12 +459,29 @@ def test_without_the_module_every_page_is_left_to_the_tree() -> None:
         "from crawler.settings import LinkSettings\n"
         "print(token_links(b'<a href=x>', None, LinkSettings()))"
     )
-    for value, answer in (("off", "absent"), ("on", "PageLinks")):
+    off, on = ("off", "OFF", "0", "no", " false "), ("on", "", "1", "Yes", "true")
+    for value, answer in [*((each, "absent") for each in off), *((each, "PageLinks") for each in on)]:
         environment = os.environ | {"CRAWLER_NATIVE": value}
         run = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
         )
         assert run.stdout.startswith(answer)
+
+
+def test_a_word_that_neither_switches_the_module_on_nor_off_is_refused() -> None:
+    environment = os.environ | {"CRAWLER_NATIVE": "offf"}
+    for words in (["-m", "crawler", "canon"], ["-c", "import crawler.links"]):
+        run = subprocess.run(
+            [sys.executable, *words],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == (2 if "canon" in words else 1)
+        assert "CRAWLER_NATIVE in the environment is 'offf'" in run.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("built", ["module.INTERFACE = 10**6", ""], ids=["another number", "no number"])

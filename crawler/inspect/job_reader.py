@@ -123,14 +123,15 @@ def _open_store(
     return RocksStore(path, secondary=scratch / "beside", optional=optional), fault
 
 
-def _stopped(job: OpenJob, now: float) -> dict[str, str | None]:
-    """What stopped the last run; nothing if that is not known, or if it was killed."""
+def _of_last_run(job: OpenJob, now: float, *, ended: bool) -> dict[str, Any]:
+    """How pages of the last run were read, and what stopped it; nothing if it was killed, or if that is not known."""
     if (job.directory / LIVE).exists():
         return {}
     try:
-        return read_course(job.directory, now).stopped
+        course = read_course(job.directory, now)
     except (EnvelopeError, CourseError, OSError):  # the dashboard and `crawler verify` tell of it
         return {}
+    return {"pages_parsed": course.parsed} | ({} if ended else course.stopped)
 
 
 def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
@@ -173,7 +174,6 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 yield host
 
         states = count_states(counted(), now, settings, job.settings.crawl.concurrency)
-        stopped = _stopped(job, now)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             JobFigures(
@@ -192,7 +192,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
             state="stopped" if left else "ended",
             now=now,
             advice=_advice(job, restored.seen, now),
-        ) | (stopped if left else {})
+        ) | _of_last_run(job, now, ended=not left)
 
 
 def hosts(store: Reader) -> Iterator[Host]:

@@ -43,6 +43,7 @@ class Course:
         self.history = History()
         self.events = Events()
         self.stopped: dict[str, str | None] = {}  # what stopped the last run: `_STOPPED` of its statistics
+        self.parsed: dict[str, int] | None = None  # how pages of the last run were read; None if unknown
         self._stats: Mapping[str, Any] | None = None
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
@@ -58,6 +59,7 @@ class Course:
                 self.events.add(now, kind, text)
         self._stats = stats
         self.stopped = {key: stats.get(key) for key in _STOPPED} if stats.get("stopped_by") else {}
+        self.parsed = stats.get("pages_parsed")
 
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``.
@@ -99,7 +101,8 @@ class Course:
     def dump(self) -> dict[str, Any]:
         """Return what ``restore`` takes. JSON can hold it."""
         content = {"history": self.history.dump(), "events": self.events.after(0)}
-        return content | ({"stopped": self.stopped} if self.stopped else {})
+        kept = {"stopped": self.stopped, "pages_parsed": self.parsed}
+        return content | {key: value for key, value in kept.items() if value}
 
     def restore(self, content: Mapping[str, Any], now: float) -> None:
         """Restore the history of an earlier run. Raises CourseError."""
@@ -109,10 +112,13 @@ class Course:
             stopped = {key: content["stopped"][key] for key in _STOPPED} if "stopped" in content else {}
             if not all(each is None or isinstance(each, str) for each in stopped.values()):
                 raise TypeError("stopped: no text")
+            parsed = content.get("pages_parsed")
+            if parsed is not None and not all(type(each) is int for each in parsed.values()):
+                raise TypeError("pages_parsed: no number")
             self.history.restore(content["history"], now)
-        except (KeyError, TypeError, EventsError, HistoryError) as error:
+        except (AttributeError, KeyError, TypeError, EventsError, HistoryError) as error:
             raise CourseError(str(error)) from error
-        self.events, self.stopped = events, stopped
+        self.events, self.stopped, self.parsed = events, stopped, parsed
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:

@@ -94,6 +94,20 @@ def test_a_run_that_a_limit_stopped_names_it_and_what_to_raise_wherever_the_job_
     assert (stats["state"], stats["stopped_by"], stats["stopped"]) == ("ended", None, None)
 
 
+def test_how_the_last_run_read_its_pages_is_kept(home: Home) -> None:
+    job = home.path / "crawl-job"
+
+    def parsed() -> dict[str, int]:
+        return json.loads(crawler("stats", job, "--json").out)["pages_parsed"]
+
+    home.run("--max-pages", "5")
+    assert sum(parsed().values()) == 5
+    assert home.run().code == 0
+    assert sum(parsed().values()) == len(rows(job)) - 5
+    (job / "course.json").unlink()
+    assert parsed() is None
+
+
 def test_a_run_that_its_time_stopped_says_so(home: Home) -> None:
     ran = home.run("--max-time", "1", "--delay", "0.5")
     assert ran.code == 3, ran.err

@@ -94,7 +94,18 @@ def test_a_course_taken_up_again_goes_on() -> None:
     assert [event["number"] for event in again.events.after(0)] == [1, 2]
 
 
-@pytest.mark.parametrize("damage", [{"events": None}, {"events": [{"number": 1}]}, {"history": {}}, {"history": 3}])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"events": None},
+        {"events": [{"number": 1}]},
+        {"history": {}},
+        {"history": 3},
+        {"stopped": {}},
+        {"pages_parsed": 3},
+        {"pages_parsed": {"tokens": "many"}},
+    ],
+)
 def test_what_is_no_course_is_refused_whole(damage: dict[str, Any]) -> None:
     again = Course()
     with pytest.raises(CourseError):

@@ -65,7 +65,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "carrier": """
-        verbs memory_carrier
+        verbs memory_carrier local_frames local_server local_client
     """,
     "scope": """
         modes globs patterns url_sites boundary bounds priority_rules rule_faults store_choice

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Protocol
 
+from crawler.carrier.local_client import LocalCarrier
+from crawler.carrier.local_server import LocalServer
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.carrier.verbs import Carrier
 
@@ -39,6 +42,30 @@ class MemoryKit:
 
     async def close(self) -> None:
         await self._carrier.close()
+
+
+class LocalKit:
+    """Each has a connection of its own to the server of a machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self._holdings = Holdings()
+        self._server = LocalServer(directory, MemoryCarrier(self._holdings))
+        self._opened: list[LocalCarrier] = []
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def open(self) -> Carrier:
+        self._opened.append(LocalCarrier(self._server.path))
+        return self._opened[-1]
+
+    async def lose(self) -> None:
+        self._holdings.forget()
+
+    async def close(self) -> None:
+        for carrier in self._opened:
+            await carrier.close()
+        await self._server.close()
 
 
 def crawl_name() -> str:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from crawler.carrier.verbs import START, Carrier, Entry, StaleEpochError
-from tests.carrier.kits import Kit, MemoryKit
+from tests.carrier.kits import Kit, LocalKit, MemoryKit
 
 LONG = 30.0  # seconds: of a claim that must not run out, and of a wait that must not be needed
 
 
-@pytest.fixture(params=["memory"])
-async def kit(request: pytest.FixtureRequest) -> AsyncIterator[Kit]:
-    made: Kit = MemoryKit()
+@pytest.fixture(params=["memory", "local"])
+async def kit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kit]:
+    made: Kit
+    if request.param == "memory":
+        made = MemoryKit()
+    else:
+        made = LocalKit(tmp_path)
+        await made.start()
     yield made
     await made.close()
 

@@ -39,10 +39,12 @@ class Family(StrEnum):
     ASIDES = "asides"  # journal sequence -> what an output holds of a robots.txt, and where
     PAYLOADS = "payloads"  # digest of what is archived -> journal sequence, and the capture that has it
     REQUESTS = "requests"  # name of a request of another fetcher -> the request, as that fetcher wrote it
+    OUTBOX = "outbox"  # another partition, number -> a message for it, until it is durable there
+    INLET = "inlet"  # another partition -> the last of its parcels that was admitted
 
 
 # Only jobs that need them have these, so that older programs open the others.
-ON_DEMAND = frozenset({Family.REQUESTS})
+ON_DEMAND = frozenset({Family.REQUESTS, Family.OUTBOX, Family.INLET})
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.
 FAMILY_NUMBERS = {
@@ -64,6 +66,8 @@ FAMILY_NUMBERS = {
     16: Family.ASIDES,
     17: Family.PAYLOADS,
     18: Family.REQUESTS,
+    19: Family.OUTBOX,
+    20: Family.INLET,
 }
 _NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
 _MAGIC = 0xBA

@@ -513,6 +513,7 @@ class Counters(Struct):
     score_page_failed: int = 0
     request_headers_failed: int = 0
     is_changed_failed: int = 0
+    sent_elsewhere: int = 0  # links for other partitions
 
     @property
     def done(self) -> int:
@@ -598,10 +599,14 @@ def count_outside(counters: Counters, reason: Outside, links: int) -> None:
 
 _COUNTER_NAMES = tuple(Counters.__struct_fields__)
 _COUNTERS = struct.Struct(f"<B{len(_COUNTER_NAMES)}Q")
+_WITHOUT_ELSEWHERE = struct.Struct(f"<B{len(_COUNTER_NAMES) - 1}Q")
 
 
 def encode_counters(counters: Counters) -> bytes:
-    """The stored form of the counters."""
+    """The stored form of the counters. Only partitions have the last one, so that older programs read those of all
+    others."""
+    if not counters.sent_elsewhere:
+        return _WITHOUT_ELSEWHERE.pack(COUNTERS_VERSION, *astuple(counters)[:-1])
     return _COUNTERS.pack(COUNTERS_VERSION, *astuple(counters))
 
 

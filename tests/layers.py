@@ -15,10 +15,11 @@ LAYERS: list[set[str]] = [
     {"links", "scope", "frontier"},
     {"traps"},
     {"records"},
+    {"found"},
     {"survey"},
     {"disk", "metrics", "archive"},
     {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact", "carrier"},
-    {"extract"},
+    {"extract", "partition"},
     {"job"},
     {"inspect"},
     {"engine", "integrity", "export"},
@@ -63,6 +64,9 @@ MODULES: dict[str, str] = {
     """,
     "parsing": """
         wire child_process parser_child process fair_line pages
+    """,
+    "partition": """
+        placement messages parcel_codec outbox inlet router
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client
@@ -117,7 +121,7 @@ MODULES: dict[str, str] = {
         named_stream printable say summary supervisor text_table wrapped top_view live_line
     """,
     "job": """
-        clock_step clock_anchor digest_sum directory formats crawl_file identity job_lock event_log found border
+        clock_step clock_anchor digest_sum receiving directory formats crawl_file identity job_lock event_log border
         held_back history_file survey_file inbox
         platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search admission
         live_status last_command recovery rekey conversion open_files checkpointer revisit returning run_settings

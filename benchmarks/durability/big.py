@@ -26,7 +26,7 @@ from crawler import frontier
 from crawler.bench.child import module_environment, run
 from crawler.bench.machine import describe_machine
 from crawler.cli.exit_codes import Exit
-from crawler.job.found import Found
+from crawler.found import Found
 from crawler.job.job import Job
 from crawler.records import Outcome, PageRecord, encode_page
 from crawler.settings import CrawlSettings, PolitenessSettings, RobotsSettings, Settings

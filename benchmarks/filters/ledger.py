@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks.filters.add_many import machine, url
-from crawler.job.found import Found
+from crawler.found import Found
 from crawler.job.job import Job
 from crawler.settings import SeenSettings, Settings
 from crawler.urls import Canonical

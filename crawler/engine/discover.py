@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from crawler.engine.reading import Reading, Unreadable
 from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts
+from crawler.found import SITEMAP_DEPTH, Listing
 from crawler.frontier import Entry, Stated
-from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.links import Described, Listed, PageLinks, encode_queries
 from crawler.records import count_outside

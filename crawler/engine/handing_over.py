@@ -14,8 +14,8 @@ from crawler.engine.context import Context
 from crawler.engine.discover import Discovery, Outlinks
 from crawler.engine.focusing import Focusing
 from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
+from crawler.found import Found
 from crawler.frontier import Lease
-from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.verdict import Finished
 from crawler.records import Outcome

@@ -13,7 +13,7 @@ from crawler.checkpoint import EnvelopeError
 from crawler.disk import PASSING, Expendable
 from crawler.engine.discover import Discovery
 from crawler.engine.turns import Turns
-from crawler.job.found import Found
+from crawler.found import Found
 from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
 from crawler.job.reclass import Reclassing

@@ -18,6 +18,7 @@ from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
 from crawler.fetch import Failure, FailureKind, NotNow, Response, RobotsResult, fetch_robots
 from crawler.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots
 from crawler.fetch.robots_fetch import locate
+from crawler.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.frontier import (
     FailureClass,
     Host,
@@ -29,7 +30,6 @@ from crawler.frontier import (
     tries_of,
 )
 from crawler.frontier.jitter import jitter
-from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.verdict import RobotsAnswer
 from crawler.records import Kept

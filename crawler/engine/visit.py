@@ -35,11 +35,11 @@ from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
 from crawler.extract import Edge
 from crawler.fetch import Failure, FailureKind, Response, is_html, with_own
+from crawler.found import Found
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.inspect.statistics import Rated
 from crawler.job.event_log import tell_learned
-from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.revisit import NOT_MODIFIED

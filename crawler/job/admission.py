@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from crawler.exact import Ledger
 from crawler.filters import CannotForgetError, SeenSet
+from crawler.found import KEEP_ALL, UNLISTED, Brought, Decided, Found, Router
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
-from crawler.job.found import KEEP_ALL, UNLISTED, Brought, Decided, Found, Router
 from crawler.job.journal_search import JournalSearch
 from crawler.job.transaction import Transaction
 from crawler.kv import Batch, Family, Reader
@@ -82,7 +82,7 @@ class Admission:
         were new."""
         urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach, classes = found
         batch = transaction.batch
-        urls = self.policy.router.ours(found, batch)
+        urls, share = self._ours(found, batch)
         if self.policy.known is not None and found_at is not None:
             urls = self._unknown(self.policy.known, found, urls)
         if found_at is not None:
@@ -127,6 +127,11 @@ class Admission:
                 entries = self._refuse(entries, found_at, transaction, copy)
             self._frontier.admit(entries, batch)
         return len(new)
+
+    def _ours(self, found: Found, batch: Batch) -> tuple[Sequence[Canonical], float]:
+        """The URLs that belong to this job, and their part of the importance: that of the others goes with them."""
+        urls = self.policy.router.ours(found, batch)
+        return urls, found.share * len(urls) / len(found.urls) if found.share and found.urls else 0.0
 
     def admit_brought(self, brought: Sequence[Brought], transaction: Transaction) -> None:
         """Queue requests that another fetcher found to be new. All are: the seen-set was asked before."""

@@ -65,7 +65,7 @@ class Checkpointer:
         self._output = output
         self.renewal = Renewal()
         self._stored = 0  # how many keys had been journalled when the seen-set was last stored
-        self._synced = -1  # transactions made durable; -1: a killed process may have left some that are not
+        self.durable = -1  # transactions that are; -1: a killed process may have left some that are not
 
     def replayed(self, keys: int) -> None:
         """Record how many keys of the journal are in the seen-set but not in the newest generation."""
@@ -79,9 +79,9 @@ class Checkpointer:
     def sync(self) -> Pieces[None]:
         """Make all transactions so far durable. Raises OSError."""
         commits, end = self._writer.commits, self._output.end
-        if commits != self._synced:
+        if commits != self.durable:
             yield self._writer.sync
-            self._synced, self.durable_end = commits, end
+            self.durable, self.durable_end = commits, end
         else:
             self._writer.look()  # a crawl that waits for room must not wait for what is gone
 

@@ -26,9 +26,9 @@ from typing import Any, TypedDict, Unpack
 from msgspec import Struct
 
 from crawler.clock import SteadyClock
+from crawler.found import Found
 from crawler.frontier import FailureClass, Lease, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
-from crawler.job.found import Found
 from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.inbox import Answer, is_class
 from crawler.job.job import Job

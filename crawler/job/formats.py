@@ -104,7 +104,10 @@ KNOWN = Formats(
         Format(on_demand=True),
         # 7. On demand: the job is that of another fetcher. An older program takes its requests for URLs.
         Format(frozenset({Family.REQUESTS}), on_demand=True),
+        # 8. On demand: the job is a partition of a crawl. An older program takes URLs of other partitions for its own.
+        Format(frozenset({Family.OUTBOX, Family.INLET}), on_demand=True),
     )
 )
 SEVERAL_FILES = 6
 OF_A_FETCHER = 7
+OF_A_CRAWL = 8

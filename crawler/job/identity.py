@@ -63,7 +63,9 @@ class Identity(Struct, frozen=True):
     ``hash`` is that of the job's URLs, with its secret; None for an older job that has not got a secret yet: the next
     run gives it one, if it can. ``unkeyed`` says why it could not.
 
-    ``fetcher`` is the program that makes the requests of the job, and that alone can go on with it; None: this one."""
+    ``fetcher`` is the program that makes the requests of the job, and that alone can go on with it; None: this one.
+    ``partition``: the number of the partition of a crawl that the job is, and how many the crawl has; None: it is a
+    crawl of its own."""
 
     format: int
     shaping: Shaping
@@ -71,6 +73,7 @@ class Identity(Struct, frozen=True):
     hash: KeyHash | None = None
     unkeyed: str | None = None
     fetcher: str | None = None
+    partition: tuple[int, int] | None = None
 
     @property
     def stored_format(self) -> int:
@@ -107,6 +110,7 @@ def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
             _stored_hash(path, content.get("hash")),
             None if unkeyed is None else str(unkeyed),
             None if fetcher is None else str(fetcher),
+            _stored_partition(content.get("partition")),
         )
     except (FileNotFoundError, NotADirectoryError):
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
@@ -119,6 +123,10 @@ def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise JobError(f"{path}: the shaping settings are missing") from None
     return _completed(path, identity, formats)
+
+
+def _stored_partition(stored: Any) -> tuple[int, int] | None:
+    return None if stored is None else (int(stored["number"]), int(stored["of"]))
 
 
 def _stored_hash(path: Path, stored: object) -> KeyHash | None:
@@ -217,6 +225,16 @@ def check_fetcher(directory: Path, fetcher: str | None = None, formats: Formats 
     )
 
 
+def check_partition(directory: Path, partition: tuple[int, int] | None, formats: Formats = KNOWN) -> None:
+    """Raise JobError unless the job in the directory, if there is one, is that partition of a crawl; None: a crawl of
+    its own."""
+    kept = read_identity(directory, formats).partition if holds_job(directory) else partition
+    if kept != partition:
+        asked = "a crawl of its own" if partition is None else f"partition {partition[0]} of {partition[1]}"
+        found = "a crawl of its own" if kept is None else f"partition {kept[0]} of {kept[1]} of a crawl"
+        raise JobError(f"{directory} is {found}, not {asked}: nothing was changed")
+
+
 def write_identity(disk: Disk, directory: Path, identity: Identity) -> None:
     """Replace ``job.json``, durably. Raises OSError."""
     replace_file(disk, directory / IDENTITY, _encoded(identity))
@@ -237,6 +255,8 @@ def _encoded(identity: Identity) -> bytes:
         content["unkeyed"] = identity.unkeyed
     if identity.fetcher is not None:
         content["fetcher"] = identity.fetcher
+    if identity.partition is not None:
+        content["partition"] = {"number": identity.partition[0], "of": identity.partition[1]}
     return encode_envelope(MAGIC, identity.format, content)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
@@ -26,18 +26,19 @@ from crawler.clock import Anchor
 from crawler.disk import Disk, failpoint
 from crawler.exact import ExactSeenSet, Ledger
 from crawler.filters import SeenSet
+from crawler.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Decided, Found, Router
 from crawler.frontier import ANSWERED, Answer, Entry, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
 from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
-from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Decided, Found, Router
 from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
 from crawler.job.open_files import OpenFiles
 from crawler.job.platform import Platform
+from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, is_named, read_content
 from crawler.job.recovery import (
     COUNTERS,
     Requeue,
@@ -64,6 +65,7 @@ from crawler.kv import Batch, Family, Store
 from crawler.metrics import Events
 from crawler.output.body_files import BODY_SIZES, decode_sizes
 from crawler.output.finished import Past
+from crawler.partition import Ack, Parcel, PartitionRouter, Verdict
 from crawler.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters
 from crawler.scope import Bounds, PriorityRules, Scope
 from crawler.settings import Settings
@@ -95,8 +97,13 @@ class Job:
         self.notes: list[str] = []
         self.events = Events()  # what happens to hosts and URLs; a display replaces this object
         platform = platform or Platform()
+        if isinstance(router, PartitionRouter):
+            platform = platform.of_partition(router.me, router.placement.partitions)
         self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output)
         try:
+            self.counters = stored_counters(self.files.store)
+            if isinstance(router, PartitionRouter):
+                router.load(self.files.store, self.counters)
             self._load(settings, now, anchor, router)
             self.checkpointer.renewal = platform.renewal
         except BaseException:
@@ -109,7 +116,7 @@ class Job:
             say(line)
         for damage in files.dropped:
             say(f"{STORE}/{damage}: read up to there; later work is done again")
-        self.counters = counters = stored_counters(store)
+        counters = self.counters
         generations = Generations(files.directory / SEEN, settings.durability.generations, files.disk)
         hash_in_use = files.identity.hash_in_use
         check_hash(store, hash_in_use)
@@ -220,24 +227,30 @@ class Job:
     # -- transactions ------------------------------------------------------------------------------------------
 
     def widen(self, href: str) -> bool:
-        """Add the URL to the scope; stored with the next transaction. Returns whether the scope grew."""
+        """Add the URL to the scope; stored with the next transaction, which also tells other partitions. Returns
+        whether the scope grew."""
         return self._scopes.widen(href)
 
     def admit(self, found: Found) -> int:
         """Admit the new URLs that belong to this job, in one transaction. Returns how many were new."""
         with self.writer as transaction:
-            new = self._admission.admit(found, transaction)
-            if found.listing is not None and found.listing.statements and found.found_at is not None:
-                self.revisiting.heed(found.listing.statements, found.found_at, transaction.batch)
-            if found.seed:
-                self.counters.seeds += new
+            new = self._admit(found, transaction)
+        return new
+
+    def _admit(self, found: Found, transaction: Transaction) -> int:
+        new = self._admission.admit(found, transaction)
+        if found.listing is not None and found.listing.statements and found.found_at is not None:
+            self.revisiting.heed(found.listing.statements, found.found_at, transaction.batch)
+        if found.seed:
+            self.counters.seeds += new
         return new
 
     def called_seen(self, urls: Sequence[Canonical]) -> list[Canonical]:
-        """Those of the URLs that the seen-set calls seen and may be mistaken about. An exact one never is, and a ledger
-        finds such mistakes by itself."""
+        """Those of the URLs of this job that the seen-set calls seen and may be mistaken about. An exact one never is,
+        and a ledger finds such mistakes by itself."""
         if self.ledger is not None or isinstance(self.seen, ExactSeenSet):
             return []
+        urls = self._admission.policy.router.keeps(urls)
         seen = self.seen.contains_many([url.key for url in urls])
         return [url for url, known in zip(urls, seen, strict=True) if known]
 
@@ -398,6 +411,83 @@ class Job:
             self.frontier.finish(lease, frontier.RobotsLater(wait, request), now, transaction.batch)
         tell_host(self.events, lease.host, request, now)
 
+    # -- partitions --------------------------------------------------------------------------------------------
+
+    @property
+    def partition(self) -> PartitionRouter | None:
+        """What the job has as a partition of a crawl; None if it is a crawl of its own."""
+        router = self._admission.policy.router
+        return router if isinstance(router, PartitionRouter) else None
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch of the partition that was begun; 0 if there was none. Raises OSError, JournalError."""
+        return decode_epoch(self.store.get(Family.META, EPOCH))
+
+    async def begin_epoch(self, epoch: int) -> None:
+        """Begin an epoch greater than all before, durably: from now on messages may be sent. Raises ValueError,
+        OSError."""
+        partition = self._as_partition()
+        if epoch <= self.epoch:
+            raise ValueError(f"epoch {epoch} does not follow {self.epoch}")
+        await self.room()
+        with self.writer as transaction:
+            transaction.batch.put(Family.META, EPOCH, encode_epoch(epoch))
+        await self.room()
+        await self.sync()
+        partition.outbox.renumber(epoch)
+
+    def receive(self, parcel: Parcel, now: float) -> Receipt:
+        """Admit what another partition sends, in one transaction, if it is the next parcel of that partition. Raises
+        OSError."""
+        partition = self._as_partition()
+        verdict = partition.inlet.judge(parcel)
+        content = read_content(parcel, now) if verdict is Verdict.ADMITTED else Receipt(verdict)
+        if isinstance(content, Receipt):
+            return content
+        doubted: list[Found] = []
+        new = 0
+        with self.writer as transaction:
+            for href in content.widened:
+                self._scopes.widen(href, told=True)
+            for found in content.found:
+                if is_named(found) and (known := self.called_seen(found.urls)):
+                    doubted.append(found._replace(urls=known))
+                if found.copy is None:
+                    new += self._admit(found, transaction)
+                else:
+                    self._admission.leave_out(found.urls, found.copy, transaction, now)
+            partition.inlet.admitted(parcel, transaction.batch, self.writer.commits + 1)
+        return Receipt(verdict, new, doubted)
+
+    def due_acks(self) -> list[Ack]:
+        """Acknowledgements of parcels that have become durable here, or that came again, once each."""
+        return self._as_partition().inlet.acks(self.checkpointer.durable)
+
+    def acknowledged(self, acks: Iterable[Ack], now: float) -> bool:
+        """Remove from the outbox, in one transaction, what is durable where it belongs. False if the acknowledgements
+        say nothing new: then there is no transaction. Raises OSError."""
+        outbox = self._as_partition().outbox
+        news = [ack for ack in acks if outbox.is_news(ack)]
+        if news:
+            with self.writer as transaction:
+                for ack in news:
+                    outbox.acknowledged(ack, now, transaction.batch)
+        return bool(news)
+
+    @property
+    def outbox_is_empty(self) -> bool:
+        """Whether nothing waits for other partitions. Raises OSError."""
+        return not self.writer.in_transaction and self._as_partition().outbox.is_empty
+
+    def _as_partition(self) -> PartitionRouter:
+        partition = self.partition
+        if partition is None:
+            raise RuntimeError(f"{self.directory} is no partition")
+        return partition
+
+    # -- hosts and revisits ------------------------------------------------------------------------------------
+
     def change_hosts(self, change: Callable[[Batch], T]) -> T:
         """Apply a change of hosts only, in one transaction. Returns the result of ``change``."""
         with self.writer as transaction:
@@ -434,6 +524,10 @@ class Job:
     def _seal(self, batch: Batch) -> None:
         """Put the counts into every transaction, so that they always agree with queue and journal."""
         self._scopes.store(batch)
+        if self._scopes.untold:
+            if (partition := self.partition) is not None:
+                partition.tell_widened(self._scopes.untold, batch)
+            self._scopes.untold.clear()
         self.counters.next_number = self.frontier.next_number
         self.counters.hosts = self.frontier.hosts
         batch.put(Family.META, COUNTERS, encode_counters(self.counters))

@@ -24,12 +24,13 @@ from crawler.job.directory import (
     holds_job,
     make_directory,
 )
-from crawler.job.formats import OF_A_FETCHER, SEVERAL_FILES
+from crawler.job.formats import OF_A_CRAWL, OF_A_FETCHER, SEVERAL_FILES
 from crawler.job.identity import (
     Identity,
     Shaping,
     begin_identity,
     check_fetcher,
+    check_partition,
     format_in_use,
     raise_format,
     read_identity,
@@ -56,6 +57,7 @@ class OpenFiles:
         if self.resumed:
             # Before anything is written, the lock's file among it.
             check_fetcher(directory, platform.fetcher, platform.formats)
+            check_partition(directory, platform.partition, platform.formats)
         with contextlib.ExitStack() as undo:
             try:
                 make_directory(directory, disk)
@@ -144,7 +146,8 @@ class OpenFiles:
             )
         secret = KeyHash.new(shaping["seen"]["hash"]) if platform.formats.keyed else None
         number = platform.formats.usual if platform.fetcher is None else OF_A_FETCHER
-        identity = Identity(number, shaping, hash=secret, fetcher=platform.fetcher)
+        number = number if platform.partition is None else OF_A_CRAWL
+        identity = Identity(number, shaping, hash=secret, fetcher=platform.fetcher, partition=platform.partition)
         begin_identity(disk, directory, identity)
         return [], identity
 

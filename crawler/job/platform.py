@@ -7,12 +7,13 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.checkpoint import Renewal
 from crawler.disk import Disk, RealDisk
 from crawler.job.formats import KNOWN, Formats
 from crawler.kv import Store
-from crawler.store import RocksStore
+from crawler.store import PartitionStore, RocksStore
 
 
 def _durability_thread() -> Executor:
@@ -22,7 +23,8 @@ def _durability_thread() -> Executor:
 class Platform(Struct, frozen=True):
     """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
     ``renewal`` says how often the seen-set is stored again, ``formats`` which jobs can be opened, and
-    ``fetcher`` whose: None is this program."""
+    ``fetcher`` whose: None is this program. ``partition``: the number of the partition of a crawl that the job is, and
+    how many the crawl has; None: it is a crawl of its own."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
@@ -30,3 +32,9 @@ class Platform(Struct, frozen=True):
     renewal: Renewal = field(default_factory=Renewal)
     formats: Formats = KNOWN
     fetcher: str | None = None
+    partition: tuple[int, int] | None = None
+
+    def of_partition(self, number: int, partitions: int) -> Platform:
+        """The same for a partition of a crawl."""
+        usual = self.open_store is RocksStore
+        return replace(self, open_store=PartitionStore if usual else self.open_store, partition=(number, partitions))

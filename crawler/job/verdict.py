@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from crawler.found import Found
 from crawler.frontier import Answer, Entry, RequestOutcome
-from crawler.job.found import Found
 from crawler.records import Kept, PageRecord
 from crawler.scope import LeftOut
 from crawler.traps import Lesson, Wall

@@ -19,8 +19,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.clock import SteadyClock
+from crawler.found import Brought
 from crawler.frontier import ANSWERED, Entry, Lease, Limits
-from crawler.job.found import Brought
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.run_settings import write_run

@@ -9,8 +9,8 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.utils.request import request_from_dict
 
+from crawler.found import Brought
 from crawler.frontier import Entry, Place, class_of
-from crawler.job.found import Brought
 from crawler.urls import Canonical, Canonicaliser
 from crawler.urls.request_name import with_name
 

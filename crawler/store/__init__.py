@@ -5,6 +5,7 @@ from crawler.store.faulty_store import FaultyStore
 from crawler.store.memory_store import MemoryStore
 from crawler.store.rocks import (
     Broken,
+    PartitionStore,
     RequestStore,
     RocksStore,
     StoreDamagedError,
@@ -17,6 +18,7 @@ __all__ = [
     "Broken",
     "FaultyStore",
     "MemoryStore",
+    "PartitionStore",
     "RequestStore",
     "RocksStore",
     "StoreDamagedError",

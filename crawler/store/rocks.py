@@ -628,7 +628,13 @@ def table_files(limit: int) -> int:
 class RequestStore(RocksStore):
     """The store of a job of another fetcher."""
 
-    unused = frozenset()
+    unused = ON_DEMAND - {Family.REQUESTS}
+
+
+class PartitionStore(RocksStore):
+    """The store of a partition of a crawl."""
+
+    unused = ON_DEMAND - {Family.OUTBOX, Family.INLET}
 
 
 def files_left(limit: int) -> int:

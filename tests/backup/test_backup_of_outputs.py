@@ -13,8 +13,8 @@ from crawler.backup.layout import BackupError, write_manifest
 from crawler.backup.restoration import restore
 from crawler.cli import main
 from crawler.disk import RealDisk
+from crawler.found import Found
 from crawler.integrity.repairer import find_all, repair_job
-from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.snapshot import make_snapshot
 from crawler.output.body_files import sizes_found

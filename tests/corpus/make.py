@@ -99,7 +99,7 @@ def _requests(job: Path) -> None:
 import sys
 from pathlib import Path
 from crawler.frontier import Entry, Place
-from crawler.job.found import Brought
+from crawler.found import Brought
 from crawler.records import Outcome
 from crawler.scrapy.job_settings import settings_of_job
 from crawler.scrapy.request_job import Ending, RequestJob

@@ -21,8 +21,8 @@ from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import SimulatedWeb
+from crawler.found import Found
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
-from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.verdict import Finished

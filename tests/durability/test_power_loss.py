@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crawler.disk import Fault, FaultyDisk
-from crawler.job.found import Found
+from crawler.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.verdict import Finished

@@ -16,8 +16,8 @@ from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
 from crawler.engine.turns import SHARE, Turns
+from crawler.found import Found
 from crawler.frontier import decode_entry
-from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.job.journal_search import JournalSearch

@@ -19,9 +19,9 @@ from crawler.engine.lifecycle import PausedBy, State, Stop
 from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind
 from crawler.fetch.simulated import Answer
+from crawler.found import Found
 from crawler.frontier import decode_host
 from crawler.frontier.host import NO_FAILURES
-from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.kv import Family
 from crawler.metrics import Events

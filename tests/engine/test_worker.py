@@ -19,7 +19,7 @@ from crawler.engine.lifecycle import Lifecycle, State, Stop
 from crawler.engine.run import GRACE, Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
-from crawler.job.found import Found
+from crawler.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings

@@ -21,6 +21,7 @@ from crawler.cli.integrity_text import change_text, finding_text
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.fetch.content_coding import zstd
 from crawler.fetch.robots_cache import encode_robots
+from crawler.found import Found
 from crawler.frontier import RequestOutcome
 from crawler.inspect.record_stream import Tail
 from crawler.integrity.change import Change, Done
@@ -28,7 +29,6 @@ from crawler.integrity.finding import Kind, Severity
 from crawler.integrity.repairer import find_all, repair_job
 from crawler.job.checkpointer import drive
 from crawler.job.directory import JobError
-from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.transaction import OUTPUT_ENDS

@@ -423,6 +423,9 @@ STORED: dict[int, dict[str, object]] = {
 }
 STORED[6] = STORED[5]  # on demand: its records are in several files
 STORED[7] = STORED[5] | {"families": str(STORED[5]["families"]).replace("robots", "requests robots")}  # on demand
+STORED[8] = STORED[7] | {  # on demand
+    "families": str(STORED[7]["families"]).replace("hosts", "hosts inlet").replace("pages", "outbox pages")
+}
 
 
 def test_what_is_stored_changes_with_the_format_alone() -> None:

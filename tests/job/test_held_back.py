@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.disk.failpoints import VARIABLE
+from crawler.found import Found
 from crawler.frontier import Entry, decode_entry, encode_entry
-from crawler.job.found import Found
 from crawler.job.held_back import ROWS, HeldBackError, OwnRules, decode_row, encode_row
 from crawler.job.job import Job
 from crawler.job.platform import Platform

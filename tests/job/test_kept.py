@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.disk import DisplacedError, Fault, FaultyDisk
+from crawler.found import Found
 from crawler.frontier import RequestOutcome
 from crawler.job.directory import JobError
-from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.verdict import Finished, RobotsAnswer

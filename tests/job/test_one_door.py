@@ -12,10 +12,10 @@ import pytest
 import crawler
 from crawler.clock import Anchor
 from crawler.disk import FaultyDisk
+from crawler.found import Found
 from crawler.frontier import Entry
 from crawler.job import transaction
 from crawler.job.checkpointer import drive
-from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter

@@ -14,9 +14,9 @@ import pytest
 
 from crawler.disk import Fault, FaultyDisk, RealDisk
 from crawler.fetch.content_coding import zstd
+from crawler.found import Found
 from crawler.inspect.record_stream import Tail, changes_up_to
 from crawler.job.checkpointer import drive
-from crawler.job.found import Found
 from crawler.output import OutputError, lines_of
 from crawler.output.changes import Cursor
 from crawler.output.page_files import PageFiles

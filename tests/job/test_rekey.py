@@ -17,6 +17,7 @@ from crawler.cli import main
 from crawler.disk import FULL, RealDisk
 from crawler.disk.failpoints import CONVERT_POINTS, REKEY_POINTS, VARIABLE
 from crawler.filters import SEED_ZERO, UNKEYED, KeyHash
+from crawler.found import Found
 from crawler.inspect.job_reader import open_job
 from crawler.integrity.repairer import repair_job
 from crawler.integrity.verifier import verify_job
@@ -24,7 +25,6 @@ from crawler.job.conversion import Progress, convert_job
 from crawler.job.directory import IDENTITY, PAGES, JobError
 from crawler.job.durable_frontier import DurableFrontier, Options
 from crawler.job.formats import FIRST, KNOWN, Formats
-from crawler.job.found import Found
 from crawler.job.identity import MAGIC, OtherFormatError, read_identity
 from crawler.job.job import Job
 from crawler.job.platform import Platform

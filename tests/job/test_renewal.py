@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from crawler.checkpoint import Renewal
 from crawler.disk import FaultyDisk, PowerCutError
-from crawler.job.found import Found
+from crawler.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.kv import Family

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crawler.disk import FaultyDisk
-from crawler.job.found import Found
+from crawler.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.verdict import Finished
@@ -26,8 +26,11 @@ class ByHost:
     def __init__(self) -> None:
         self.away: list[tuple[str, int, str | None]] = []
 
+    def keeps(self, urls: Sequence[Canonical]) -> Sequence[Canonical]:
+        return [url for url in urls if host_key(url.href).startswith("a.test")]
+
     def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
-        kept = [url for url in found.urls if host_key(url.href).startswith("a.test")]
+        kept = self.keeps(found.urls)
         for url in found.urls:
             if url not in kept:
                 self.away.append((url.href, found.depth, found.via))

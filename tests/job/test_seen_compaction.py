@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.exact import make_seen
 from crawler.filters import SEED_ZERO, ScalableBloomFilter
-from crawler.job.found import Found
+from crawler.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.seen_compaction import Compaction

@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.disk import Disk, FaultyDisk, RealDisk
+from crawler.found import Found
 from crawler.integrity.repairer import find_all, repair_job
 from crawler.job.directory import IDENTITY, PAGES
 from crawler.job.formats import KNOWN, OF_A_FETCHER, SEVERAL_FILES, Formats
-from crawler.job.found import Found
 from crawler.job.identity import MAGIC, OtherFormatError, check_format, read_identity, write_identity
 from crawler.job.job import Job
 from crawler.job.platform import Platform

@@ -15,11 +15,11 @@ import pytest
 
 from crawler.cli import main
 from crawler.disk import FaultyDisk
+from crawler.found import Brought
 from crawler.frontier import Entry, Place, class_of
 from crawler.inspect.job_reader import job_stats
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
-from crawler.job.found import Brought
 from crawler.job.identity import read_identity
 from crawler.job.platform import Platform
 from crawler.kv import Family

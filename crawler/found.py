@@ -75,6 +75,9 @@ class Brought(Struct, frozen=True):
 class Router(Protocol):
     """Decides which URLs are admitted to this job. The others are neither seen nor queued here."""
 
+    def keeps(self, urls: Sequence[Canonical]) -> Sequence[Canonical]:
+        """Those of the URLs that belong to this job, in order. Changes nothing."""
+
     def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
         """The URLs of ``found.urls`` that belong to this job, in order. Anything to be kept about the others goes into
         ``batch``, which is written in the same transaction. The method may be called again with the same URLs, because
@@ -83,6 +86,9 @@ class Router(Protocol):
 
 class KeepAll:
     """The router of a single job: every URL belongs to it."""
+
+    def keeps(self, urls: Sequence[Canonical]) -> Sequence[Canonical]:
+        return urls
 
     def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
         return found.urls

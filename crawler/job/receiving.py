@@ -1,0 +1,73 @@
+"""What a job stores and says as a partition of a crawl, besides its outbox and its inlet."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from crawler.found import Found
+from crawler.partition import Parcel, Verdict
+from crawler.partition.messages import Links, MessageError, UnknownMessage, decode_message, found_of
+from crawler.records import JournalError
+
+EPOCH = b"epoch"  # the META key of the last epoch that was begun
+_EPOCH = struct.Struct("<BQ")
+_VERSION = 1
+
+
+def encode_epoch(epoch: int) -> bytes:
+    """The stored form of an epoch."""
+    return _EPOCH.pack(_VERSION, epoch)
+
+
+def decode_epoch(value: bytes | None) -> int:
+    """The inverse of ``encode_epoch``, 0 if none is stored. Raises JournalError."""
+    if value is None:
+        return 0
+    if len(value) != _EPOCH.size or value[0] != _VERSION:
+        raise JournalError(f"{len(value)} bytes are no epoch of a partition")
+    return int(_EPOCH.unpack(value)[1])
+
+
+class Receipt(Struct, frozen=True):
+    """What became of a parcel, and how many of its URLs were ``new``. The seen-set calls the ``doubted`` ones seen and
+    may be mistaken, and somebody named them: look them up as seeds are (``Job.search``, ``Job.admit_missed``).
+    ``error``: why a message in it could not be read."""
+
+    verdict: Verdict
+    new: int = 0
+    doubted: Sequence[Found] = ()
+    error: str | None = None
+
+
+class Content(Struct, frozen=True):
+    """What the messages of a parcel say."""
+
+    found: Sequence[Found]
+    widened: Sequence[str]
+
+
+def is_named(found: Found) -> bool:
+    """Whether somebody named the URLs, and no page."""
+    return found.found_at is None and found.via is None
+
+
+def read_content(parcel: Parcel, now: float) -> Content | Receipt:
+    """Read all messages of the parcel; the receipt if one of them cannot be read. A parcel is admitted as a whole or
+    not at all."""
+    found: list[Found] = []
+    widened: list[str] = []
+    for data in parcel.messages:
+        try:
+            message = decode_message(data)
+            if isinstance(message, UnknownMessage):
+                return Receipt(Verdict.UNKNOWN, error=f"a message of kind {message.kind}: of a newer version")
+            if isinstance(message, Links):
+                found.append(found_of(message, now))
+            else:
+                widened += message.hrefs
+        except MessageError as error:
+            return Receipt(Verdict.DAMAGED, error=str(error))
+    return Content(found, widened)

@@ -1,0 +1,39 @@
+"""Partitions: one crawl in several jobs, each with the URLs of some domains.
+
+    placement     which partition a URL belongs to; which worker has which partitions
+    messages      what a partition tells another
+    parcel_codec  messages as bytes on a carrier, and their acknowledgements
+    outbox        what waits for other partitions, and what of it is on its way
+    inlet         what has come from other partitions
+    router        sends URLs that belong elsewhere to the outbox, in the transaction that finds them
+
+A message is a row of the outbox, written in the transaction that it tells of. It goes on its way in a parcel with a
+number, and the row is removed when the receiver says that the parcel is durable there. Whatever lies between may lose
+everything. All of it is pure: what carries the parcels, and when, is decided elsewhere.
+"""
+
+from crawler.partition.inlet import Inlet, Verdict
+from crawler.partition.messages import Links, Message, MessageError, UnknownMessage, Widened
+from crawler.partition.outbox import Outbox
+from crawler.partition.parcel_codec import Ack, Parcel, ParcelCodec, ParcelError
+from crawler.partition.placement import PARTITIONS_MOST, Placement, place
+from crawler.partition.router import PartitionRouter
+
+__all__ = [
+    "PARTITIONS_MOST",
+    "Ack",
+    "Inlet",
+    "Links",
+    "Message",
+    "MessageError",
+    "Outbox",
+    "Parcel",
+    "ParcelCodec",
+    "ParcelError",
+    "PartitionRouter",
+    "Placement",
+    "UnknownMessage",
+    "Verdict",
+    "Widened",
+    "place",
+]

@@ -1,0 +1,121 @@
+"""The router of a partition: URLs that belong elsewhere go to the outbox, in the transaction that finds them.
+
+What happens to URLs that belong elsewhere, by where they were found:
+
+    links of a page            sent, unless they were sent lately; at their owner new ones are queued, others counted
+                               as duplicates, and those in a closed trap, known to an older seen-set or refused by a
+                               rule of ours are treated as links of its own pages are
+    links of a copy            sent with what they are a copy of; their owner refuses new ones with a record, up to
+                               ``traps.max_records`` of the host of the copy for each owner
+    redirect                   its target is sent, with how many redirects led there; the scope that a seed's redirect
+                               widens is told to all in the same transaction
+    sitemap or feed            what it lists is sent with what it says of it; known pages may be due sooner there
+    sitemaps in robots.txt     sent
+    seeds, added URLs          sent each time; their owner looks those up that its seen-set calls seen by mistake
+    missed by the seen-set     cannot be elsewhere: only URLs of this partition are looked up
+    paths that were made up    are on the host of their page, so never elsewhere
+    requests of a spider       have no partitions
+
+No URL is counted twice: links are counted where their page is, and all that follows where they belong. Here
+``sent_elsewhere`` counts the URLs in the outbox's messages.
+
+With scores of links or pages nothing that is found again may be withheld: its importance or its class would be lost. It
+is the same for what somebody named, for links of copies and for what sitemaps say of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from crawler.exact.recent import RecentDigests, remember
+from crawler.found import Found
+from crawler.kv import Batch, Reader
+from crawler.partition.inlet import Inlet
+from crawler.partition.messages import Widened, encode_message, links_of
+from crawler.partition.outbox import Outbox
+from crawler.partition.placement import Placement
+from crawler.records import Counters
+from crawler.slices.key_hash import Blake2b
+from crawler.urls import Canonical
+
+SENT_BYTES = 2**20  # of memory for the digests of what was sent lately: 65,536 URLs
+_CHARACTERS = 32 * 1024  # of the hrefs in one message
+_WIDENED = 256  # URLs in one message
+
+
+class PartitionRouter:
+    """The router of partition ``me``. ``outbox`` and ``inlet`` are there when the job is open."""
+
+    outbox: Outbox
+    inlet: Inlet
+
+    def __init__(self, me: int, placement: Placement, sent_bytes: int = SENT_BYTES) -> None:
+        """``sent_bytes`` of memory remember what was sent lately; with 0 all is sent each time. Raises ValueError."""
+        if not 0 <= me < placement.partitions:
+            raise ValueError(f"there is no partition {me} of {placement.partitions}")
+        self.me = me
+        self.placement = placement
+        self._sent: RecentDigests | None = remember(sent_bytes) if sent_bytes else None
+        self._digests = Blake2b(placement.secret).digest_keys
+
+    def load(self, store: Reader, counters: Counters) -> None:
+        """Read what the job has stored of other partitions. Raises OSError, InletError."""
+        partitions = self.placement.partitions
+        self.outbox, self.inlet = Outbox(store, self.me, partitions), Inlet(store, self.me, partitions)
+        self._counters = counters
+
+    def keeps(self, urls: Sequence[Canonical]) -> Sequence[Canonical]:
+        """Those of the URLs that belong to this partition."""
+        of, me = self.placement.of, self.me
+        return [url for url in urls if of(url.href) == me]
+
+    def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
+        """See ``Router``."""
+        of, me = self.placement.of, self.me
+        kept: list[Canonical] = []
+        away: dict[int, list[int]] = {}
+        for position, url in enumerate(found.urls):
+            if (target := of(url.href)) == me:
+                kept.append(url)
+            else:
+                away.setdefault(target, []).append(position)
+        if not away:
+            return found.urls
+        for target, positions in away.items():
+            for some in _parts(found, self._unsent(found, positions)):
+                self.outbox.put(target, encode_message(links_of(found, some)), batch)
+                self._counters.sent_elsewhere += len(some)
+        return kept
+
+    def _unsent(self, found: Found, positions: Sequence[int]) -> Sequence[int]:
+        """Those of the URLs that must be sent."""
+        if self._sent is None or not _is_plain(found):
+            return positions
+        digests = self._digests([found.urls[position].key for position in positions])
+        return [positions[at] for at in self._sent.meet(digests)]
+
+    def tell_widened(self, hrefs: Sequence[str], batch: Batch) -> None:
+        """Tell all others that these URLs have widened the scope."""
+        for begin in range(0, len(hrefs), _WIDENED):
+            message = encode_message(Widened(list(hrefs[begin : begin + _WIDENED])))
+            for target in self.outbox.targets:
+                self.outbox.put(target, message, batch)
+
+
+def _is_plain(found: Found) -> bool:
+    """Whether nothing is lost if a URL that was sent before is not sent again."""
+    says_times = found.listing is not None and bool(found.listing.statements)
+    is_named = found.seed or found.found_at is None
+    return not (found.share or found.classes or found.copy is not None or is_named or says_times)
+
+
+def _parts(found: Found, positions: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The positions in parts whose hrefs fit into a message."""
+    begin = size = 0
+    for at, position in enumerate(positions):
+        size += len(found.urls[position].href)
+        if size > _CHARACTERS and at > begin:
+            yield positions[begin:at]
+            begin, size = at, len(found.urls[position].href)
+    if begin < len(positions):
+        yield positions[begin:]

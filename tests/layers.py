@@ -91,7 +91,7 @@ MODULES: dict[str, str] = {
         failpoints full private regular expendable files faulty_disk
     """,
     "metrics": """
-        events history prometheus sentences attention countdown notice_watch course
+        events history prometheus sentences attention countdown notice_watch course pooled_stats
     """,
     "store": """
         symlink_overlay closed_copy memory_store wal faulty_store rocks salvage
@@ -118,7 +118,7 @@ MODULES: dict[str, str] = {
         event_stream feed listen access guard http_server token server job_list
     """,
     "progress": """
-        named_stream printable say summary supervisor text_table wrapped top_view live_line
+        named_stream printable say text_table summary supervisor wrapped top_view live_line
     """,
     "job": """
         clock_step clock_anchor digest_sum receiving directory formats crawl_file identity job_lock event_log border
@@ -129,7 +129,8 @@ MODULES: dict[str, str] = {
     """,
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader
-        known_urls explanation record_stream record_choice survey_reader job_view
+        crawl_partitions known_urls explanation record_stream record_choice survey_reader job_view crawl_reader
+        crawl_tail
     """,
     "engine": """
         capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing discover

@@ -63,6 +63,8 @@ GROUPS = {
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
+_CRAWL = "crawl.json"  # in the directory of a crawl of partitions
+_OWN_WORDS = ("crawl", "demo")  # commands that say themselves what is wrong with a directory
 _HELP = ("-h", "--help")
 _OF_THE_PROGRAM = (*_HELP, "-V", "--version")
 
@@ -126,6 +128,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = 
             say(sys.stdout, overview(GROUPS).rstrip())
             return Exit.OK
         arguments = _parsed(words)
+        _check_takes(words[0], arguments)
         loaded(arguments.quits_at_once)
         return int(arguments.run(arguments))
     except UsageError as error:
@@ -153,6 +156,19 @@ def _parsed(words: list[str]) -> argparse.Namespace:
             _refuse(parser, words[0], left)
         arguments.seeds += left  # seeds between flags: argparse takes only the first of them
     return arguments
+
+
+def _check_takes(command: str, arguments: argparse.Namespace) -> None:
+    """Raise UsageError if a command for one job was given a crawl of partitions."""
+    job = getattr(arguments, "job", None)
+    if arguments.takes_crawl or command in _OWN_WORDS or not isinstance(job, os.PathLike):
+        return
+    if not os.path.isfile(os.path.join(job, _CRAWL)):
+        return
+    raise UsageError(
+        f"{job} holds a crawl of partitions, and `crawler {command}` takes one job: name a partition of it, such as "
+        f"{os.path.join(job, 'partitions', '00')}"
+    )
 
 
 def _refuse(parser: CommandParser, command: str, left: list[str]) -> NoReturn:
@@ -225,6 +241,8 @@ def command_parser(*names: str) -> CommandParser:
             name, help=text, description=f"{text[0].upper()}{text[1:]}.", formatter_class=Formatter
         )
         if names:
-            command.set_defaults(quits_at_once=False, all_commands=partial(command_parser, *COMMANDS))
+            command.set_defaults(
+                quits_at_once=False, takes_crawl=False, all_commands=partial(command_parser, *COMMANDS)
+            )
             import_module(f"crawler.cli.{name}").add_options(command)
     return parser

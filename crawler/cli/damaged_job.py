@@ -10,6 +10,7 @@ from pathlib import Path
 
 from crawler.checkpoint import UnknownVersionError
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.inspect.crawl_partitions import jobs_of
 from crawler.job.directory import JobError
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
@@ -47,9 +48,10 @@ def failed(job: Path, error: str, *, as_json: bool) -> int:
 def say_defaults(job: Path) -> None:
     """Say in one line on standard error if the settings of the last run cannot be read: what is told of the job is then
     told by the defaults. Raises JobError, SettingsError."""
-    fault = read_run(job).fault
-    if fault is not None:
-        say(sys.stderr, f"{job}: {fault}: the defaults are used instead of the settings of the last run")
+    for directory in jobs_of(job):
+        fault = read_run(directory).fault
+        if fault is not None:
+            say(sys.stderr, f"{directory}: {fault}: the defaults are used instead of the settings of the last run")
 
 
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

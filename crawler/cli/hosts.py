@@ -7,6 +7,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import asdict
 from rich.console import Console
@@ -16,6 +17,8 @@ from rich.text import Text
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.crawl_reader import merged_hosts
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
 from crawler.inspect.host_table import SORTS, HostTableSettings, Row, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
@@ -43,24 +46,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="also the settings that the configuration or a flag states for each host",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=guarded(run))
+    parser.set_defaults(run=guarded(run), takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    live = read_live(arguments.job)
-    order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     say_defaults(arguments.job)
-    with open_job(arguments.job) as job:
-        settings, now = HostTableSettings.of(job.settings), job_time(job.store)
-        beside = hosts_now(live, job.store, job.settings, now)
-        told = SortValues(arguments.sort, settings, now, beside.serving).of_record
-        selection = Selection(sort=arguments.sort, descending=order == "desc", limit=arguments.limit, told=told)
-        rows = all_host_rows(job.store, settings, now, beside, selection.wants)
-        selection.add(row for row in rows if row is not None)
-        fault = job.settings_fault
-    total, found = selection.total, selection.rows()
-    if arguments.settings:
-        found = [row | {"settings": list(map(asdict, host_settings(settings.sites, row["host"])))} for row in found]
+    faults = list[str]()
+    if holds_crawl(arguments.job):
+        order = _Order.of(arguments)
+        selection = Selection(sort=order.sort, descending=order.descending, limit=order.limit)
+        crawl = crawl_partitions(arguments.job)
+        total, found = merged_hosts(crawl, lambda directory: _ranked(directory, arguments, faults), selection)
+    else:
+        total, found = _ranked(arguments.job, arguments, faults)
+    fault = faults[0] if faults else None
     if arguments.json:
         print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
         return Exit.OK
@@ -71,6 +70,38 @@ def run(arguments: argparse.Namespace) -> int:
     if total > len(found):
         console.print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")
     return Exit.OK
+
+
+class _Order(NamedTuple):
+    """What is asked for."""
+
+    sort: str
+    descending: bool
+    limit: int
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> _Order:
+        order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
+        return cls(arguments.sort, order == "desc", arguments.limit)
+
+
+def _ranked(directory: Path, arguments: argparse.Namespace, faults: list[str]) -> tuple[int, list[Row]]:
+    """Return how many hosts a job has, and the first rows of its table. Adds to ``faults`` why the settings of its last
+    run cannot be read. Raises what ``open_job`` raises."""
+    live, order = read_live(directory), _Order.of(arguments)
+    with open_job(directory) as job:
+        settings, now = HostTableSettings.of(job.settings), job_time(job.store)
+        beside = hosts_now(live, job.store, job.settings, now)
+        told = SortValues(order.sort, settings, now, beside.serving).of_record
+        selection = Selection(sort=order.sort, descending=order.descending, limit=order.limit, told=told)
+        rows = all_host_rows(job.store, settings, now, beside, selection.wants)
+        selection.add(row for row in rows if row is not None)
+        if job.settings_fault is not None:
+            faults.append(job.settings_fault)
+    found = selection.rows()
+    if arguments.settings:
+        found = [row | {"settings": list(map(asdict, host_settings(settings.sites, row["host"])))} for row in found]
+    return selection.total, found
 
 
 def _table(rows: list[Row]) -> Table:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
-from crawler.inspect.record_stream import Tail
+from crawler.inspect.crawl_tail import tail_of
 from crawler.job.directory import JobError
 from crawler.output.changes import CursorError
 from crawler.records import Outcome
@@ -42,11 +42,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=[outcome.value for outcome in Outcome],
         help="only records with this outcome",
     )
-    parser.set_defaults(run=guarded(run))
+    parser.set_defaults(run=guarded(run), takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    tail = Tail(arguments.job, arguments.outcome)
+    tail = tail_of(arguments.job, arguments.outcome)
     out = sys.stdout.buffer
     more = tail.more
     if arguments.since is not None:

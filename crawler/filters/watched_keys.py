@@ -40,8 +40,9 @@ _LEVEL_MASKS = [sum(1 << bit for bit in _MARKED[:level]) for level in range(len(
 _Z = 1.959963984540054  # of the normal distribution, 97.5%
 
 
-def wilson(wrong: int, sample: int) -> tuple[float, float]:
-    """The 95% interval of a rate, given ``wrong`` cases in a ``sample`` of at least 1."""
+def wilson(wrong: float, sample: float) -> tuple[float, float]:
+    """The 95% interval of a rate, given ``wrong`` cases in a ``sample`` of at least 1. Of weighed samples they are no
+    whole numbers."""
     spread = sample + _Z**2
     centre = (wrong + _Z**2 / 2) / spread
     half = _Z / spread * math.sqrt(wrong * (sample - wrong) / sample + _Z**2 / 4)

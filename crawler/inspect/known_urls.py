@@ -20,6 +20,7 @@ from crawler.filters import Key, SeenSet, load_seen
 from crawler.filters.filter_file import check_end, read_parts
 from crawler.filters.memory_budget import check_memory
 from crawler.filters.segment_format import FormatError, check_version
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import open_job
 from crawler.job.directory import JobError
 from crawler.job.identity import check_readable
@@ -79,7 +80,10 @@ def open_known(paths: Sequence[str], own: Path) -> Iterator[KnownUrls | None]:
         for text in paths:
             path = Path(text)
             try:
-                sets[text] = opened.enter_context(_of_job(path, own)) if path.is_dir() else _of_file(path)
+                for name, job in _jobs(path):
+                    sets[name] = opened.enter_context(_of_job(job, own))
+                if not path.is_dir():
+                    sets[text] = _of_file(path)
             except JobError:
                 raise
             except (*DAMAGE, StoreError, UnknownVersionError, SettingsError) as error:
@@ -87,6 +91,13 @@ def open_known(paths: Sequence[str], own: Path) -> Iterator[KnownUrls | None]:
             except OSError as error:
                 raise JobError(f"crawl.known: cannot read {path}: {error.strerror}") from error
         yield KnownUrls(sets) if sets else None
+
+
+def _jobs(path: Path) -> list[tuple[str, Path]]:
+    """The jobs in a directory, with their names: one, or the partitions of a crawl. Raises JobError, OSError."""
+    if holds_crawl(path):
+        return [(str(each.directory), each.directory) for each in crawl_partitions(path).found]
+    return [(str(path), path)] if path.is_dir() else []
 
 
 @contextlib.contextmanager

@@ -77,15 +77,16 @@ class Tail:
 
     def more(self) -> Iterator[bytes]:
         """Yield the records that became final since the last call, in order."""
-        for _, line in self._more():
+        for _, line in self.placed():
             yield line
 
     def changes(self) -> Iterator[bytes]:
         """The same, each with its change and the cursor after it."""
-        for offset, line in self._more():
+        for offset, line in self.placed():
             yield with_change(line, decoded(offset, line, PAGES), offset + len(line))
 
-    def _more(self) -> Iterator[tuple[int, bytes]]:
+    def placed(self) -> Iterator[tuple[int, bytes]]:
+        """The same as ``more``, each with its offset."""
         end = self.end()
         if end is None or not has_text(self._path):
             return

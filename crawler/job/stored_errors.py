@@ -12,6 +12,12 @@ from crawler.robots import RobotsRecordError
 from crawler.scope import BoundsError
 from crawler.traps import CopyRecordError, Soft404RecordError, TrapRecordError
 
+
+class DamagedPartitionError(Exception):
+    """What a reader of stored bytes raises of one partition of a crawl. ``str`` is one line that begins with its
+    directory."""
+
+
 # Raised by a reader of stored bytes when they are not what the program wrote.
 DAMAGE = (
     EnvelopeError,
@@ -28,4 +34,5 @@ DAMAGE = (
     HeldBackError,
     BorderError,
     BoundsError,
+    DamagedPartitionError,
 )

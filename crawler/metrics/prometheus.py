@@ -8,7 +8,8 @@ never labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -422,14 +423,26 @@ def _samples(metric: Metric, stats: Mapping[str, Any]) -> Iterator[tuple[list[st
         value = None if value is None else value.get(key)
     if value is None:
         return
+    field = metric.field
     if metric.label is None:
         yield [], value
     elif metric.words:
         yield from (([word], float(word == value)) for word in metric.words)
     elif isinstance(value, Mapping):
         for key, number in value.items():
-            yield [key], number if metric.field is None else number[metric.field]
-    else:
-        for index, element in enumerate(value):
-            if element[metric.field] is not None:
-                yield [str(index)], element[metric.field]
+            yield [key], number if field is None else number[field]
+    elif field is not None:
+        for label, element in _numbered(value):
+            if element[field] is not None:
+                yield [label], element[field]
+
+
+def _numbered(elements: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each element with its index; in a crawl of partitions with that in its partition, behind the number of it: so it
+    stays the same when another partition gets a further one."""
+    seen: Counter[int | None] = Counter()
+    for element in elements:
+        partition = element.get("partition")
+        index = seen[partition]
+        seen[partition] += 1
+        yield str(index) if partition is None else f"{partition:02}-{index}", element

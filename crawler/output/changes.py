@@ -118,5 +118,10 @@ BEGINNING = Cursor(_FILE, 0, "")
 
 def with_change(line: bytes, record: Record, end: int) -> bytes:
     """The line of a record, with its change and the cursor after it."""
-    said = f',"change":"{change_of(record)}","cursor":"{Cursor.after(line, end)}"}}\n'
+    return told_change(line, record, str(Cursor.after(line, end)))
+
+
+def told_change(line: bytes, record: Record, cursor: str) -> bytes:
+    """The same with a ``cursor`` that says more than the place of the record."""
+    said = f',"change":"{change_of(record)}","cursor":"{cursor}"}}\n'
     return line.rstrip()[:-1] + said.encode("ascii")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawler.metrics import count, counted, forecast, probability, share, size, trust
+from crawler.metrics.pooled_stats import ABSENT
+from crawler.progress.text_table import text_table
 from crawler.scope import OF_PAGES
 
 _SCOPE = "crawl.scope"
@@ -59,8 +61,26 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
             f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )
     lines += _outputs(get("outputs") or {})
-    lines += _seen(stats)
-    return "\n".join(lines)
+    return "\n".join([*lines, *_seen(stats), *_partitions(get("partitions") or ())])
+
+
+def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each partition of a crawl, if the statistics are of one."""
+    if not told:
+        return []
+    heads = ("partition", "state", "fetched", "pending", "in flight", "hosts", "to others")
+    keys = ("pages_fetched", "urls_pending", "urls_in_flight", "hosts", "messages_waiting")
+    rows = [
+        (
+            f"{each['partition']:02}",
+            str(each["state"]),
+            *(count(each[key]) for key in keys),
+        )
+        for each in told
+        if each["state"] != ABSENT
+    ]
+    absent = len(told) - len(rows)
+    return ["", *text_table(heads, rows), *([f"{counted(absent, 'partition')} had no URL yet"] if absent else [])]
 
 
 def _state(stats: Mapping[str, Any]) -> str:

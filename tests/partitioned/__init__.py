@@ -1,0 +1,1 @@
+"""Crawl directories of partitions, looked at as a job is."""

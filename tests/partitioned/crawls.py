@@ -1,0 +1,83 @@
+"""Crawl directories, made of ordinary jobs of small real sites: each site is crawled in a partition of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import encode_envelope
+from tests.program import Ran, crawler
+from tests.site import Site, tree
+
+OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--quiet", "--capacity", "16", "--fpp", "1e-3")
+OPTIONS += ("--no-ledger",)
+PARTITIONS = 4
+PAGES = {0: 12, 1: 30, 3: 7}  # of the site of each partition; number 2 has none
+
+
+@dataclass(frozen=True)
+class Crawled:
+    """A crawl directory and the sites of its partitions."""
+
+    directory: Path
+    sites: dict[int, Site]
+
+    def part(self, number: int) -> Path:
+        return self.directory / "partitions" / f"{number:02}"
+
+    @property
+    def parts(self) -> dict[int, Path]:
+        return {number: self.part(number) for number in self.sites}
+
+    def run(self, number: int, *options: object) -> Ran:
+        """Begin or resume the crawl of a partition."""
+        return crawler(self.sites[number].url("/"), "--job", self.part(number), *OPTIONS, *options)
+
+    def urls(self) -> list[str]:
+        return [site.url(path) for number, site in self.sites.items() for path in tree(PAGES[number])]
+
+
+def write_crawl_file(directory: Path, partitions: int = PARTITIONS) -> None:
+    """As a crawl of partitions begins."""
+    content = {
+        "program": "0",
+        "name": "crawl",
+        "id": "0" * 32,
+        "partitions": partitions,
+        "secret": "07" * 16,
+        "suffixes": "1",
+        "shaping": {},
+    }
+    (directory / "partitions").mkdir(parents=True)
+    (directory / "crawl.json").write_bytes(encode_envelope("crawler-crawl", 1, content))
+
+
+@contextlib.contextmanager
+def crawled(directory: Path, *options: object, limits: dict[int, int] | None = None) -> Iterator[Crawled]:
+    """A crawl whose partitions have crawled their sites, or stopped at a limit of pages."""
+    with contextlib.ExitStack() as up:
+        sites = {number: up.enter_context(Site(tree(pages))) for number, pages in PAGES.items()}
+        made = Crawled(directory, sites)
+        write_crawl_file(directory)
+        for number in sites:
+            limit = (limits or {}).get(number)
+            ran = made.run(number, *options, *(() if limit is None else ("--max-pages", str(limit))))
+            assert ran.code == (0 if limit is None else 3), ran.err
+        yield made
+
+
+def told(*words: object) -> Any:
+    """What a command says as JSON."""
+    ran = crawler(*words, "--json")
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def tree_of(directory: Path) -> dict[str, tuple[int, int]]:
+    """All files below a directory, with their sizes and times: looking changes none."""
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}

@@ -111,7 +111,7 @@ MODULES: dict[str, str] = {
     """,
     "fetch": """
         outcome body_memory content_coding capture lenient patience secret proxies cookies socks tls_sessions ways kept
-        connector
+        fence connector
         bodies robots_cache failures robots_fetch fetcher simulated
     """,
     "dashboard": """
@@ -134,9 +134,9 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing discover
-        judge understanding ending ledger_resolver lifecycle seed_lines seeds page_handler link_judge user_code context
-        proxy_watch own_line injector gauges durability robots_redirect robots_visit keeping on_disk focusing
-        change_check handing_over visit run put_aside rate worker
+        judge understanding membership ending ledger_resolver lifecycle seed_lines seeds page_handler link_judge
+        user_code context proxy_watch own_line injector gauges durability robots_redirect robots_visit keeping on_disk
+        focusing change_check handing_over visit run put_aside rate rota worker
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -39,6 +40,7 @@ class Gauges:
     ) -> None:
         """``serving()``: what the run can do now for a host that is due."""
         self.proxies = proxies
+        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
         self.states = HostStates(job.store, job.frontier, settings, context.clock, serving)
         self._told: set[str] = set()  # hosts that were named as overlooked
         self._adviser = adviser

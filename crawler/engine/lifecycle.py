@@ -71,6 +71,11 @@ class Lifecycle:
             return State.ENDED if self.reason is Stop.FINISHED else State.STOPPED
         return State.RUNNING if self.reason is None else State.STOPPING
 
+    @property
+    def serves(self) -> bool:
+        """Whether nothing stops the run from handing out URLs for good."""
+        return self.reason is None and not self.is_over
+
     def limit_reached(self, now: float, fetched: int) -> Stop | None:
         """Return the limit that ends the run now, if any. ``fetched`` counts the job's pages, not only the run's."""
         if self.deadline is not None and now >= self.deadline:
@@ -92,6 +97,6 @@ class Lifecycle:
         return first
 
     def end(self, reason: Stop | None) -> None:
-        """Mark the run as over. ``reason`` is None after an error."""
+        """Mark the run as over. ``reason`` is None if it was broken off."""
         self.reason = reason
         self.is_over = True

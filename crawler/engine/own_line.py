@@ -28,6 +28,7 @@ from msgspec import Struct, field
 from crawler.engine.context import Context
 from crawler.engine.judge import request_outcome
 from crawler.fetch import Failure, FailureKind, Response
+from crawler.fetch.fence import FencedOffError
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
 from crawler.frontier.outage import HOSTS, Failed, OutageJudge, Pace
 from crawler.job.job import Job
@@ -144,6 +145,7 @@ class OwnLine:
         waiting = _Waiting(host.name, lease.entry is not None, now, counts, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._context.slots.doubt(True)
+        self._context.wake()  # it leaves its place among the last pages of a limit to others
         self._changed.set()
         try:
             return await waiting.ours
@@ -355,6 +357,9 @@ class OwnLine:
             asked = True
             answer = await self._context.fetcher.fetch(robots_url(href), accept=_nothing)
             await job.room()
+        except FencedOffError:
+            ad_hoc.forgo(lease)
+            return None
         except asyncio.CancelledError:
             if asked:
                 ad_hoc.hang_up(lease, clock())

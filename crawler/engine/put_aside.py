@@ -85,6 +85,11 @@ class Suspects(Generic[Who]):
         self._alone = first.lease
         return first.owner, first.lease
 
+    @property
+    def waits(self) -> bool:
+        """Whether a page is put aside."""
+        return bool(self._aside)
+
     def ended(self, lease: Lease) -> None:
         """The visit of a lease has ended, or the lease was released."""
         if lease is self._alone:

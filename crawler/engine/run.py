@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -29,11 +30,13 @@ from crawler.engine.gauges import Gauges
 from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
+from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.own_line import OwnLine
 from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
+from crawler.fetch import Fetches
 from crawler.figures import counted, duration
 from crawler.frontier import Bar, Lease, Serving
 from crawler.inspect.host_table import HostTableSettings
@@ -58,15 +61,22 @@ class Run:
     run then knows them."""
 
     def __init__(
-        self, job: Job, settings: Settings, context: Context, seeds: AsyncIterator[list[str]], *, finite: bool = True
+        self,
+        job: Job,
+        settings: Settings,
+        context: Context,
+        seeds: AsyncIterator[list[str]],
+        *,
+        finite: bool = True,
+        member: Membership | None = None,
     ) -> None:
-        """``context`` belongs to the worker that will drive the run."""
+        """``context`` belongs to the worker that will drive the run, ``member`` to a run that is a partition."""
         self.job = job
         self.life = Lifecycle(settings.crawl, context.clock())
-        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
         proxies = ProxyWatch(context.fetcher, context.clock, job)
-        self._context = context = replace(context, fetcher=proxies)
-        self._seeds = seeds
+        self._wake = context.wake
+        self._context = context = replace(context, fetcher=_fenced(proxies, member), wake=self.wake)
+        self._member = member
         job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store), Bounds.of(settings))
         job.held_back.tell = log.warning
         job.held_back.tell_rest()
@@ -83,20 +93,20 @@ class Run:
             job.frontier.keep_places(job.store)
         self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
-        self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
+        self._ending = Ending(job, self.incoming, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
         self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, lambda: self.serving, proxies)
         self._visits: dict[asyncio.Task[None], Lease] = {}
-        self._beside = _Beside()
+        self._beside = _Beside(partial(self._read_seeds, seeds))
 
     # -- what the worker does with it, in this order -----------------------------------------------------------
 
-    def begin(self, group: asyncio.TaskGroup) -> None:
-        """Start the tasks that run besides the visits."""
-        job = self.job
+    def begin(self, group: asyncio.TaskGroup, wake: Callable[[], None]) -> None:
+        """Start the tasks that run besides the visits. ``wake`` is called when something has changed in this run."""
+        job, self._wake = self.job, wake
         beside = [
-            self._read_seeds(),
+            self._beside.first(),
             self.keeper.watch(),
             *self.gauges.watches(self._ahead),
             compact_beside(job.compact),
@@ -105,7 +115,7 @@ class Run:
             self._line.watch(),
         ]
         if job.ledger is not None:
-            beside.append(resolve_beside(self._decide, lambda: job.doubted, self._is_idle))
+            beside.append(resolve_beside(self._decide, lambda: job.doubted, self._has_no_work))
         beside += self._returns()
         if self._ending.endless:
             beside.append(revisit_beside(self._revisit))
@@ -117,17 +127,19 @@ class Run:
     def is_over(self, now: float) -> bool:
         """Return whether the run is over for the worker. Stops the run if a limit is reached."""
         life = self.life
+        if life.is_over:
+            return True
         if life.reason is None:
             limit = life.limit_reached(now, self.job.counters.fetched)
             if limit is Stop.MAX_TIME:
                 self.stop(limit)
-            elif not self._visits and self._ending.is_reached():
+            elif not self._visits and self._ending.ends_crawl():
                 self._end(Stop.FINISHED)
             elif limit is not None and self._ending.may_stop_early():
                 self.stop(limit)
         if life.reason is not None and not self._visits and not life.is_over:
             # If the limit was reached with the very last URL, the crawl is finished, not stopped.
-            finished = life.reason is not Stop.INTERRUPTED and self._ending.is_reached()
+            finished = life.reason is not Stop.INTERRUPTED and self._ending.ends_crawl()
             self._end(Stop.FINISHED if finished else life.reason)
         return life.is_over
 
@@ -150,12 +162,13 @@ class Run:
     def still_wants(self, lease: Lease) -> bool:
         """Return whether a lease that had to wait may still be visited."""
         politeness = lease.host.politeness
-        serving = self.life.reason is None and not self.life.held and self.job.blocked is None
+        serving = self.life.serves and not self.life.held and self.job.blocked is None
         return serving and not self._line.bars(lease) and not (politeness.paused or politeness.blocked)
 
     def release(self, lease: Lease) -> None:
         """Take back a lease that will not be visited."""
         self.job.frontier.release(lease)
+        self.wake()
 
     def stand_back(self, lease: Lease) -> None:
         """Give up the place of a lease at the gate, so that hosts of the same key may be asked."""
@@ -172,26 +185,33 @@ class Run:
         visit.add_done_callback(self._visits.pop)
         return visit
 
-    def next_times(self, *, may_take: bool) -> list[float]:
-        """Return the times of the next timed events, in seconds since 1970: the time limit, and a host's next turn if a
-        slot is free for a lease (``may_take``)."""
-        times = []
-        if self.life.deadline is not None and self.life.reason is None:
-            times.append(self.life.deadline)
-        now = self._context.clock()
-        if (opens := self.job.revisiting.timetable.opens(now)) > now:
-            times.append(opens)
-        return times + self.next_leases() if may_take else times
+    def next_limit(self, now: float) -> float:
+        """Return when the time limit is reached or hours begin, in seconds since 1970; infinity: never."""
+        life, opens = self.life, self.job.revisiting.timetable.opens(now)
+        limit = inf if life.deadline is None or life.reason is not None else life.deadline
+        return min(limit, opens) if opens > now else limit
 
-    def next_leases(self) -> list[float]:
-        """Return when ``take`` will give a lease, in seconds since 1970; empty: never."""
+    def next_lease(self) -> float:
+        """Return when ``take`` will give a lease if nothing changes, in seconds since 1970; infinity: never."""
         ready = self.job.frontier.next_ready() if self._may_take() else None
-        return [] if ready is None else [ready]
+        return inf if ready is None else ready
 
     def break_off(self) -> None:
-        """End the run after an error that stopped the worker. URLs in flight stay pending."""
+        """End the run at once: the worker has failed, or the job is another process's now. URLs in flight stay
+        pending, and their tasks are for the caller to cancel (``release_all``)."""
         self.life.end(None)
         self._leave()
+
+    def release_all(self) -> None:
+        """Cancel all visits: their URLs stay pending."""
+        for visit in self._visits:
+            visit.cancel()
+
+    async def end_tasks(self) -> None:
+        """Wait until the tasks of a run that is over have ended."""
+        tasks = [*self._visits, *self._beside.tasks]
+        if tasks:
+            await asyncio.wait(tasks)
 
     # -- what people do with it --------------------------------------------------------------------------------
 
@@ -204,9 +224,19 @@ class Run:
             self._context.interrupt()
             self._context.wake()
             self._line.close()
-            asyncio.get_running_loop().call_later(GRACE, self._release_all)
+            asyncio.get_running_loop().call_later(GRACE, self.release_all)
             if reason is Stop.MAX_PAGES:
                 self._release_side_requests()
+
+    def finish(self) -> None:
+        """The crawl that this partition belongs to is over."""
+        self.stop(Stop.FINISHED)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do and to send, now or later, unless something comes in from outside. Only what a
+        restart would find as well is asked."""
+        return self._ending.is_reached()
 
     def change(self, settings: Settings) -> None:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
@@ -233,7 +263,7 @@ class Run:
 
     def wake(self) -> None:
         """Make the worker look for a ready host again, because something has changed."""
-        self._context.wake()
+        self._wake()
 
     @property
     def paused(self) -> Pause | None:
@@ -286,7 +316,7 @@ class Run:
             job.checkpointer.manifest,
             ledger,
             kept,
-            self.disk_free,
+            self.gauges.disk_free,
             job.revisiting.border.counts,
             job.files.outputs.sizes(),
             job.revisiting.enabled,
@@ -346,6 +376,8 @@ class Run:
             return "it stops"
         if self._line.holds:
             return "many hosts gave no answer at once, and hosts that answered before are asked whether one does"
+        if self._member is not None and not self._member.may_request():
+            return "its partition may belong to another process now"
         if capacity.alone:
             return "a page is visited alone, because the crawler died when it was visited before"
         return "crawl.max_pages is reached"
@@ -367,8 +399,8 @@ class Run:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    async def _read_seeds(self) -> None:
-        await self.incoming.admit_seeds(self._seeds)
+    async def _read_seeds(self, seeds: AsyncIterator[list[str]]) -> None:
+        await self.incoming.admit_seeds(seeds)
         self._ending.seeds_read = True
         self._context.wake()
 
@@ -388,8 +420,10 @@ class Run:
         self._context.wake()
 
     def _may_take(self) -> bool:
-        life = self.life
-        if life.reason is not None or life.held or self._line.holds or self.job.blocked is not None:
+        life, member = self.life, self._member
+        if not life.serves or life.held or self._line.holds or self.job.blocked is not None:
+            return False
+        if member is not None and not member.may_request():
             return False
         now = self._context.clock()
         if self.job.revisiting.timetable.opens(now) > now:
@@ -409,7 +443,7 @@ class Run:
         pending = self.job.counters.pending or self.reads_seeds or self.life.reason is not None
         return not pending and not self.job.revisiting.is_due(now)
 
-    def _is_idle(self) -> bool:
+    def _has_no_work(self) -> bool:
         return not self.job.frontier.queued and not self._visits
 
     def _decide(self, limit: int) -> int:
@@ -436,10 +470,6 @@ class Run:
         self._context.wake()
         return more
 
-    def _release_all(self) -> None:
-        for visit in self._visits:
-            visit.cancel()
-
     def _release_side_requests(self) -> None:
         """They lead to no page any more, and a host that does not answer lets them wait for long."""
         for visit, lease in self._visits.items():
@@ -460,18 +490,23 @@ class Run:
 class _Beside:
     """The tasks of a run besides its visits."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.first = first
         self.group: asyncio.TaskGroup | None = None  # of the worker that drives the run
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks: list[asyncio.Task[None]] = []
 
     def begin(self, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
         assert self.group is not None, "the run has not begun"
-        self._tasks = [task for task in self._tasks if not task.done()]
-        self._tasks += [self.group.create_task(each) for each in coroutines]
+        self.tasks = [task for task in self.tasks if not task.done()]
+        self.tasks += [self.group.create_task(each) for each in coroutines]
 
     def end(self) -> None:
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
+
+
+def _fenced(fetcher: Fetches, member: Membership | None) -> Fetches:
+    return fetcher if member is None else FencedNetwork(fetcher, member.may_request)
 
 
 def stop_text(life: Lifecycle) -> str | None:

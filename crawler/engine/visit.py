@@ -224,7 +224,7 @@ class Visitor:
 
     async def visit(self, lease: Lease) -> None:
         """Carry out a lease to its end. If cancelled, release it."""
-        self._context.slots.begin(partial(self._job.frontier.lend, lease))
+        self._context.slots.begin(partial(self._lend, lease))
         if lease.entry is not None:
             self.under_way[lease.entry.href] = lease.taken_at
         else:
@@ -249,6 +249,10 @@ class Visitor:
                 del self.under_way[lease.entry.href]
             else:
                 del self.side_requests[lease.host.name]
+
+    def _lend(self, lease: Lease, lent: bool) -> None:
+        self._job.frontier.lend(lease, lent)
+        self._context.wake()  # another host of its kind may have the slot
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
         headers = self._job.revisiting.conditions(entry)

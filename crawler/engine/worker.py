@@ -1,8 +1,8 @@
 """The worker owns what the crawls of one process share: the fetcher, the slots, the rate limit and the watch on the
-disks. It drives one or more runs to their ends, each over a job of its own.
+disks. It drives any number of runs, each over a job of its own, and they may come and go while it does.
 
-One task hands out leases while slots are free, each to a task of its own. The runs take turns. An exception means a bug
-or a failing disk, and stops every run.
+One task hands out leases while slots are free, each to a task of its own. The runs take turns (``rota``). An exception
+means a bug or a failing disk, and stops every run.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections import deque
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
+from crawler.engine.rota import Rota
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
@@ -73,7 +74,10 @@ class Worker:
         self._slots = slots = slots or Slots(settings.concurrency)
         self._rate = Rate(settings.rate)
         self._suspects = Suspects[Run]()
-        self._runs: deque[Run] = deque()  # runs that are not over; the first is next to get a slot
+        self._runs: dict[Run, asyncio.Event] = {}  # set when the run is over and its tasks have ended
+        self._rota = Rota[Run]()
+        self._group: asyncio.TaskGroup | None = None  # of all tasks
+        self._stays = True  # it drives on when no run is left
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
         slots.tell = self._wake.set
@@ -106,70 +110,150 @@ class Worker:
 
         If any part raises an exception, all runs end: requests in flight are dropped, their URLs stay pending, and the
         exception is raised."""
-        self._runs.extend(runs)
-        self._look_at_disks()  # before the first request
+        self._stays = False
+        for run in runs:
+            self.add(run)
+        await self._drive()
+
+    async def serve(self) -> None:
+        """Drive the runs that are added, until ``end`` was called and all are over. Raises what ``drive`` does."""
+        await self._drive()
+
+    def end(self) -> None:
+        """Let ``serve`` return as soon as all runs are over."""
+        self._stays = False
+        self._wake.set()
+
+    def add(self, run: Run) -> None:
+        """Drive this run too, at once or as soon as the worker drives."""
+        self._runs[run] = asyncio.Event()
+        if self._group is not None:
+            self._begin(run, self._group)
+
+    async def until_over(self, run: Run) -> None:
+        """Wait until a run is over and its tasks have ended. It is not driven any more then. If the worker fails, that
+        is the end of all runs too."""
+        over = self._runs.get(run)
+        if over is not None:
+            await over.wait()
+
+    async def remove(self, run: Run) -> None:
+        """Stop a run in order: it hands out nothing more, and what is in flight gets a few seconds. Its job can be
+        checkpointed and closed then."""
+        run.stop()
+        await self.until_over(run)
+
+    async def break_off(self, run: Run) -> None:
+        """End a run at once, because its job is another process's now. What is in flight is dropped. When this returns,
+        nothing writes to the job any more; it can only be closed."""
+        over = self._runs.get(run)
+        if over is None:
+            return
+        if not run.life.is_over:
+            run.break_off()
+        run.release_all()
+        self._touch(run)
+        self._interrupted.set()  # who waits for the rate may be its
+        await over.wait()
+        await run.job.at_rest()
+
+    async def _drive(self) -> None:
         try:
-            async with asyncio.TaskGroup() as group:
+            async with asyncio.TaskGroup() as self._group:
+                group = self._group
                 beside = [group.create_task(self.context.lag.watch()), group.create_task(self._watch_disks())]
                 try:
-                    for run in runs:
-                        run.begin(group)
+                    for run in self._runs:
+                        self._begin(run, group)
                     await self._hand_out(group)
                 finally:
                     for task in beside:
                         task.cancel()
-                    while self._runs:
-                        self._runs.pop().break_off()
+                    for run in self._runs:
+                        if not run.life.is_over:
+                            run.break_off()
                     self.context.parser.close()
                     self.context.texts.close()
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
+        finally:
+            for over in self._runs.values():
+                over.set()
+            self._runs.clear()
+
+    def _begin(self, run: Run, group: asyncio.TaskGroup) -> None:
+        self._look_at_disk(run)  # before the first request
+        run.begin(group, partial(self._touch, run))
+        self._rota.join(run)
+        self._wake.set()
+
+    def _touch(self, run: Run) -> None:
+        """Something has changed in a run."""
+        self._rota.touch(run)
+        self._wake.set()
+
+    def _touch_all(self) -> None:
+        self._rota.touch_all()
+        self._wake.set()
+
+    async def _leave(self, run: Run) -> None:
+        """Drive a run that is over no more."""
+        await run.end_tasks()
+        self._runs.pop(run).set()
+        self._wake.set()
 
     # -- leases ------------------------------------------------------------------------------------------------
 
     async def _hand_out(self, group: asyncio.TaskGroup) -> None:
-        while True:
+        while self._runs or self._stays:
             self._wake.clear()
             self._interrupted.clear()
             now = self.context.clock()
-            for run in [run for run in self._runs if run.is_over(now)]:
-                self._runs.remove(run)
+            self._look_at_runs(now, group)
             self._suspects.give_back(now)
-            if not self._runs:
-                return
             taken = self._take(now)
             if taken is None:
                 await self._wait(self._next_event(now))
                 continue
             run, lease = taken
             if run.refuse(lease):
+                self._rota.touch(run)  # this may have been its last URL
                 await asyncio.sleep(0)
             elif self._suspects.holds(run, lease, now):
                 continue
             elif not self._rate.limits or lease.address or await self._turn(run, lease):
                 self._slots.visits += 1
-                run.visit(lease, group).add_done_callback(partial(self._visit_ended, lease))
+                run.visit(lease, group).add_done_callback(partial(self._visit_ended, run, lease))
                 continue
             self._suspects.ended(lease)
+
+    def _look_at_runs(self, now: float, group: asyncio.TaskGroup) -> None:
+        for run in self._rota.due(now):
+            if run.is_over(now):
+                self._rota.leave(run)
+                group.create_task(self._leave(run))
+            else:
+                self._rota.looked(run, run.next_limit(now))
 
     def _take(self, now: float) -> tuple[Run, Lease] | None:
         """Take a lease from the first run that has one, and move that run to the end of the line; or else one that had
         to wait until there is no other."""
         if self._slots.free > 0 and not self._suspects.bars(now):
-            for run in self._runs:
+            while (run := self._rota.first()) is not None:
                 lease = run.take(now)
                 if lease is not None:
-                    self._runs.remove(run)
-                    self._runs.append(run)
+                    self._rota.served(run)
                     return run, lease
-        if self._slots.visits:
+                self._rota.waits(run, run.next_lease(), run.next_limit(now))
+        if self._slots.visits or not self._suspects.waits:
             return None
-        others = [time for run in self._runs for time in run.next_leases()]
+        others = [run.next_lease() for run in self._runs]
         return self._suspects.turn(now, [*others, *(now for run in self._runs if run.reads_seeds)])
 
-    def _visit_ended(self, lease: Lease, _: asyncio.Task[None]) -> None:
+    def _visit_ended(self, run: Run, lease: Lease, _: asyncio.Task[None]) -> None:
         self._slots.visits -= 1
         self._suspects.ended(lease)
+        self._rota.touch(run)
         self._wake.set()
 
     def _capacity(self) -> Capacity:
@@ -180,16 +264,15 @@ class Worker:
 
     def _next_event(self, now: float) -> float | None:
         """Return the seconds until the next timed event; None if only another task can change anything."""
-        may_take = self._slots.free > 0 and not self._suspects.bars(now)
-        times = [time for run in self._runs for time in run.next_times(may_take=may_take)]
-        times += self._suspects.next_time(now)
-        return max(0.0, min(times) - now) if times else None
+        first = min([self._rota.next_time, *self._suspects.next_time(now)])
+        return None if first == inf else max(0.0, first - now)
 
     async def _wait(self, seconds: float | None) -> None:
         if seconds is None:
             await self._wake.wait()
             return
-        timer = asyncio.get_running_loop().call_later(min(seconds, LOOK), self._wake.set)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, self._wake.set) if seconds < LOOK else loop.call_later(LOOK, self._touch_all)
         try:
             await self._wake.wait()
         finally:
@@ -203,8 +286,7 @@ class Worker:
         turn = asyncio.ensure_future(self._rate.turn())
         interrupted = asyncio.ensure_future(self._interrupted.wait())
         now = self.context.clock()
-        deadlines = [time for each in self._runs for time in each.next_times(may_take=False)]
-        left = max(0.0, min(deadlines) - now) if deadlines else None
+        left = None if self._rota.next_limit == inf else max(0.0, self._rota.next_limit - now)
         try:
             await asyncio.wait({turn, interrupted}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             mine = turn.done() and not self._interrupted.is_set() and run.still_wants(lease)
@@ -220,16 +302,16 @@ class Worker:
     async def _watch_disks(self) -> None:
         while True:
             await asyncio.sleep(self._settings.disk_interval)
-            self._look_at_disks()
+            for run in self._runs:
+                self._look_at_disk(run)
 
-    def _look_at_disks(self) -> None:
-        """Stop the runs whose disk is nearly full."""
-        for run in self._runs:
-            run.disk_free = free = shutil.disk_usage(run.job.directory).free
-            if free < self._settings.min_free and run.life.reason is None:
-                least = self._settings.min_free
-                log.warning("stopping: %d bytes free on the disk, durability.min_free is %d", free, least)
-                run.stop(Stop.MIN_FREE)
+    def _look_at_disk(self, run: Run) -> None:
+        """Stop a run whose disk is nearly full."""
+        run.gauges.disk_free = free = shutil.disk_usage(run.job.directory).free
+        if free < self._settings.min_free and run.life.serves:
+            least = self._settings.min_free
+            log.warning("stopping: %d bytes free on the disk, durability.min_free is %d", free, least)
+            run.stop(Stop.MIN_FREE)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawler.fetch.body_memory import BodyMemory
 from crawler.fetch.capture import Capture, seen
+from crawler.fetch.fence import check_fence
 from crawler.fetch.kept import Kept
 from crawler.fetch.lenient import MAX_HEADERS, LenientHandler
 from crawler.fetch.patience import Patience
@@ -171,7 +172,7 @@ class Connector(aiohttp.TCPConnector):
         proxy_headers: CIMultiDict[str] | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a GET with these headers, through an HTTP proxy if there is one, and return the answer when its head is
-        complete. The caller must close it.
+        complete. The caller must close it. Raises FencedOffError.
 
         A ``ClientSession`` does this in its way: it looks for cookies, logins and redirects, which are none of its
         business here. It would also repeat a request whose kept connection ends without an answer, although the server
@@ -201,6 +202,7 @@ class Connector(aiohttp.TCPConnector):
     async def _answer(self, request: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
         protocol: Any = connection.protocol
         protocol.set_response_params(**self._reading)
+        check_fence()  # the request is written before this task waits again
         if protocol.capture is None:
             answer = await request.send(connection)
         else:

@@ -552,6 +552,10 @@ class Job:
         but not for a full disk."""
         return await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
 
+    async def at_rest(self) -> None:
+        """Wait until no sync and no checkpoint that has begun is under way."""
+        await asyncio.get_running_loop().run_in_executor(self.files.executor, lambda: None)
+
     async def snapshot(self) -> None:
         """Make ``DIR/snapshot``, for a backup, in a thread. Raises OSError."""
         make = partial(make_snapshot, self.directory, lambda path: self.store.snapshot(str(path)))

@@ -1,0 +1,58 @@
+"""A run that is a partition: its job is one of several that make up one crawl. Another part shares the partitions out
+to processes, and knows what the run cannot know: whether the partition is still this process's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from crawler.fetch import Failure, Fetches, Keeps, Response, is_html
+from crawler.fetch.fence import check_fence, may_send
+
+
+class Membership(Struct, frozen=True):
+    """What a run asks of whoever shares the crawl out.
+
+    ``may_request()``: whether the partition is surely ours now, so that a request may begin. It is asked for each lease
+    and each request, so it must be quick. Whoever supplies it calls ``Run.wake`` when it says yes again.
+    ``is_sent()``: whether everything that belongs to other partitions is durable there."""
+
+    may_request: Callable[[], bool]
+    is_sent: Callable[[], bool]
+
+
+class FencedNetwork:
+    """A network to which a run sends requests only while its partition is its own."""
+
+    def __init__(self, fetcher: Fetches, may_request: Callable[[], bool]) -> None:
+        self._fetcher = fetcher
+        self._may_request = may_request
+
+    async def fetch(
+        self,
+        href: str,
+        *,
+        accept: Callable[[str | None], bool] = is_html,
+        max_body: int | None = None,
+        truncate: bool = False,
+        headers: Mapping[str, str] | None = None,
+        keep: Keeps | None = None,
+    ) -> Response | Failure:
+        """See ``Fetches``. Raises FencedOffError."""
+        token = may_send.set(self._may_request)
+        try:
+            check_fence()
+            fetch = self._fetcher.fetch
+            return await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
+        finally:
+            may_send.reset(token)
+
+    def let_go(self) -> None:
+        """See ``Fetches``."""
+        self._fetcher.let_go()
+
+    async def resolve(self, href: str) -> str | None:
+        """See ``Fetches``."""
+        return await self._fetcher.resolve(href)

@@ -1,0 +1,25 @@
+"""A fence: a request is sent only while whoever makes it may send it. That is asked in the step that sends the request:
+to look up a name and to connect may take longer than an earlier answer holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+
+# What is asked before the running task sends a request; None: it may always send one.
+may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default=None)
+
+
+class FencedOffError(asyncio.CancelledError):
+    """The request was not sent, because it may not be sent now. Nothing is known of its host.
+
+    It ends what wanted the request as a cancellation does: all that is held for a request is given back then, and no
+    outcome is made of it."""
+
+
+def check_fence() -> None:
+    """Raise FencedOffError if the running task may send no request now."""
+    asked = may_send.get()
+    if asked is not None and not asked():
+        raise FencedOffError

@@ -66,7 +66,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "partition": """
-        placement messages parcel_codec outbox inlet router
+        placement messages parcel_codec outbox inlet router quota
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client

@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
     {"job"},
     {"inspect"},
     {"engine", "integrity", "export"},
+    {"cluster"},
     {"service"},
     {"hooks"},
     {"demo", "bench", "dedup", "backup", "scrapy"},
@@ -66,7 +67,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "partition": """
-        placement messages parcel_codec outbox inlet router quota
+        placement messages parcel_codec outbox inlet router end_rounds
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client
@@ -137,6 +138,9 @@ MODULES: dict[str, str] = {
         judge understanding membership ending ledger_resolver lifecycle seed_lines seeds page_handler link_judge
         user_code context proxy_watch own_line injector gauges durability robots_redirect robots_visit keeping on_disk
         focusing change_check handing_over visit run put_aside rate rota worker
+    """,
+    "cluster": """
+        reach ownership member_options open_partition tally sender receiver seats end_watch partition_life member
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

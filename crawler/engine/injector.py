@@ -70,9 +70,9 @@ class Injector:
             await self._decide()
             self._wake()
             if len(known) >= _LOOKED_UP:
-                await self._look_up(Found(known, 0, seed=True))
+                await self.look_up(Found(known, 0, seed=True))
                 known = []
-        await self._look_up(Found(known, 0, seed=True))
+        await self.look_up(Found(known, 0, seed=True))
 
     async def _decide(self) -> int:
         """Let the ledger decide at once, so that it can be said how many of the URLs that somebody named are new.
@@ -86,7 +86,7 @@ class Injector:
             named += decided.named
         return named
 
-    async def _look_up(self, known: Found) -> int:
+    async def look_up(self, known: Found) -> int:
         """Admit those of the URLs that the seen-set called seen by mistake: somebody named them. The journal tells, and
         is read beside the crawl. Returns how many there were. Raises OSError, JournalError."""
         if not known.urls:
@@ -197,7 +197,7 @@ class Injector:
             answer += Answer(missed, -missed)
             self._wake()
             await asyncio.sleep(0)
-        missed = await self._look_up(Found(known, 0, seed=seed, priority=priority))
+        missed = await self.look_up(Found(known, 0, seed=seed, priority=priority))
         await self._job.room()
         await self._job.sync()
         return answer + Answer(missed, -missed)

@@ -6,6 +6,7 @@
     outbox        what waits for other partitions, and what of it is on its way
     inlet         what has come from other partitions
     router        sends URLs that belong elsewhere to the outbox, in the transaction that finds them
+    end_rounds    when the whole crawl is over
 
 A message is a row of the outbox, written in the transaction that it tells of. It goes on its way in a parcel with a
 number, and the row is removed when the receiver says that the parcel is durable there. Whatever lies between may lose

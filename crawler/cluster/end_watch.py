@@ -1,0 +1,145 @@
+"""The end of the crawl, as one process sees it. It answers the rounds for its partitions, and one process of the crawl,
+the holder of the claim ``crawl``, coordinates them (``crawler.partition.end_rounds`` says why that is right).
+
+While anything is left to do here, nothing is asked: the crawl cannot be over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from crawler.carrier.verbs import CarrierError
+from crawler.cluster.ownership import Ownership, name_of, names_of
+from crawler.cluster.reach import Reach
+from crawler.partition.end_rounds import (
+    Announcement,
+    EndRounds,
+    Look,
+    Status,
+    decode_announcement,
+    decode_status,
+    encode,
+)
+from crawler.slices import entropy
+
+CRAWL = "crawl"  # the name of the whole crawl on the carrier: its claim is the coordinator's
+END = "end"  # the value of the announcement
+STATUS = "status"  # the value of a partition
+SOON, LATE = 0.2, 2.0  # seconds between two looks
+_SLOWER = 1.5  # times the pause before, while nothing changes
+_TOLD_AGAIN = 2.0  # seconds after which a value is put once more: the carrier may have lost it
+
+
+class Ours(Protocol):
+    """A partition that is open here."""
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is left to do in it, and all of that is durable."""
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether all that belongs to other partitions is durable there."""
+
+    @property
+    def version(self) -> int:
+        """The transactions written since it was opened."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch under which it sends."""
+
+    @property
+    def read_to(self) -> str:
+        """The position up to which its stream is read and admitted."""
+
+
+class EndWatch:
+    """Watches for the end beside the work of one process."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        ownership: Ownership,
+        partitions: int,
+        ours: Callable[[], Mapping[int, Ours]],
+        ended: Callable[[], None],
+    ) -> None:
+        """``ours()``: the partitions that are open here. ``ended`` is called when the crawl is over."""
+        self._reach = reach
+        self._ownership = ownership
+        self._partitions = partitions
+        self._ours = ours
+        self._ended = ended
+        self._rounds: EndRounds | None = None  # of a coordinator
+        self._answers: dict[int, tuple[Status, float]] = {}  # what was told, and when
+        self._before: Announcement | None = None  # the last announcement that was read
+
+    async def watch(self) -> None:
+        """Look until the crawl is over, or until cancelled."""
+        pause = SOON
+        while True:
+            await asyncio.sleep(pause)
+            if not all(ours.is_at_rest for ours in self._ours().values()):
+                pause = SOON
+                continue
+            try:
+                pause = SOON if await self.look() else min(LATE, _SLOWER * pause)
+            except CarrierError:
+                pause = LATE
+
+    async def look(self) -> bool:
+        """Read the announcement, answer it, and coordinate if that is ours to do. Returns whether anything changed.
+        Raises CarrierError."""
+        carrier, call = self._reach.carrier, self._reach.call
+        told = decode_announcement((await call(carrier.get([CRAWL], END)))[0])
+        changed = told != self._before
+        first, self._before = self._before is None, told
+        if told is not None:
+            if self._is_over(told, news=changed and not first):
+                self._ended()
+                return True
+            await self._answer(told)
+        return await self._coordinate(told) or changed
+
+    def _is_over(self, told: Announcement, *, news: bool) -> bool:
+        """Whether the announcement ends what is open here. A process without partitions believes what is new: what it
+        found when it began may be of an earlier run."""
+        ours = self._ours()
+        if not ours:
+            return news and bool(told.ended)
+        return any(told.ends(number, each.epoch) for number, each in ours.items())
+
+    async def _answer(self, told: Announcement) -> None:
+        now, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
+        for number, ours in self._ours().items():
+            name = name_of(number)
+            status = Status(told.round, ours.epoch, ours.version, ours.is_at_rest, ours.is_sent, ours.read_to)
+            before, at = self._answers.get(number, (None, 0.0))
+            # Only an owner may answer: one that was stopped for long may have been replaced by one that is busy.
+            if (status == before and now - at < _TOLD_AGAIN) or not self._ownership.may_request(name):
+                continue
+            await self._reach.call(self._reach.carrier.put(name, {STATUS: encode(status)}))
+            self._answers[number] = (status, loop.time())
+
+    async def _coordinate(self, told: Announcement | None) -> bool:
+        """Take the next step of the rounds. Returns whether there was one."""
+        carrier, call = self._reach.carrier, self._reach.call
+        if not self._ownership.may_request(CRAWL):
+            self._rounds = None
+            self._ownership.forget(CRAWL)
+            if await self._ownership.claim(CRAWL, 0) is None:
+                return False
+        rounds = self._rounds = self._rounds or EndRounds(self._partitions, entropy.random_bytes(8).hex())
+        statuses = await self._statuses()
+        lasts: Sequence[str] = await call(carrier.last(names_of(range(self._partitions))))
+        look = rounds.look(statuses, lasts)
+        announcement = rounds.announcement
+        if announcement != told:
+            await call(carrier.put(CRAWL, {END: encode(announcement)}))
+        return look in (Look.AGAIN, Look.ENDED)
+
+    async def _statuses(self) -> list[Status | None]:
+        names = names_of(range(self._partitions))
+        return [decode_status(value) for value in await self._reach.call(self._reach.carrier.get(names, STATUS))]

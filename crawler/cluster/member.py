@@ -1,0 +1,251 @@
+"""A member of a crawl: one process, and the partitions that it works on. Read top to bottom, it is the life of a
+partition in a process:
+
+    shared     all members see the same seats, and know which partitions are whose
+    claimed    if nobody else holds it; its directory's lock is another guard
+    opened     the job resumes, so each host waits its gap; a new epoch is stored before anything is sent
+    open       the one worker of the process drives its run, beside all others; what it finds for others is sent, and
+               what others find for it is received
+    over       because the crawl has ended, or a limit was reached; because another member is to have it, or somebody
+               stops this one; because the claim was lost, and then at once
+    closed     with a last generation; the claim is freed, so that the next owner need not wait
+
+One task lives that life for each partition. The others only ask its run to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from crawler.carrier.verbs import Carrier, CarrierError
+from crawler.cluster.end_watch import EndWatch
+from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.ownership import Ownership
+from crawler.cluster.partition_life import PartitionLife, Station
+from crawler.cluster.reach import Reach
+from crawler.cluster.receiver import Receiving
+from crawler.cluster.seats import Seats, share
+from crawler.cluster.sender import Lag, Sending
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.engine.worker import Worker, WorkerSettings
+from crawler.job.directory import holds_job
+from crawler.partition import ParcelCodec, Placement
+from crawler.settings import Settings
+from crawler.slices import entropy
+
+TICK = 1.0  # seconds between two looks at who has which partition
+FIRST = 0.25  # ... until all of this member's are open
+TOGETHER = 3.0  # seconds to wait for members that are expected
+
+
+async def run_member(
+    crawl: Crawl,
+    carrier: Carrier,
+    settings: Settings,
+    options: MemberOptions,
+    begun: Callable[[Member], None] = lambda _: None,
+) -> MemberResult:
+    """Work on the crawl until it is over, a limit is reached or the member is stopped. ``settings`` are those of the
+    whole crawl. ``begun`` gets the member before it does anything.
+
+    Raises CarrierRefusedError, JobError, OSError, and any bug; all jobs are closed then, checkpointed as far as they
+    are consistent."""
+    member = Member(crawl, carrier, settings, options)
+    begun(member)
+    return await member.work()
+
+
+class Member:
+    """One process of a crawl."""
+
+    def __init__(self, crawl: Crawl, carrier: Carrier, settings: Settings, options: MemberOptions) -> None:
+        self._crawl = crawl
+        self._settings = settings
+        self._options = options
+        self._began = options.clock()
+        self._reach = Reach(carrier, options.boottime, options.notice)
+        ownership = Ownership(self._reach, options.name or entropy.random_bytes(8).hex(), options.boottime)
+        self._seats = Seats(self._reach, ownership, crawl.partitions, crawl.home, options.boottime)
+        worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
+        placement, opened = Placement(crawl.secret, crawl.partitions), dict[int, OpenPartition]()
+        sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
+        self._station = Station(crawl, options, self._settings_now, placement, ownership, worker, sending, opened)
+        self._lives: dict[int, asyncio.Task[None]] = {}
+        self._reason: Stop | None = None
+        self._stopped = asyncio.Event()
+        self._claims_doubted = asyncio.Event()
+        ownership.changed, ownership.renewed = self._claim_changed, self._wake
+
+    # -- what people do with it --------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of this worker."""
+        return self._station.ownership.holder
+
+    @property
+    def runs(self) -> dict[int, Run]:
+        """The runs of the partitions that are open here."""
+        return {number: partition.run for number, partition in self._station.open.items()}
+
+    @property
+    def worker(self) -> Worker:
+        """What drives the runs."""
+        return self._station.worker
+
+    @property
+    def lag(self) -> Lag:
+        """What waits here for other partitions."""
+        return self._station.sending.lag()
+
+    def stats(self) -> dict[str, Any]:
+        """The statistics of all partitions that this member has or had; numbers are added."""
+        return self._station.tally.stats(self.runs)
+
+    def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
+        """Hand all partitions over in order, and end. Of several reasons the first counts, but an interruption counts
+        before a limit."""
+        if self._reason is None or (reason is Stop.INTERRUPTED and self._reason is not Stop.FINISHED):
+            self._reason = reason
+        self._station.wanted.clear()
+        for run in self.runs.values():
+            run.stop(reason)
+        self._stopped.set()
+
+    # -- its work ----------------------------------------------------------------------------------------------
+
+    async def work(self) -> MemberResult:
+        """See ``run_member``."""
+        station, partitions = self._station, self._crawl.partitions
+        receiving = Receiving(
+            self._reach,
+            ParcelCodec(self._crawl.secret),
+            station.open,
+            station.worker.context.turns,
+            self._options.clock,
+        )
+        watch = EndWatch(self._reach, station.ownership, partitions, lambda: station.open, self._ended)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(station.worker.serve())
+                parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), watch.watch()]
+                beside = [group.create_task(each) for each in (*parts, self._check_claims())]
+                await self._take_part(group)
+                if self._lives:
+                    await asyncio.wait(self._lives.values())
+                for task in beside:
+                    task.cancel()
+                station.worker.end()
+                await self._seats.leave()
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from errors
+        assert self._reason is not None
+        tally = station.tally
+        return MemberResult(self._reason, tally.stats({}), tally.seeds_fetched, tally.last_seed_error)
+
+    async def _take_part(self, group: asyncio.TaskGroup) -> None:
+        """Share the partitions with the other members until this one is stopped."""
+        loop = asyncio.get_running_loop()
+        waits_until = loop.time() + TOGETHER
+        while not self._stopped.is_set():
+            pause = FIRST
+            try:
+                alive = await self._seats.look()
+                if len(alive) >= self._options.expected or loop.time() >= waits_until:
+                    waits_until = 0.0
+                    mine = share(self.name, alive, await self._homes())
+                    self._take(mine, group)
+                    pause = TICK if mine <= self._station.open.keys() else FIRST
+            except CarrierError:
+                pause = TICK  # said by ``Reach``; what is open stays open
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stopped.wait()
+
+    async def _homes(self) -> list[str | None]:
+        """Where each partition is at home. Raises CarrierError."""
+        homes = await self._seats.homes()
+        for number, home in enumerate(homes):
+            if home is None and holds_job(self._crawl.partition(number)):
+                homes[number] = self._crawl.home
+                if number in self._station.open:
+                    await self._seats.settle(number)
+        return homes
+
+    def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
+        """Begin to work on what is ours, and to hand over what is not."""
+        if self._stopped.is_set():
+            return
+        self._station.wanted = mine
+        for number, run in self.runs.items():
+            if number not in mine:
+                run.stop()
+        for number in sorted(mine - self._lives.keys()):
+            life = self._lives[number] = group.create_task(self._live(number))
+            life.add_done_callback(partial(self._is_closed, number))
+
+    async def _live(self, number: int) -> None:
+        reason = await PartitionLife(number, self._station).live()
+        if reason not in (None, Stop.INTERRUPTED, Stop.FINISHED):
+            self.stop(reason)  # a limit is one of the whole process
+
+    def _is_closed(self, number: int, _: asyncio.Task[None]) -> None:
+        self._lives.pop(number, None)
+
+    def _ended(self) -> None:
+        """The crawl is over."""
+        self._reason = Stop.FINISHED
+        for run in self.runs.values():
+            # What came in from outside at the last moment stays for the next start.
+            run.finish() if run.is_idle else run.stop()
+        self._station.wanted.clear()
+        self._stopped.set()
+
+    # -- claims ------------------------------------------------------------------------------------------------
+
+    def _look_at_claims(self) -> None:
+        """An append was refused: a claim may have been lost."""
+        self._claims_doubted.set()
+
+    async def _check_claims(self) -> None:
+        while True:
+            await self._claims_doubted.wait()
+            self._claims_doubted.clear()
+            await self._station.ownership.renew()
+            await asyncio.sleep(FIRST)
+
+    def _claim_changed(self, name: str) -> None:
+        for partition in self._station.open.values():
+            if partition.name == name:
+                partition.is_rising = True
+                partition.claim_changed.set()
+
+    def _wake(self) -> None:
+        """Requests may begin again. And a partition whose directory is too old needs a greater epoch."""
+        for partition in self._station.open.values():
+            partition.run.wake()
+            if partition.outbox.outrun >= partition.epoch > 0:
+                partition.claim_changed.set()
+
+    def _settings_now(self) -> Settings:
+        """The settings of a run that begins now: the time limit is that of the process."""
+        settings, limit = self._crawl.settings_of_partition(self._settings), self._settings.crawl.max_time
+        if limit is None:
+            return settings
+        left = max(0.001, limit - (self._options.clock() - self._began))
+        return replace(settings, crawl=replace(settings.crawl, max_time=left))
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

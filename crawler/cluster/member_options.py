@@ -1,0 +1,90 @@
+"""What all members of a crawl agree on, and what the caller of a member chooses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from crawler.cluster.ownership import boot_time
+from crawler.engine.lifecycle import Stop
+from crawler.engine.loop_lag import LoopLag
+from crawler.engine.run import Run
+from crawler.engine.slots import Slots
+from crawler.engine.user_code import UserCode
+from crawler.fetch import Fetches
+from crawler.job.platform import Platform
+from crawler.settings import Settings
+
+log = logging.getLogger("crawler")
+
+LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
+
+
+class Crawl(Struct, frozen=True):
+    """A crawl of ``partitions`` partitions, those of which that are in ``directory``. ``secret`` decides which URLs
+    belong to which partition. ``home`` names the directory: no other one of the crawl has that name."""
+
+    directory: Path
+    partitions: int
+    secret: bytes
+    home: str = ""
+
+    def partition(self, number: int) -> Path:
+        """The directory of a partition, which is that of a job."""
+        return self.directory / "partitions" / f"{number:02d}"
+
+    def settings_of_partition(self, settings: Settings) -> Settings:
+        """The settings of the crawl as one partition has them."""
+        share = max(LEAST_CAPACITY, settings.seen.capacity // self.partitions)
+        return replace(settings, seen=replace(settings.seen, capacity=share))
+
+
+async def no_seeds() -> AsyncIterator[list[str]]:
+    """Seeds of a partition that reads none."""
+    return
+    yield
+
+
+def _nothing(number: int, run: Run) -> None:
+    """Nobody is to be told."""
+
+
+class MemberOptions(Struct, kw_only=True):
+    """What a member works with. The caller opens and closes ``fetcher``, which knows ``lag`` and ``slots``. ``seeds``
+    are read when partition 0 is opened here.
+
+    ``name`` is that of this worker, which it keeps when it is started again; None: it has one for each start.
+    ``expected``: how many members to wait for before partitions are shared out. ``opened`` and ``closing`` get each
+    partition and its run, before it begins and when it is over, but its job is still open. ``notice`` says lines to the
+    user. ``boottime`` counts on while the process is stopped. ``beside`` runs what opens and closes jobs, beside
+    the event loop."""
+
+    fetcher: Fetches
+    clock: Callable[[], float]
+    lag: LoopLag | None = None
+    slots: Slots | None = None
+    seeds: Callable[[], AsyncIterator[list[str]]] = no_seeds
+    code: UserCode = field(default_factory=UserCode)
+    name: str | None = None
+    expected: int = 1
+    opened: Callable[[int, Run], None] = _nothing
+    closing: Callable[[int, Run], None] = _nothing
+    notice: Callable[[str], None] = log.warning
+    boottime: Callable[[], float] = boot_time
+    platform: Platform = field(default_factory=Platform)
+    beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
+
+
+class MemberResult(Struct, frozen=True):
+    """How the work of a member ended. ``stats`` are those of all its runs: numbers are added."""
+
+    reason: Stop
+    stats: dict[str, Any]
+    seeds_fetched: int
+    last_seed_error: str | None

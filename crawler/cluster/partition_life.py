@@ -1,0 +1,207 @@
+"""The life of one partition in this process, from its claim to its last generation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from msgspec import Struct, field
+
+from crawler.carrier.verbs import CarrierError, StaleEpochError
+from crawler.clock import SteadyClock
+from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.ownership import Ownership, name_of
+from crawler.cluster.sender import Sending
+from crawler.cluster.tally import Tally
+from crawler.disk import FULL, Expendable, no_room
+from crawler.engine.lifecycle import State, Stop
+from crawler.engine.membership import Membership
+from crawler.engine.run import Run
+from crawler.engine.worker import Worker
+from crawler.inspect.known_urls import open_known
+from crawler.job.directory import JobError
+from crawler.job.job import Job
+from crawler.job.job_lock import lock_holder
+from crawler.job.run_settings import RUN, write_run
+from crawler.partition import PartitionRouter, Placement
+from crawler.settings import Settings
+
+AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
+
+
+class Station(Struct):
+    """What the partitions of one member share. ``open`` are those that are open, ``wanted`` those that are to be;
+    ``settings()`` are those of a run that begins now."""
+
+    crawl: Crawl
+    options: MemberOptions
+    settings: Callable[[], Settings]
+    placement: Placement
+    ownership: Ownership
+    worker: Worker
+    sending: Sending
+    open: dict[int, OpenPartition]
+    wanted: set[int] = field(default_factory=set)
+    tally: Tally = field(default_factory=Tally)
+    told: set[str] = field(default_factory=set)  # lines that are said once
+
+
+class PartitionLife:
+    """The life of the partition ``number``."""
+
+    def __init__(self, number: int, station: Station) -> None:
+        self._number = number
+        self._name = name_of(number)
+        self._station = station
+
+    async def live(self) -> Stop | None:
+        """Open the partition if that is possible now, and return why its run ended; None: it could not be opened, or
+        was lost. Raises JobError, OSError, and what the parts of a job raise."""
+        station = self._station
+        directory = station.crawl.partition(self._number)
+        if lock_holder(directory) is not None:
+            return None  # its owner has not closed it yet
+        try:
+            if await station.ownership.claim(self._name, 0) is None:
+                return None
+        except CarrierError:
+            return None
+        try:
+            with open_known(station.settings().crawl.known, directory) as known:
+                job = await self._open()
+                if job is None:
+                    return None
+                try:
+                    job.leave_out(known)
+                    return await self._run(job)
+                finally:
+                    station.open.pop(self._number, None)
+                    await station.options.beside(job.close)
+        finally:
+            await station.ownership.free(self._name)
+
+    async def _open(self) -> Job | None:
+        """The open job; None if it cannot be opened now."""
+        station, directory = self._station, self._station.crawl.partition(self._number)
+        options, settings = station.options, station.settings()
+        anchor = options.clock.anchor if isinstance(options.clock, SteadyClock) else None
+        router = PartitionRouter(self._number, station.placement)
+
+        def open_job() -> Job:
+            return Job(directory, settings, options.clock(), options.platform, anchor, router)
+
+        try:
+            job: Job = await options.beside(open_job)
+        except JobError:
+            if lock_holder(directory) is not None:
+                return None
+            raise
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._say(f"partitions wait for space, nothing is lost: {no_room(error)}")
+            return None
+        return job
+
+    async def _run(self, job: Job) -> Stop | None:
+        """Run the job to the end of its run here, and write its last generation."""
+        station, number = self._station, self._number
+        if number not in station.wanted or station.ownership.epoch(self._name) is None:
+            return None
+        router, worker, options = job.partition, station.worker, station.options
+        assert router is not None
+        settings = station.settings()
+        with Expendable(str(job.directory / RUN)):
+            write_run(job.disk, job.directory, settings)
+        partition: OpenPartition | None = None
+
+        def is_sent() -> bool:
+            return partition is not None and partition.is_sent
+
+        def may_request() -> bool:
+            return station.ownership.may_request(self._name)
+
+        context = worker.context.with_code(options.code)
+        seeds, member = options.seeds() if number == 0 else no_seeds(), Membership(may_request, is_sent)
+        run = Run(job, settings, context, seeds, member=member)
+        partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet)
+        options.opened(number, run)
+        worker.add(run)
+        try:
+            await self._until_over(partition)
+        finally:
+            partition.is_closing = True
+            async with partition.writing:  # whoever writes now is done then
+                await self._finish(partition)
+        return run.life.reason
+
+    async def _until_over(self, partition: OpenPartition) -> None:
+        """Follow the claim until the run is over."""
+        over = asyncio.ensure_future(self._station.worker.until_over(partition.run))
+        following = asyncio.ensure_future(self._follow_claim(partition))
+        try:
+            await asyncio.wait({over, following}, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+            await over
+        finally:
+            for each in (over, following):
+                each.cancel()
+            await asyncio.wait({over, following})
+
+    async def _follow_claim(self, partition: OpenPartition) -> None:
+        """Begin the epochs of the claim, until it is lost: then the run ends at once. Raises OSError."""
+        while True:
+            await partition.claim_changed.wait()
+            partition.claim_changed.clear()
+            partition.is_rising = True
+            if self._station.ownership.epoch(self._name) is None:
+                break
+            try:
+                await self._rise(partition)
+            except StaleEpochError:
+                partition.claim_changed.set()
+            except CarrierError:
+                partition.claim_changed.set()
+                await asyncio.sleep(AGAIN)
+        self._say(f"partition {self._number} is another process's now: its run here ends")
+        await self._station.worker.break_off(partition.run)
+
+    async def _rise(self, partition: OpenPartition) -> None:
+        """Begin the epoch of the claim durably, and then send under it. Raises CarrierError, StaleEpochError,
+        OSError."""
+        ownership, job = self._station.ownership, partition.job
+        epoch, floor = ownership.epoch(self._name), max(job.epoch, partition.outbox.outrun)
+        if epoch is not None and epoch <= floor:
+            epoch = await ownership.claim(self._name, floor)
+        if epoch is None:
+            ownership.forget(self._name)
+            partition.claim_changed.set()
+            return
+        await job.begin_epoch(epoch)
+        partition.is_rising = partition.claim_changed.is_set()
+        await self._station.sending.announce(partition)
+
+    async def _finish(self, partition: OpenPartition) -> None:
+        """Write the last generation of a run that is over, whatever ended it, and say what that makes durable. Raises
+        OSError."""
+        station, job, run = self._station, partition.job, partition.run
+        station.tally.add(self._number, run)
+        if job.writer.whole:
+            await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)
+            await job.sync()
+            with contextlib.suppress(CarrierError):  # said, and the sender sends again
+                await station.sending.acknowledge(partition)
+        station.sending.forget(partition)
+        if job.writer.failed is not None:
+            raise job.writer.failed
+        if run.life.state is State.ENDED:
+            await run.keeper.compress_rest()
+        station.options.closing(self._number, run)
+
+    def _say(self, line: str) -> None:
+        if line not in self._station.told:
+            self._station.told.add(line)
+            self._station.options.notice(line)

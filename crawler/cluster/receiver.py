@@ -1,0 +1,131 @@
+"""Reads the streams of the partitions that are open here, and admits what others send.
+
+One task reads all streams. Each parcel is a piece of bulk work: however many come in, visits keep most of the event
+loop's time. An entry is trimmed when what it brought is durable; until then its sender keeps it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from crawler.carrier.verbs import START, CarrierError, Entry
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.reach import Backoff, Reach
+from crawler.engine.turns import Turns
+from crawler.partition.inlet import Verdict
+from crawler.partition.parcel_codec import Ack, Parcel, ParcelCodec, ParcelError
+
+log = logging.getLogger("crawler")
+
+WAIT = 0.5  # seconds for an entry; a partition that is opened meanwhile is read after that
+ENTRIES = 64  # read at a time, from all streams together: 4 MB of parcels
+IDLE = 0.2  # seconds between two looks whether a partition is open
+_ACKS = 256  # taken in one transaction
+_BAD = (Verdict.MISSENT, Verdict.UNKNOWN, Verdict.DAMAGED)
+
+
+class Receiving:
+    """The receiver of one process."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        codec: ParcelCodec,
+        partitions: Mapping[int, OpenPartition],
+        turns: Turns,
+        clock: Callable[[], float],
+    ) -> None:
+        self._reach = reach
+        self._codec = codec
+        self._partitions = partitions
+        self._turns = turns
+        self._clock = clock
+        self._told: set[str] = set()  # what was said already
+        self.refused = 0  # entries that were no parcels of this crawl, or that this version cannot read
+
+    async def keep(self) -> None:
+        """Receive until cancelled. Raises OSError when a job cannot be written."""
+        backoff = Backoff()
+        while True:
+            try:
+                await self._receive()
+            except CarrierError:
+                await backoff.rest()
+            else:
+                backoff.reset()
+
+    async def _receive(self) -> None:
+        partitions = {each.name: each for each in self._partitions.values() if not each.is_closing}
+        if not partitions:
+            await asyncio.sleep(IDLE)
+            return
+        after = {name: each.read_to for name, each in partitions.items()}
+        most = max(1, ENTRIES // len(after))
+        found = await self._reach.call(self._reach.carrier.read(after, most, WAIT), 2 * WAIT + 4.0)
+        for name, entries in found.items():
+            async with partitions[name].writing:
+                await self._take(partitions[name], entries)
+        for partition in partitions.values():
+            position = partition.trimmable()
+            if position is not None and position != START:
+                await self._reach.call(self._reach.carrier.trim(partition.name, position))
+
+    async def _take(self, partition: OpenPartition, entries: Sequence[Entry]) -> None:
+        """Take the entries in order. Acknowledgements that follow each other are one transaction."""
+        acks: list[Ack] = []
+        for entry in entries:
+            content = self._decode(entry)
+            if isinstance(content, Ack):
+                acks.append(content)
+            if acks and (not isinstance(content, Ack) or len(acks) >= _ACKS):
+                await self._acknowledged(partition, acks)
+                acks = []
+            if isinstance(content, Parcel):
+                await self._admit(partition, content)
+            if partition.is_closing:
+                return
+            if not acks:
+                partition.has_read(entry.position)
+        if acks:
+            await self._acknowledged(partition, acks)
+            partition.has_read(entries[-1].position)
+
+    async def _may_write(self, partition: OpenPartition) -> bool:
+        """Wait until the job takes a transaction. Returns whether it still may have one."""
+        await self._turns.turn(bulk=True)
+        while partition.job.blocked is not None:
+            if partition.is_closing:
+                break
+            await asyncio.sleep(IDLE)
+        return not partition.is_closing
+
+    async def _acknowledged(self, partition: OpenPartition, acks: Sequence[Ack]) -> None:
+        if await self._may_write(partition):
+            partition.acknowledged(acks, self._clock())
+
+    async def _admit(self, partition: OpenPartition, parcel: Parcel) -> None:
+        if not await self._may_write(partition):
+            return
+        receipt = partition.job.receive(parcel, self._clock())
+        if receipt.verdict in _BAD:
+            way = f"from partition {parcel.sender} for partition {partition.number}"
+            self._refuse(f"a parcel {way} is {receipt.verdict}: {receipt.error or 'it belongs elsewhere'}")
+        if receipt.verdict is Verdict.ADMITTED:
+            partition.run.wake()
+        for found in receipt.doubted:
+            await partition.run.incoming.look_up(found)
+
+    def _decode(self, entry: Entry) -> Parcel | Ack | None:
+        try:
+            return self._codec.decode(entry.data)
+        except ParcelError as error:
+            self._refuse(f"what carries links between partitions holds something else: {error}")
+            return None
+
+    def _refuse(self, line: str) -> None:
+        self.refused += 1
+        if line not in self._told and len(self._told) < _ACKS:
+            self._told.add(line)
+            log.warning("%s: left out", line)

@@ -1,0 +1,120 @@
+"""Who works on the crawl, and which partitions are whose.
+
+Each process takes a seat: a claim of one of the names ``w0``, ``w1``, ..., of which there are as many as partitions. It
+keeps a value there that changes every second. A process is alive while its value changes, by the clock of whoever
+looks; so no clocks are compared. A value that is gone may have been lost by the carrier, and counts as unchanged.
+
+A partition whose directory has begun somewhere is at home there, and only processes with that directory share it. The
+others are shared by all. Processes that know the same come to the same result; when they do not, the claim of a
+partition decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from crawler.carrier.verbs import CarrierError
+from crawler.cluster.ownership import HELD, Ownership, name_of, names_of
+from crawler.cluster.reach import Reach
+from crawler.partition.placement import place
+
+MEMBER, HOME = "member", "home"  # values of a seat, and of a partition
+
+
+class Seated(Struct, frozen=True, array_like=True):
+    """What a process says of itself: its ``name``, the ``home`` that its partitions are in, and how often it has said
+    so."""
+
+    name: str
+    home: str
+    beats: int
+
+
+_decoder = msgspec.msgpack.Decoder(Seated)
+
+
+class Seats:
+    """The seats of a crawl, as the process ``name`` sees them. Its partitions are in the directory ``home``."""
+
+    def __init__(
+        self, reach: Reach, ownership: Ownership, partitions: int, home: str, boottime: Callable[[], float]
+    ) -> None:
+        self._reach = reach
+        self._ownership = ownership
+        self._partitions = partitions
+        self._home = home
+        self._boottime = boottime
+        self._mine: str | None = None
+        self._beats = 0
+        self._known: dict[str, tuple[Seated, float]] = {}  # by seat: what was said last, and when that was new
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"w{number}" for number in range(self._partitions)]
+
+    async def look(self) -> Mapping[str, str]:
+        """Keep the seat, or take one. Returns the homes of all who are alive, by name. Raises CarrierError."""
+        carrier, call, name = self._reach.carrier, self._reach.call, self._ownership.holder
+        if self._mine is None or self._ownership.epoch(self._mine) is None:
+            self._mine = await self._sit()
+        if self._mine is not None:
+            self._beats += 1
+            seated = Seated(name, self._home, self._beats)
+            await call(carrier.put(self._mine, {MEMBER: msgspec.msgpack.encode(seated)}))
+        now = self._boottime()
+        for seat, value in zip(self._names, await call(carrier.get(self._names, MEMBER)), strict=True):
+            self._note(seat, value, now)
+        alive = {each.name: each.home for each, at in self._known.values() if now < at + HELD and each.name != name}
+        return alive if self._mine is None else {**alive, name: self._home}
+
+    async def leave(self) -> None:
+        """Give the seat up."""
+        if self._mine is None:
+            return
+        try:
+            await self._reach.call(self._reach.carrier.put(self._mine, {MEMBER: b""}))
+        except CarrierError:
+            return  # others learn it in time
+        await self._ownership.free(self._mine)
+
+    async def homes(self) -> list[str | None]:
+        """Where each partition is at home. Raises CarrierError."""
+        values = await self._reach.call(self._reach.carrier.get(names_of(range(self._partitions)), HOME))
+        return [None if value is None else value.decode("utf-8", "replace") for value in values]
+
+    async def settle(self, partition: int) -> None:
+        """Say that a partition is at home here. Raises CarrierError."""
+        await self._reach.call(self._reach.carrier.put(name_of(partition), {HOME: self._home.encode()}))
+
+    async def _sit(self) -> str | None:
+        """A seat, or None if all are taken."""
+        for seat in self._names:
+            if await self._ownership.claim(seat, 0) is not None:
+                return seat
+        return None
+
+    def _note(self, seat: str, value: bytes | None, now: float) -> None:
+        if value is None:
+            return
+        try:
+            said = _decoder.decode(value)
+        except msgspec.DecodeError:  # nobody is there any more
+            self._known.pop(seat, None)
+            return
+        if seat not in self._known or self._known[seat][0] != said:
+            self._known[seat] = (said, now)
+
+
+def share(me: str, alive: Mapping[str, str], homes: list[str | None]) -> set[int]:
+    """The partitions of the process ``me``. ``alive``: the homes of all processes by name; ``homes``: those of the
+    partitions."""
+    by_all = place(len(homes), alive)
+    at_home = place(len(homes), [name for name, home in alive.items() if home == alive.get(me)])
+    return {
+        number
+        for number, home in enumerate(homes)
+        if (by_all if home is None else at_home if home == alive.get(me) else {}).get(number) == me
+    }

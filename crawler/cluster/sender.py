@@ -1,0 +1,140 @@
+"""Sends what waits in the outboxes of the partitions that are open here, and acknowledges what has become durable.
+
+Rows wait in the store, and memory holds numbers only, so an outage of the carrier costs time and disk. Nothing here is
+the truth: a parcel that was appended counts as being on its way until its target says that it is durable there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from crawler.carrier.verbs import CarrierError, StaleEpochError
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.ownership import name_of
+from crawler.cluster.reach import Backoff, Reach
+from crawler.partition.parcel_codec import Ack, Parcel, ParcelCodec
+
+GATHER = 0.1  # seconds between two looks at what waits
+IN_FLIGHT = 4 * 2**20  # bytes of parcels that this process has sent and that are not acknowledged
+_A_TURN = 256 * 1024  # bytes of parcels that are held at a time
+_AT_ONCE = 16  # calls
+
+
+class Lag(Struct, frozen=True):
+    """How far the other partitions are behind: the rows that wait for them, the bytes on their way, and the seconds for
+    which something has waited without progress."""
+
+    rows: int = 0
+    in_flight: int = 0
+    seconds: float = 0.0
+
+
+class Sending:
+    """The sender of one process."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        codec: ParcelCodec,
+        partitions: Mapping[int, OpenPartition],
+        clock: Callable[[], float],
+        replaced: Callable[[], None],
+    ) -> None:
+        """``partitions`` are those that are open. ``replaced`` is told that a claim may have been lost."""
+        self._reach = reach
+        self._codec = codec
+        self._partitions = partitions
+        self._clock = clock
+        self._replaced = replaced
+        self._owed: dict[int, dict[int, Ack]] = {}  # of each partition, by sender: what could not be said yet
+
+    async def keep(self) -> None:
+        """Send until cancelled."""
+        backoff = Backoff()
+        while True:
+            await asyncio.sleep(GATHER)
+            try:
+                for partition in list(self._partitions.values()):
+                    await self.acknowledge(partition)
+                    more = True
+                    while more:
+                        more = await self._send(partition)
+                        await asyncio.sleep(0)
+            except CarrierError:
+                await backoff.rest()
+            else:
+                backoff.reset()
+
+    async def announce(self, partition: OpenPartition) -> None:
+        """Let all streams know the epoch of a partition, so that they refuse what a process sends that had it before.
+        Raises CarrierError, StaleEpochError."""
+        append, name, epoch = self._reach.carrier.append, partition.name, partition.epoch
+        targets = partition.outbox.targets
+        for start in range(0, len(targets), _AT_ONCE):
+            some = targets[start : start + _AT_ONCE]
+            await asyncio.gather(*(self._reach.call(append(name_of(each), name, epoch, [])) for each in some))
+
+    async def acknowledge(self, partition: OpenPartition) -> None:
+        """Say what has become durable in a partition. What cannot be said now is said later. Raises CarrierError."""
+        owed = self._owed.setdefault(partition.number, {})
+        if not self._may_send(partition):
+            return
+        for ack in partition.job.due_acks():
+            owed[ack.sender] = ack
+        for sender, ack in list(owed.items()):
+            if not await self._append(partition, sender, [ack]):
+                return
+            if owed.get(sender) is ack:
+                del owed[sender]
+
+    def forget(self, partition: OpenPartition) -> None:
+        """The partition is not open any more."""
+        self._owed.pop(partition.number, None)
+
+    def lag(self) -> Lag:
+        """What waits now."""
+        now = self._clock()
+        each = [partition.lag(now) for partition in self._partitions.values()]
+        return Lag(sum(rows for rows, _ in each), self._in_flight(), max((age for _, age in each), default=0.0))
+
+    # -- one partition -----------------------------------------------------------------------------------------
+
+    def _may_send(self, partition: OpenPartition) -> bool:
+        still_open = self._partitions.get(partition.number) is partition
+        return still_open and not partition.is_rising and partition.epoch > 0
+
+    async def _send(self, partition: OpenPartition) -> bool:
+        """Send what is due of a partition, a part of it. Returns whether there may be more now."""
+        if not self._may_send(partition):
+            return False
+        now, room = self._clock(), IN_FLIGHT - self._in_flight()
+        parcels = partition.outbox.due(now)
+        if room > 0:
+            parcels += partition.outbox.gather(now, min(room, _A_TURN))
+        by_target: dict[int, list[Parcel | Ack]] = {}
+        for parcel in parcels:
+            by_target.setdefault(parcel.target, []).append(parcel)
+        for target, some in by_target.items():
+            if not await self._append(partition, target, some):
+                return False
+        return bool(parcels) and room > _A_TURN
+
+    async def _append(self, partition: OpenPartition, target: int, what: Sequence[Parcel | Ack]) -> bool:
+        """Append to the stream of a target. Returns whether the partition may still send. Raises CarrierError."""
+        if not self._may_send(partition):
+            return False
+        entries = [self._codec.encode(each) for each in what]
+        try:
+            append = self._reach.carrier.append
+            await self._reach.call(append(name_of(target), partition.name, partition.epoch, entries))
+        except StaleEpochError:
+            if self._may_send(partition):
+                self._replaced()
+            return False
+        return True
+
+    def _in_flight(self) -> int:
+        return sum(partition.outbox.in_flight for partition in self._partitions.values())

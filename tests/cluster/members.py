@@ -1,0 +1,240 @@
+"""A crawl of several members in virtual time: each has a worker of its own, and they share directories, a carrier and a
+web without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.carrier.verbs import CarrierError, Entry, Position
+from crawler.cluster.member import Member
+from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
+from crawler.disk import PowerCutError
+from crawler.fetch import SimulatedWeb
+from crawler.fetch.simulated import Answer
+from crawler.job.platform import Platform
+from crawler.kv import Batch
+from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.store import MemoryStore
+from tests.driving import Unwatched
+from tests.durability.power import Inline
+from tests.jobs import rows
+from tests.laboratory import START, Asked, VirtualLoop
+
+T = TypeVar("T")
+
+SECRET = b"the secret of a crawl of members"
+SETTINGS = Settings(
+    crawl=CrawlSettings(concurrency=8, scope="any"),
+    robots=RobotsSettings(ignore=True),
+    politeness=PolitenessSettings(delay=1.0),
+    durability=DurabilitySettings(sync_interval=1.0, checkpoint_interval=1e9),
+)
+
+
+class Line:
+    """The carrier as one member reaches it: it can be cut."""
+
+    def __init__(self, carrier: MemoryCarrier) -> None:
+        self._carrier = carrier
+        self.is_cut = False
+
+    async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
+        self._look()
+        return await self._carrier.append(stream, writer, epoch, entries)
+
+    async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
+        self._look()
+        found = await self._carrier.read(after, most, wait)
+        self._look()
+        return found
+
+    async def trim(self, stream: str, upto: Position) -> None:
+        self._look()
+        await self._carrier.trim(stream, upto)
+
+    async def last(self, streams: Sequence[str]) -> list[Position]:
+        self._look()
+        return await self._carrier.last(streams)
+
+    async def claim(self, name: str, holder: str, floor: int, seconds: float) -> int | None:
+        self._look()
+        return await self._carrier.claim(name, holder, floor, seconds)
+
+    async def renew(self, name: str, holder: str, epoch: int, seconds: float) -> bool:
+        self._look()
+        return await self._carrier.renew(name, holder, epoch, seconds)
+
+    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
+        self._look()
+        await self._carrier.put(name, values)
+
+    async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
+        self._look()
+        return await self._carrier.get(names, key)
+
+    async def close(self) -> None:
+        await self._carrier.close()
+
+    def _look(self) -> None:
+        if self.is_cut:
+            raise CarrierError("the line is cut")
+
+
+@dataclass
+class Working:
+    """A member at work."""
+
+    line: Line
+    member: Member
+    task: asyncio.Task[MemberResult]
+    is_dead: list[bool]
+    said: list[str]
+
+    async def kill(self) -> None:
+        """End it as SIGKILL does: it writes nothing more and says nothing more."""
+        self.line.is_cut = True
+        self.is_dead[0] = True
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+    async def stop(self) -> MemberResult:
+        """Hand over in order."""
+        self.member.stop()
+        return await self.task
+
+
+class Mortal:
+    """A store to which a process that is dead writes no more."""
+
+    def __init__(self, store: MemoryStore, is_dead: list[bool]) -> None:
+        self._store = store
+        self._is_dead = is_dead
+
+    def write(self, batch: Batch) -> None:
+        if self._is_dead[0]:
+            raise PowerCutError
+        self._store.write(batch)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@dataclass
+class Crawling:
+    """A crawl directory, its web and what its servers were asked. ``live`` runs a test of it."""
+
+    directory: Path
+    pages: Mapping[str, Answer]
+    partitions: int = 8
+    seeds: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=lambda: SETTINGS)
+    seconds: float = 0.2  # of a response
+    asked: list[Asked] = field(default_factory=list)
+    stores: dict[Path, MemoryStore] = field(default_factory=dict)
+    working: list[Working] = field(default_factory=list)
+    began: float = START
+
+    def live(self, test: Callable[[Crawling], Coroutine[Any, Any, T]]) -> T:
+        """Run a test. What it has begun and not ended is killed."""
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            result = runner.run(self._live(test))
+            self.began = self.clock() + 60.0
+            return result
+
+    async def _live(self, test: Callable[[Crawling], Awaitable[T]]) -> T:
+        loop = asyncio.get_running_loop()
+        began = self.began
+        self.clock = lambda: began + loop.time()
+        self.holdings = Holdings()
+        self.carrier = MemoryCarrier(self.holdings, self.clock)
+        self.working = []
+        try:
+            return await test(self)
+        finally:
+            for working in self.working:
+                if not working.task.done():
+                    await working.kill()
+
+    def begin(
+        self, name: str | None = None, *, expected: int = 1, boottime: Callable[[], float] | None = None
+    ) -> Working:
+        """Begin a member."""
+        line, is_dead = Line(self.carrier), [False]
+        crawl = Crawl(self.directory, self.partitions, SECRET, "here")
+        said = list[str]()
+
+        def open_store(path: Path) -> Any:
+            return Mortal(self.stores.setdefault(path, MemoryStore()), is_dead)
+
+        async def inline(what: Callable[[], Any]) -> Any:
+            return what()
+
+        async def seeds() -> AsyncIterator[list[str]]:
+            yield list(self.seeds)
+
+        options = MemberOptions(
+            fetcher=self._web(),
+            clock=self.clock,
+            lag=Unwatched(),
+            seeds=seeds,
+            name=name,
+            expected=expected,
+            notice=said.append,
+            boottime=boottime or self.clock,
+            platform=Platform(open_store=open_store, executor=Inline),
+            beside=inline,
+        )
+        member = Member(crawl, line, self.settings, options)
+        working = Working(line, member, asyncio.get_running_loop().create_task(member.work()), is_dead, said)
+        self.working.append(working)
+        return working
+
+    def _web(self) -> SimulatedWeb:
+        async def before(href: str) -> None:
+            asked = Asked(href, self.clock())
+            self.asked.append(asked)
+            await asyncio.sleep(self.seconds)
+            asked.end = self.clock()
+
+        return SimulatedWeb(self.pages, before)
+
+    # -- what came of it ---------------------------------------------------------------------------------------
+
+    def recorded(self) -> Counter[str]:
+        """How often each URL is in the output, of all partitions."""
+        found = Counter[str]()
+        for number in range(self.partitions):
+            directory = self.directory / "partitions" / f"{number:02d}"
+            if (directory / "pages.jsonl").exists():
+                found.update(row["url"] for row in rows(directory))
+        return found
+
+    def shortest_gap(self) -> float:
+        """The shortest time between the end of a request to a host and the begin of the next one."""
+        ends: dict[str, float] = {}
+        gaps = [float("inf")]
+        for asked in sorted(self.asked, key=lambda each: each.begin):
+            host = asked.href.split("/")[2]
+            if host in ends:
+                gaps.append(asked.begin - ends[host])
+            ends[host] = max(ends.get(host, 0.0), asked.end or asked.begin)
+        return min(gaps)
+
+
+def chain(hosts: int, each: int = 2) -> dict[str, Answer]:
+    """A web in which each page has one link, to a page of another host: one that is lost loses the rest."""
+    hrefs = [f"http://h{number % hosts}.test/{number // hosts}" for number in range(hosts * each)]
+    return {href: f'<a href="{after}">next</a>' for href, after in zip(hrefs, [*hrefs[1:], hrefs[0]], strict=True)}
+
+
+def with_delay(settings: Settings, delay: float) -> Settings:
+    """The settings with another gap."""
+    return replace(settings, politeness=replace(settings.politeness, delay=delay))

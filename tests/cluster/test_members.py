@@ -1,0 +1,199 @@
+"""Crawls of several members in virtual time: what is found, what is asked, and when they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from crawler.engine.lifecycle import Stop
+from tests.cluster.members import SETTINGS, Crawling, Working, chain, with_delay
+
+SEED = "http://h0.test/0"
+
+
+async def to_the_end(*members: Working) -> list[Stop]:
+    return [(await each.task).reason for each in members]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for it, for two minutes of virtual time."""
+    async with asyncio.timeout(120.0):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.1)
+
+
+async def until_asked(crawling: Crawling, count: int) -> None:
+    """Wait until so many requests have begun."""
+    await until(lambda: len(crawling.asked) >= count)
+
+
+def assert_complete(crawling: Crawling) -> None:
+    """Each page is in the output once, and no host was asked too early."""
+    assert crawling.recorded() == dict.fromkeys(crawling.pages, 1)
+    assert crawling.shortest_gap() >= crawling.settings.politeness.delay
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_members_follow_a_chain_through_all_partitions_and_end(tmp_path: Path, members: int) -> None:
+    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(*[crawling.begin(f"m{number}", expected=members) for number in range(members)])
+
+    assert crawling.live(test) == [Stop.FINISHED] * members
+    assert_complete(crawling)
+    assert len(crawling.asked) == len(crawling.pages)
+
+
+def test_a_carrier_that_forgets_everything_costs_time_and_no_page(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12, 4), seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        members = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
+        for asked in (5, 12, 30):
+            await until_asked(crawling, asked)
+            crawling.holdings.forget()
+        return await to_the_end(*members)
+
+    assert crawling.live(test) == [Stop.FINISHED] * 2
+    assert_complete(crawling)
+    assert len(crawling.asked) == len(crawling.pages)
+
+
+def test_what_a_killed_member_had_is_taken_over_and_no_gap_is_shortened(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(4, 8), seeds=(SEED,), settings=with_delay(SETTINGS, 3.0))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        first, second = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
+        await until_asked(crawling, 7)
+        await first.kill()
+        return await to_the_end(second)
+
+    assert crawling.live(test) == [Stop.FINISHED]
+    assert_complete(crawling)
+    assert len(crawling.asked) <= len(crawling.pages) + 1  # what was in flight is asked again
+
+
+def test_a_member_that_is_started_again_has_its_partitions_at_once(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12, 3), seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> float:
+        first, second = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
+        await until_asked(crawling, 7)
+        had = set(first.member.runs)
+        await first.kill()
+        killed = crawling.clock()
+        first = crawling.begin("m0")
+        await until(lambda: set(first.member.runs) == had)
+        took = crawling.clock() - killed
+        assert await to_the_end(first, second) == [Stop.FINISHED] * 2
+        return took
+
+    assert crawling.live(test) < 2.0
+    assert_complete(crawling)
+
+
+def test_a_member_that_joins_late_gets_its_share_and_one_that_leaves_hands_over(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12, 6), seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        first = crawling.begin("m0")
+        await until_asked(crawling, 10)
+        assert len(first.member.runs) == crawling.partitions
+        second = crawling.begin("m1")
+        await until(lambda: len(second.member.runs) == crawling.partitions // 2)
+        assert len(first.member.runs) == crawling.partitions // 2
+        assert not set(first.member.runs) & set(second.member.runs)
+        await until_asked(crawling, 30)
+        left = (await first.stop()).reason
+        await until(lambda: len(second.member.runs) == crawling.partitions)
+        return [left, *await to_the_end(second)]
+
+    assert crawling.live(test) == [Stop.INTERRUPTED, Stop.FINISHED]
+    assert_complete(crawling)
+    assert len(crawling.asked) == len(crawling.pages)
+
+
+def test_all_are_stopped_and_a_later_start_goes_on(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12, 4), seeds=(SEED,))
+
+    async def stopped(crawling: Crawling) -> list[Stop]:
+        members = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
+        await until_asked(crawling, 12)
+        return [(await each.stop()).reason for each in members]
+
+    async def to_the_end_alone(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(crawling.begin())
+
+    assert crawling.live(stopped) == [Stop.INTERRUPTED] * 2
+    assert len(crawling.recorded()) < len(crawling.pages)
+    assert crawling.live(to_the_end_alone) == [Stop.FINISHED]
+    assert_complete(crawling)
+
+
+def test_a_crawl_that_has_ended_goes_on_with_new_seeds(tmp_path: Path) -> None:
+    web = {**chain(6), "http://new.test/": '<a href="http://other.test/">x</a>', "http://other.test/": "x"}
+    crawling = Crawling(tmp_path, web, seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        ended = await to_the_end(*[crawling.begin(f"m{number}", expected=2) for number in range(2)])
+        crawling.seeds = (SEED, "http://new.test/")  # the same carrier still says that the crawl has ended
+        return [*ended, *await to_the_end(*[crawling.begin(f"m{number}", expected=2) for number in range(2)])]
+
+    assert crawling.live(test) == [Stop.FINISHED] * 4
+    assert_complete(crawling)
+
+
+def test_without_the_carrier_nothing_is_asked_from_half_a_claim_on_and_then_it_goes_on(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(1, 60), seeds=(SEED,))
+    cut = restored = 0.0
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        nonlocal cut, restored
+        member = crawling.begin()
+        await until_asked(crawling, 5)
+        cut, member.line.is_cut = crawling.clock(), True
+        await asyncio.sleep(60.0)
+        restored, member.line.is_cut = crawling.clock(), False
+        reasons = await to_the_end(member)
+        assert len([line for line in member.said if "cannot be reached" in line]) == 1
+        assert len([line for line in member.said if "answers again" in line]) == 1
+        return reasons
+
+    assert crawling.live(test) == [Stop.FINISHED]
+    assert not [asked for asked in crawling.asked if cut + 5.0 <= asked.begin < restored]
+    assert_complete(crawling)
+
+
+def test_a_member_that_was_cut_off_gives_its_partitions_to_the_other(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12, 6), seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        first, second = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
+        await until_asked(crawling, 10)
+        first.line.is_cut = True
+        await asyncio.sleep(30.0)
+        # Its directories are locked as long as it lives, so nobody else has them.
+        assert len(second.member.runs) == crawling.partitions // 2
+        first.line.is_cut = False
+        return await to_the_end(first, second)
+
+    assert crawling.live(test) == [Stop.FINISHED] * 2
+    assert_complete(crawling)
+
+
+def test_a_time_limit_ends_the_work_of_a_member(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, crawl=replace(SETTINGS.crawl, max_time=20.0))
+    crawling = Crawling(tmp_path, chain(2, 60), seeds=(SEED,), settings=settings)
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(crawling.begin())
+
+    assert crawling.live(test) == [Stop.MAX_TIME]
+    assert 5 < len(crawling.recorded()) < len(crawling.pages)

@@ -12,6 +12,12 @@
 
 #include <string.h>
 
+bool
+may_matter(const struct paragraph *paragraph, struct text name)
+{
+    return paragraph->may_be_open || (name.size == 1 && (*name.at | 0x20) == 'p');
+}
+
 void
 paragraph_starts(struct paragraph *paragraph, enum tag name)
 {
@@ -99,12 +105,13 @@ add_to_line(struct anchor *anchor, struct text text)
 {
     for (size_t i = 0, bytes; i < text.size && anchor->read < ANCHOR_TEXT_READ; i += bytes) {
         const unsigned char *at = (const unsigned char *)text.at + i;
-        bytes = bytes_of_character(*at);
+        bool is_plain = *at > ' ' && *at < 0x80; /* nearly all are: ASCII, and no space */
+        bytes = is_plain ? 1 : bytes_of_character(*at);
         if (bytes == 0 || bytes > text.size - i) {
             return false;
         }
         anchor->read++;
-        if (is_any_space(at)) {
+        if (!is_plain && is_any_space(at)) {
             anchor->is_parted = anchor->size > 0;
             continue;
         }
@@ -114,7 +121,12 @@ add_to_line(struct anchor *anchor, struct text text)
             anchor->characters++;
         }
         if (anchor->characters < ANCHOR_TEXT_MOST) {
-            memcpy(anchor->line + anchor->size, at, bytes);
+            if (is_plain) {
+                anchor->line[anchor->size] = (char)*at;
+            }
+            else {
+                memcpy(anchor->line + anchor->size, at, bytes);
+            }
             anchor->size += bytes;
             anchor->characters++;
         }

@@ -38,6 +38,9 @@ struct paragraph {
     bool may_be_hidden; /* by a table or a button, behind which it is open again */
 };
 
+/* Whether a start tag outside of anchors may change it: nearly none does while none may be open. */
+bool may_matter(const struct paragraph *paragraph, struct text name);
+
 /* Take a start tag outside of anchors. `name`: what name_in_anchor told. */
 void paragraph_starts(struct paragraph *paragraph, enum tag name);
 

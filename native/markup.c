@@ -89,11 +89,13 @@ name_in_anchor(struct text name, uint64_t *number)
     if (name.size > NAME_MOST) {
         return TAG_OTHER;
     }
+    uint64_t packed = 0; /* not *number, which the name could be a part of for all the compiler knows */
     for (size_t i = 0; i < name.size; i++) {
-        *number |= (uint64_t)(unsigned char)(name.at[i] | LOWER) << 8 * i;
+        packed |= (uint64_t)(unsigned char)(name.at[i] | LOWER) << 8 * i;
     }
-    const struct name *found = &anchor_names[*number * ANCHOR_NAMES_MULTIPLIER >> NAME_SHIFT];
-    return found->name == *number ? found->tag : TAG_OTHER;
+    *number = packed;
+    const struct name *found = &anchor_names[packed * ANCHOR_NAMES_MULTIPLIER >> NAME_SHIFT];
+    return found->name == packed ? found->tag : TAG_OTHER;
 }
 
 /* The place of an attribute in `struct attributes`; ATTRIBUTES if it does not matter. */

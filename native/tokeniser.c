@@ -858,7 +858,7 @@ start_tag(struct page *page, const char *at)
         return start_tag_in_anchor(page, name, tag, at);
     }
     if (tag == TAG_OTHER || tag == TAG_BREAKS_OUT) { /* nearly all */
-        if (!Py_IsNone(page->texts) && page->template.open == 0) {
+        if (!Py_IsNone(page->texts) && page->template.open == 0 && may_matter(&page->paragraph, name)) {
             uint64_t number;
             paragraph_starts(&page->paragraph, name_in_anchor(name, &number));
         }

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.engine.reading import Reading, Unreadable
-from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts
+from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts, facts_of
 from crawler.found import SITEMAP_DEPTH, Listing
 from crawler.frontier import Entry, Stated
 from crawler.job.job import Job
@@ -481,12 +481,9 @@ _OF_HEADER = Facts(HEADER)  # what the page says nothing of comes from the heade
 def _facts(links: Sequence[str | None], described: Described) -> list[Facts]:
     """What there is to tell of the links besides their texts; None is one of the headers."""
     kinds, rels = described.kinds, described.rels
+    odd = {None, *kinds, *rels}
     return [
-        USUAL
-        if link is not None and link not in kinds and link not in rels
-        else _OF_HEADER
-        if link is None
-        else Facts(kinds.get(link, "a"), rels.get(link, ""))
+        USUAL if link not in odd else _OF_HEADER if link is None else facts_of(kinds.get(link, "a"), rels.get(link, ""))
         for link in links
     ]
 
@@ -500,7 +497,8 @@ def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str
         texts, facts = [said[url.key][0] for url in urls], [said[url.key][1] for url in urls]
     if reasons is not None:
         facts = [
-            fact if why is None else Facts(fact.kind, fact.rel, why) for fact, why in zip(facts, reasons, strict=False)
+            fact if why is None else facts_of(fact.kind, fact.rel, why)
+            for fact, why in zip(facts, reasons, strict=False)
         ]
     return list(zip([href for href, _ in urls], texts, facts, strict=True))
 

@@ -7,6 +7,6 @@ text_child   what runs in those processes
 text_pool    the crawler's end of them
 """
 
-from crawler.extract.edges import HEADER, REDIRECT, USUAL, Edge, Facts, edge_rows
+from crawler.extract.edges import HEADER, REDIRECT, USUAL, Edge, Facts, edge_rows, facts_of
 
-__all__ = ["HEADER", "REDIRECT", "USUAL", "Edge", "Facts", "edge_rows"]
+__all__ = ["HEADER", "REDIRECT", "USUAL", "Edge", "Facts", "edge_rows", "facts_of"]

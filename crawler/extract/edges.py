@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from typing import NamedTuple
 
@@ -30,19 +31,30 @@ Edge = tuple[str, str, Facts]
 _PLAIN = bytes(code for code in range(0x20, 0x7F) if code not in b'"\\')
 
 
+@lru_cache(maxsize=256)
+def facts_of(kind: str, rel: str, why: str | None = None) -> Facts:
+    """These facts: one object for all edges that have them, since they are few and edges are many."""
+    return Facts(kind, rel, why)
+
+
 def edge_rows(href: str, edges: Sequence[Edge]) -> bytes:
     """The rows of the edges of the page with that href."""
     if not edges:
         return b""
     head = f'{{"from":{quoted(href)},"to":"'
-    to_all, text_all, _ = zip(*edges, strict=True)
-    if not _is_plain("".join(to_all + text_all)):
-        edges = [(quoted(to)[1:-1], quoted(text)[1:-1], facts) for to, text, facts in edges]
+    to_all, text_all, facts_all = zip(*edges, strict=True)
+    if not _is_plain("".join(text_all)):
+        text_all = tuple([text if text.isalnum() and text.isascii() else quoted(text)[1:-1] for text in text_all])
+    if not _is_plain("".join(to_all)):
+        to_all = tuple([quoted(to)[1:-1] for to in to_all])
+    ends = _behind_alike if {None}.issuperset([facts.score for facts in facts_all]) else _behind
     rows = [
         f'{to}","kind":"a","text":"{text}","in_scope":true}}\n'
         if text and facts is USUAL
-        else f'{to}",{_members(text, facts)}}}\n'
-        for to, text, facts in edges
+        else f'{to}","kind":"{facts.kind}","text":"{text}"{ends(facts)}'
+        if text
+        else f'{to}","kind":"{facts.kind}"{ends(facts)}'
+        for to, text, facts in zip(to_all, text_all, facts_all, strict=True)
     ]
     return (head + head.join(rows)).encode("ascii")
 
@@ -53,12 +65,13 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
 
-def _members(text: str, facts: Facts) -> str:
-    """All but the ends of an edge; ``text`` is quoted, but for the quotation marks."""
-    kind, rel, why, score = facts
-    row = f'"kind":"{kind}","text":"{text}"' if text else f'"kind":"{kind}"'
-    if rel:
-        row += f',"rel":{quoted(rel)}'
+def _behind(facts: Facts) -> str:
+    """What stands behind the text of an edge."""
+    _, rel, why, score = facts
+    said = f',"rel":{quoted(rel)}' if rel else ""
     if score is not None:
-        row += f',"score":{round(score, 6)}'
-    return f'{row},"in_scope":true' if why is None else f'{row},"in_scope":false,"why":"{why}"'
+        said += f',"score":{round(score, 6)}'
+    return f'{said},"in_scope":true}}\n' if why is None else f'{said},"in_scope":false,"why":"{why}"}}\n'
+
+
+_behind_alike = lru_cache(maxsize=256)(_behind)  # for those without a score: 1 and 1.0 are one key, and two texts

@@ -131,7 +131,7 @@ MODULES: dict[str, str] = {
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader job_view crawl_reader
-        crawl_tail
+        crawl_tail crawl_explained crawl_survey
     """,
     "engine": """
         capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing discover
@@ -144,7 +144,7 @@ MODULES: dict[str, str] = {
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
-        reconcile verifier repairer
+        reconcile verifier crawl_verifier repairer
     """,
     "export": """
         final_records last_records columns kept_parts beside parquet time_line crawl_figures markup
@@ -153,8 +153,8 @@ MODULES: dict[str, str] = {
     "service": """
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api record_counter survey_store survey_answer record_news job_seeds job_survey
-        report_child report_maker downloads survey_api attach launching watched_jobs job_api run_view webhook notices
-        record_pipe reloading opening file_limit front resumed kept_open shown_run session
+        report_child report_maker downloads survey_api attach watched_crawl launching watched_jobs job_api run_view
+        webhook notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
     """,
     "backup": """
         layout copying body_copies back_up restoration

@@ -19,18 +19,18 @@ from crawler.dashboard.feed import Feed
 from crawler.dashboard.job_list import JobList
 from crawler.dashboard.server import Dashboard, LiveServer
 from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
-from crawler.job.directory import holds_job
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import Events
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, WatchedJob
+from crawler.service.attach import AttachedView, Watched
 from crawler.service.commands import performing
 from crawler.service.ending_signals import ending_signals
 from crawler.service.job_api import JobApi
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.service.watched_jobs import WatchedJobs, jobs_in, routes_of
+from crawler.service.watched_crawl import watched
+from crawler.service.watched_jobs import WatchedJobs, holds_any, jobs_in, routes_of
 from crawler.settings import DashboardSettings, Settings
 
 
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings, new_jobs = DashboardSettings(listen=arguments.listen), arguments.new_jobs
     if arguments.config is not None and new_jobs is None:
         raise UsageError("--config is for new jobs: name their directory with --new-jobs DIR")
-    if new_jobs is None and len(given) == 1 and (holds_job(given[0]) or not jobs_in(given)):
+    if new_jobs is None and len(given) == 1 and (holds_any(given[0]) or not jobs_in(given)):
         return guarded(_run_one)(argparse.Namespace(job=given[0], settings=settings, open=arguments.open))
     for directory in given:
         if directory != new_jobs and not jobs_in([directory]):
@@ -79,11 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_one(arguments: argparse.Namespace) -> int:
     say_defaults(arguments.job)
-    view = WatchedJob(arguments.job, SteadyClock())
-    if view.live is not None and view.live.dashboard is not None:
-        print(f"the crawl already serves its dashboard: {view.live.dashboard}")
+    view = watched(arguments.job, SteadyClock())
+    if view.dashboard is not None:
+        print(f"the crawl already serves its dashboard: {view.dashboard}")
         if arguments.open:
-            open_in_browser(view.live.dashboard, arguments.job).join()
+            open_in_browser(view.dashboard, arguments.job).join()
         return Exit.OK
     access = _access(arguments.settings, arguments.job)
     opens = arguments.job if arguments.open else None
@@ -106,7 +106,7 @@ def _access(settings: DashboardSettings, directory: Path) -> Access:
     return access
 
 
-async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access, opens: Path | None) -> None:
+async def _serve(view: Watched, settings: DashboardSettings, access: Access, opens: Path | None) -> None:
     """Serve the page of one job until a signal ends it."""
     clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
@@ -133,7 +133,7 @@ async def _keep(view: AttachedView, directory: Path, feed: Feed) -> None:
     try:
         await view.keep()
     finally:
-        feed.gone = not holds_job(directory)
+        feed.gone = not holds_any(directory)
 
 
 async def _serve_several(

@@ -9,6 +9,8 @@ from pathlib import Path
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.named_urls import completed_urls
+from crawler.inspect.crawl_explained import explain_in_crawl
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.explanation import explain_url
 from crawler.service.explanation_text import explanation_lines
 
@@ -17,11 +19,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("url", metavar="URL")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=guarded(run))
+    parser.set_defaults(run=guarded(run), takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = explain_url(arguments.job, completed_urls([arguments.url])[0])
+    url = completed_urls([arguments.url])[0]
+    if holds_crawl(arguments.job):
+        found = explain_in_crawl(crawl_partitions(arguments.job), url)
+    else:
+        found = explain_url(arguments.job, url)
     if arguments.json:
         print(json.dumps(found.as_json(), indent=2))
     else:

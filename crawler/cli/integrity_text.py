@@ -43,6 +43,8 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.DUE_DAMAGED: "due {key}: {error}",
     Kind.HELD_BACK_DAMAGED: "refused {key}: {error}",
     Kind.BORDER_DAMAGED: "border {key}: {error}",
+    Kind.OUTBOX_DAMAGED: "message for another partition {key}: {error}",
+    Kind.INLET_DAMAGED: "what came from another partition {key}: {error}",
     Kind.FILE_LOST: "not there, or not a file: restore it; without it the records behind it are not where they were",
     Kind.FILE_CUT: "offset {offset}: no record can be read from there to the end of the file",
     Kind.FRAME_DAMAGED: "offset {offset}: a frame is damaged: its {bytes:byte} of records cannot be read",
@@ -57,6 +59,11 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.PENDING_NOT_SEEN: "the seen-set lacks {missing:pending URL}, the first at {key}",
     Kind.FINISHED_NOT_SEEN: "offset {offset}: the seen-set lacks a finished URL: {key_text}",
     Kind.HASH_DIFFERS: "its hash of URLs, or the secret of it, is another than that of store/",
+    Kind.HOST_ELSEWHERE: "host {host} belongs to partition {owner}",
+    Kind.RECORDS_ELSEWHERE: (
+        "{records:record} of URLs that belong to other partitions, the first at offset {offset}: {url} belongs to "
+        "partition {owner}"
+    ),
     Kind.ADMITTED_COUNT: "{counted:URL} counted as admitted, but the journal has {found}",
     Kind.PENDING_COUNT: (
         "{counted:URL} counted as pending ({admitted} admitted and {revisits:revisit}, minus {done} done), "

@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page (DIR-report.html in the current directory)")
-    parser.set_defaults(run=guarded(run))
+    parser.set_defaults(run=guarded(run), takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

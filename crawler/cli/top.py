@@ -20,8 +20,9 @@ from crawler.cli.exit_codes import Exit
 from crawler.clock import SteadyClock
 from crawler.progress.printable import terminal
 from crawler.progress.top_view import screen
-from crawler.service.attach import INTERVAL, WatchedJob
+from crawler.service.attach import INTERVAL
 from crawler.service.view import TableAsked
+from crawler.service.watched_crawl import watched
 
 _HOSTS_EVERY = 5  # looks at the job per look at its hosts, which opens the store
 _HOSTS = TableAsked("failed", descending=True, offset=0, limit=100, q="")
@@ -35,12 +36,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "terminal, print it once."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
-    parser.set_defaults(run=guarded(run))
+    parser.set_defaults(run=guarded(run), takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     clock = SteadyClock()
-    view = WatchedJob(arguments.job, clock)
+    view = watched(arguments.job, clock)
     if not sys.stdout.isatty():
         console = Console(file=terminal(sys.stdout), width=_PLAIN_WIDTH, highlight=False)
         now = clock()

@@ -4,33 +4,50 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.integrity_text import finding_text
-from crawler.integrity.finding import is_fault
+from crawler.inspect.crawl_partitions import Partition, crawl_partitions, holds_crawl
+from crawler.integrity.crawl_verifier import verify_crawl
+from crawler.integrity.finding import Finding, is_fault
 from crawler.integrity.verifier import verify_job
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=guarded(run))
+    parser.set_defaults(run=guarded(run), takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    directory: Path = arguments.job
     if arguments.json:
-        findings = list(verify_job(arguments.job))
-        whole = not any(map(is_fault, findings))
-        print(json.dumps({"whole": whole, "findings": [finding.as_json() for finding in findings]}, indent=2))
+        found = list(_findings(directory))
+        whole = not any(is_fault(finding) for _, finding in found)
+        findings = [finding.as_json() | _of(partition) for partition, finding in found]
+        print(json.dumps({"whole": whole, "findings": findings}, indent=2))
         return Exit.OK if whole else Exit.FAILED
     faults = mending = 0
-    for finding in verify_job(arguments.job):
-        print(f"{arguments.job}: {finding_text(finding)}")
+    for partition, finding in _findings(directory):
+        print(f"{directory if partition is None else partition.directory}: {finding_text(finding)}")
         faults += is_fault(finding)
         mending += not is_fault(finding)
     if faults:
         return Exit.FAILED
-    print(f"{arguments.job}: whole{', once the next run has mended this' if mending else ''}")
+    print(f"{directory}: whole{', once the next run has mended this' if mending else ''}")
     return Exit.OK
+
+
+def _findings(directory: Path) -> Iterator[tuple[Partition | None, Finding]]:
+    """What is wrong, and with which partition of a crawl."""
+    if holds_crawl(directory):
+        yield from verify_crawl(crawl_partitions(directory))
+    else:
+        yield from ((None, finding) for finding in verify_job(directory))
+
+
+def _of(partition: Partition | None) -> dict[str, int]:
+    return {} if partition is None else {"partition": partition.number}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +17,11 @@ from crawler.export.final_records import final_lines, final_records
 from crawler.export.kept_parts import KeptParts
 from crawler.export.last_records import LastRecords
 from crawler.export.report_page import MARK, LinkedFrom, Report, report_page
+from crawler.inspect.crawl_partitions import of_each
+from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.job_reader import open_job
 from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import check_readable
@@ -28,6 +31,7 @@ from crawler.job.live_status import read_live
 _TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)"', re.MULTILINE)
 HOSTS = 100  # hosts with most pages that are listed
 FAILING = 25  # and those with most failures
+_LISTED = {"fetched": HOSTS, "failed": FAILING}
 
 
 class Reported(NamedTuple):
@@ -39,9 +43,9 @@ class Reported(NamedTuple):
 
 
 def write_report(directory: Path, out: Path) -> Reported:
-    """Write the report of the job in ``directory``, running or not, to the file ``out``. Raises ExportError, JobError,
-    OSError and what reading a damaged job raises; an earlier report is then unchanged."""
-    check_readable(directory)
+    """Write the report of the job or the crawl in ``directory``, running or not, to the file ``out``. Raises
+    ExportError, JobError, OSError and what reading a damaged job raises; an earlier report is then unchanged."""
+    dict(of_each(directory, check_readable))
     out = Path(os.path.abspath(out))
     check_outside(out, directory)
     _check_free(out)
@@ -52,34 +56,54 @@ def write_report(directory: Path, out: Path) -> Reported:
 
 
 def report_of(directory: Path) -> bytes:
-    """The report of the job in ``directory``. Raises what ``write_report`` raises."""
-    check_readable(directory)
+    """The report of the job or the crawl in ``directory``. Raises what ``write_report`` raises."""
+    dict(of_each(directory, check_readable))
     return report_page(gather(directory)).encode("utf-8")
 
 
 def gather(directory: Path) -> Report:
-    """All that the report of a job tells. Raises JobError, OSError and what reading a damaged job raises."""
+    """All that the report of a job or a crawl tells. Raises JobError, OSError and what reading a damaged job
+    raises."""
     made_at = SteadyClock()()
-    stats, hosts = job_stats(directory), _hosts(directory)
+    stats, hosts = stats_of(directory), _hosts(directory)
     figures = Figures.of([row["host"] for row in hosts])
-    last = LastRecords(final_lines(directory))
-    # A running crawl may have finished more by now: what was not noted is left out.
-    for number, (record, _) in enumerate(itertools.islice(final_records(directory), last.count), 1):
-        figures.count_time(record)
-        if last.is_last(number, record):
-            figures.count(record)
-    linked, unlinked = _linked(directory, figures, last)
+    last = dict(of_each(directory, lambda job: _counted(job, figures)))
+    linked, unlinked = _linked(directory, last, figures)
     return Report(directory.absolute().name, made_at, stats, figures, hosts, linked, unlinked)
 
 
-def _linked(directory: Path, figures: Figures, last: LastRecords) -> tuple[dict[str, LinkedFrom] | None, int]:
-    """The pages that link to the broken URLs that are listed, as their last visits found them, None if the job keeps no
+def _counted(job: Path, figures: Figures) -> LastRecords:
+    """Count the records of a job, and return which of them are the last ones of their URLs."""
+    last = LastRecords(final_lines(job))
+    # A running crawl may have finished more by now: what was not noted is left out.
+    for number, (record, _) in enumerate(itertools.islice(final_records(job), last.count), 1):
+        figures.count_time(record)
+        if last.is_last(number, record):
+            figures.count(record)
+    return last
+
+
+def _linked(
+    directory: Path, last: Mapping[Path, LastRecords], figures: Figures
+) -> tuple[dict[str, LinkedFrom] | None, int]:
+    """The pages that link to the broken URLs that are listed, as their last visits found them, None if no job keeps
     links; and how many pages there are whose links are missing."""
     found = {each.url: LinkedFrom() for each in figures.broken}
+    if not found:
+        return None, 0
+    missing = [
+        lacks for _, lacks in of_each(directory, lambda job: _add_links(job, found, last[job])) if lacks is not None
+    ]
+    return (found, sum(missing)) if missing else (None, 0)
+
+
+def _add_links(directory: Path, found: dict[str, LinkedFrom], last: LastRecords) -> int | None:
+    """Add the pages of a job that link to these URLs. Return how many pages there are whose links are missing, None if
+    the job keeps no links."""
     wanted = {url.encode("utf-8", "backslashreplace") for url in found}
     with KeptParts(directory, "links") as parts:
-        if not found or not parts.in_use:
-            return None, 0
+        if not parts.in_use:
+            return None
         for number, (record, _) in enumerate(itertools.islice(final_records(directory), last.count), 1):
             if not last.tells(number, record):
                 continue
@@ -87,23 +111,34 @@ def _linked(directory: Path, figures: Figures, last: LastRecords) -> tuple[dict[
             for href in _TARGET.findall(parts.of(record)):
                 if href in wanted:
                     found[href.decode("ascii")].add(str(record["url"]))
-        return found, parts.missing
+        return parts.missing
 
 
 def _hosts(directory: Path) -> list[dict[str, Any]]:
     """The rows of the hosts with most pages, and of those with most failures."""
-    live = read_live(directory)
+    most = {sort: Selection(sort=sort, limit=limit) for sort, limit in _LISTED.items()}
+    for _, ranked in of_each(directory, _ranked):
+        for sort, rows in ranked.items():
+            most[sort].add(rows)
     found: dict[str, dict[str, Any]] = {}
+    for sort, selection in most.items():
+        found |= {row["host"]: row for row in selection.rows() if sort == "fetched" or row["failed"]}
+    return list(found.values())
+
+
+def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
+    """What each list may take of the hosts of a job."""
+    live, ranked = read_live(directory), dict[str, list[dict[str, Any]]]()
     with open_job(directory) as job:
         settings, now = HostTableSettings.of(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store, job.settings, now)
-        for sort, limit in (("fetched", HOSTS), ("failed", FAILING)):
+        for sort, limit in _LISTED.items():
             told = SortValues(sort, settings, now, beside.serving).of_record
             selection = Selection(sort=sort, limit=limit, told=told)
             rows = all_host_rows(job.store, settings, now, beside, selection.wants)
             selection.add(row for row in rows if row is not None)
-            found |= {row["host"]: row for row in selection.rows() if sort == "fetched" or row["failed"]}
-    return list(found.values())
+            ranked[sort] = selection.rows()
+    return ranked
 
 
 def _check_free(out: Path) -> None:

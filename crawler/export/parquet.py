@@ -7,9 +7,10 @@ memory that one takes, however long the job is.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from crawler.export.beside import MARK, free_place, made_beside
 from crawler.export.columns import HOSTS, LINKS, OTHER, PAGES, TEXT, Column, Kind, Row, columns_of
 from crawler.export.final_records import final_records
 from crawler.export.kept_parts import KeptParts
+from crawler.inspect.crawl_partitions import Partition, crawl_partitions, holds_crawl
 from crawler.inspect.job_view import JobView
 from crawler.job.job_lock import lock_holder
 from crawler.urls import host_key
@@ -60,21 +62,22 @@ def check_place(directory: Path, out: Path) -> Path:
 
 
 def write_parquet(directory: Path, out: Path) -> Written:
-    """Write the job in ``directory``, running or not, to the directory ``out``. Raises MissingLibraryError,
-    ExportError, JobError, OSError and what reading a damaged job raises; an earlier export is then unchanged."""
-    job = JobView(directory)
+    """Write the job or the crawl in ``directory``, running or not, to the directory ``out``. Raises
+    MissingLibraryError, ExportError, JobError, OSError and what reading a damaged job raises; an earlier export is then
+    unchanged."""
+    source = _Source.of(directory)
     out = check_place(directory, out)
     with made_beside(out) as part:
         began = datetime.now(UTC)
-        running = lock_holder(directory) is not None
-        pages = write_table(part / "pages.parquet", PAGES, _pages(directory))
-        rows, without = {"pages": pages}, dict[str, int]()
+        running = any(lock_holder(job) is not None for job in source.jobs)
+        rows, without = {"pages": write_table(part / "pages.parquet", source.columns(PAGES), source.pages())}, {}
         for name in _KEPT:
-            with KeptParts(directory, name) as parts:
-                if parts.in_use:
-                    rows[name] = write_table(part / f"{name}.parquet", TABLES[name], _rows(directory, pages, parts))
-                without[name] = parts.missing
-        rows["hosts"] = write_table(part / "hosts.parquet", HOSTS, ((row, 0) for row in job.hosts()))
+            with contextlib.ExitStack() as opened:
+                kept = [opened.enter_context(KeptParts(job, name)) for job in source.jobs]
+                if any(parts.in_use for parts in kept):
+                    rows[name] = write_table(part / f"{name}.parquet", TABLES[name], source.kept(kept))
+                without[name] = sum(parts.missing for parts in kept)
+        rows["hosts"] = write_table(part / "hosts.parquet", source.columns(HOSTS), source.hosts())
         mark = {
             "export": _KIND,
             "version": _VERSION,
@@ -83,6 +86,7 @@ def write_parquet(directory: Path, out: Path) -> Written:
             "running": running,
             "rows": rows,
             **{f"pages_without_{name}": number for name, number in without.items()},
+            **({} if source.of_job else {"partitions": len(source.jobs)}),
         }
         (part / MARK).write_text(json.dumps(mark, indent=2) + "\n", "ascii")
         size = sum(path.stat().st_size for path in part.iterdir())
@@ -93,17 +97,58 @@ def _files() -> list[str]:
     return [f"{name}.parquet" for name in TABLES]
 
 
-def _pages(directory: Path) -> Iterator[tuple[Row, int]]:
-    for number, (record, size) in enumerate(final_records(directory), 1):
-        href = str(record["url"])
-        yield record | {"record": number, "host": host_key(href)}, size
+_PARTITION = Column("partition", Kind.SMALL)
 
 
-def _rows(directory: Path, records: int, parts: KeptParts) -> Iterator[tuple[Row, int]]:
-    """What an output keeps of the first records: a running crawl may have finished more by now."""
-    for number, (record, _) in enumerate(itertools.islice(final_records(directory), records), 1):
-        for line in parts.of(record).splitlines():
-            yield {"record": number, **json.loads(line)}, len(line)
+class _Source:
+    """The jobs of an export: one, or the partitions of a crawl one after the other. Their records are numbered as if
+    they were those of one job."""
+
+    def __init__(self, partitions: Sequence[Partition], *, of_job: bool) -> None:
+        self._partitions = partitions
+        self._counts = dict[int, int]()  # of the records of a partition
+        self.of_job = of_job
+        self.jobs = [partition.directory for partition in partitions]
+
+    @classmethod
+    def of(cls, directory: Path) -> _Source:
+        """Raises JobError."""
+        if holds_crawl(directory):
+            found = crawl_partitions(directory).found
+            return cls(found, of_job=False)
+        return cls([Partition(0, directory)], of_job=True)
+
+    def columns(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """Those of a table, with the partition if there are several."""
+        return columns if self.of_job else (*columns, _PARTITION)
+
+    def pages(self) -> Iterator[tuple[Row, int]]:
+        numbers = itertools.count(1)
+        for partition, more in self._each():
+            count = 0
+            for record, size in final_records(partition.directory):
+                count += 1
+                href = str(record["url"])
+                yield record | {"record": next(numbers), "host": host_key(href), **more}, size
+            self._counts[partition.number] = count
+
+    def kept(self, kept: Iterable[KeptParts]) -> Iterator[tuple[Row, int]]:
+        """What an output keeps of these records: a running crawl may have finished more by now."""
+        numbers = itertools.count(1)
+        for (partition, _), parts in zip(self._each(), kept, strict=True):
+            records = itertools.islice(final_records(partition.directory), self._counts[partition.number])
+            for (record, _), number in zip(records, numbers, strict=False):
+                for line in parts.of(record).splitlines():
+                    yield {"record": number, **json.loads(line)}, len(line)
+
+    def hosts(self) -> Iterator[tuple[Row, int]]:
+        for partition, more in self._each():
+            yield from ((row | more, 0) for row in JobView(partition.directory).hosts())
+
+    def _each(self) -> Iterator[tuple[Partition, Row]]:
+        for partition in self._partitions:
+            with contextlib.nullcontext() if self.of_job else partition.named():
+                yield partition, {} if self.of_job else {"partition": partition.number}
 
 
 def write_table(path: Path, columns: tuple[Column, ...], rows: Iterable[tuple[Row, int]]) -> int:

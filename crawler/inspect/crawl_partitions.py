@@ -1,5 +1,5 @@
-"""Which partitions a crawl directory has: ``DIR/crawl.json`` names how many, ``DIR/partitions/07`` is the job directory
-of number 7, once something was given to it."""
+"""Which partitions a crawl directory has, for those who look at it. ``crawl.json`` names how many; a partition has a
+job directory once something was given to it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,21 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from crawler.checkpoint import EnvelopeError, read_envelope
-from crawler.job.directory import JobError, holds_job
+from crawler.job.crawl_file import PARTITIONS, holds_crawl, partition_directories, read_crawl_file
+from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
+from crawler.partition.placement import Placement
+
+__all__ = ["PARTITIONS", "CrawlPartitions", "Partition", "crawl_partitions", "holds_crawl", "jobs_of", "of_each"]
 
 T = TypeVar("T")
 
-CRAWL = "crawl.json"
-PARTITIONS = "partitions"
-_MAGIC, _VERSION = "crawler-crawl", 1
 
-
-class Partition(Struct, frozen=True, order=True):
+class Partition(Struct, frozen=True):
     """A partition of a crawl that has a job directory."""
 
     number: int
     directory: Path
-
-    @property
-    def name(self) -> str:
-        """What its directory is called, in the directory of the crawl."""
-        return f"{PARTITIONS}/{self.directory.name}"
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -46,10 +40,12 @@ class Partition(Struct, frozen=True, order=True):
 
 
 class CrawlPartitions(Struct, frozen=True):
-    """A crawl of so many partitions in ``directory``, ``found`` those that have begun, in order."""
+    """A crawl of so many partitions in ``directory``, ``found`` those that have begun, in order. ``secret`` places URLs
+    on them."""
 
     directory: Path
     count: int
+    secret: bytes
     found: list[Partition]
 
     def each(self, look: Callable[[Path], T]) -> Iterator[tuple[Partition, T]]:
@@ -60,29 +56,33 @@ class CrawlPartitions(Struct, frozen=True):
                 seen = look(partition.directory)
             yield partition, seen
 
+    @property
+    def placement(self) -> Placement:
+        """Which partition a URL belongs to."""
+        return Placement(self.secret, self.count)
 
-def holds_crawl(directory: Path) -> bool:
-    """Whether the directory is that of a crawl in partitions."""
-    return (directory / CRAWL).is_file()
+    def partition(self, number: int) -> Partition | None:
+        """The partition of that number; None if it has not begun."""
+        return next((each for each in self.found if each.number == number), None)
 
 
 def crawl_partitions(directory: Path) -> CrawlPartitions:
     """The partitions of the crawl in a directory. Raises JobError, also if none has begun, and OSError."""
-    path = directory / CRAWL
-    try:
-        content = read_envelope(path, _MAGIC, _VERSION, str(path))
-    except FileNotFoundError:
-        raise JobError(f"{directory} holds no crawl") from None
-    except EnvelopeError as error:
-        raise JobError(str(error)) from error
-    found = sorted(
-        Partition(int(each.name), each)
-        for each in (directory / PARTITIONS).glob("*")
-        if each.name.isdecimal() and holds_job(each)
-    )
+    crawl = read_crawl_file(directory)
+    found = [Partition(int(each.name), each) for each in partition_directories(directory)]
     if not found:
         raise JobError(f"{directory} holds a crawl that has not begun: no partition has a job yet")
-    return CrawlPartitions(directory, int(content["partitions"]), found)
+    return CrawlPartitions(directory, crawl.partitions, crawl.secret, found)
+
+
+def of_each(directory: Path, look: Callable[[Path], T]) -> Iterator[tuple[Path, T]]:
+    """Yield each job directory of a job or a crawl, and what there is to see of it. Raises DamagedPartitionError,
+    JobError, OSError, and what ``look`` raises."""
+    if not holds_crawl(directory):
+        yield directory, look(directory)
+        return
+    for partition, seen in crawl_partitions(directory).each(look):
+        yield partition.directory, seen
 
 
 def jobs_of(directory: Path) -> list[Path]:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
 from crawler.inspect.host_table import Row, Selection
-from crawler.inspect.job_reader import job_stats
+from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.job_lock import lock_holder
+from crawler.kv import Family
 from crawler.metrics.pooled_stats import Part, pool
 
 
@@ -20,16 +21,28 @@ def stats_of(directory: Path) -> dict[str, Any]:
 
 def crawl_stats(crawl: CrawlPartitions) -> dict[str, Any]:
     """Return the dictionary of ``stats --json`` of a crawl. Raises what ``open_job`` raises."""
-    return pooled(crawl, [stats for _, stats in crawl.each(job_stats)])
+    return pooled(
+        crawl,
+        [stats for _, stats in crawl.each(job_stats)],
+        [waiting for _, waiting in crawl.each(waiting_messages)],
+    )
 
 
-def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the statistics of a crawl whose partitions have told theirs, in order."""
-    return pool([_part(*each) for each in zip(crawl.found, stats, strict=True)], crawl.count)
+def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Sequence[int | None]) -> dict[str, Any]:
+    """Return the statistics of a crawl whose partitions have told theirs, in order, and how many messages wait in each
+    for others; None is not known."""
+    parts = [
+        Part(partition.number, told, lock_holder(partition.directory) or None, messages)
+        for partition, told, messages in zip(crawl.found, stats, waiting, strict=True)
+    ]
+    return pool(parts, crawl.count)
 
 
-def _part(partition: Partition, stats: dict[str, Any]) -> Part:
-    return Part(partition.number, stats, lock_holder(partition.directory) or None)
+def waiting_messages(directory: Path) -> int:
+    """Return how many messages wait in a partition until they are durable in others. Raises what ``open_job``
+    raises."""
+    with open_job(directory) as job:
+        return sum(len(page) for page in job.store.pages(Family.OUTBOX))
 
 
 def merged_hosts(

@@ -226,6 +226,14 @@ class RevisitSchedule(Struct, frozen=True):
     moved_for: float | None = None
 
 
+class Ownership(Struct, frozen=True):
+    """The partition of a crawl that a URL belongs to, ``number`` of so many; ``begun``: something was given to it."""
+
+    number: int
+    of: int
+    begun: bool
+
+
 class Explanation(Struct):
     """What is known of the URL ``url`` at ``at`` (seconds since 1970). A part that does not apply is None.
 
@@ -236,7 +244,7 @@ class Explanation(Struct):
     many entries were searched without finding the URL, if the queue
     has more. ``record`` is the last one in the output. ``damage`` says what could not be read; the parts after it are
     missing. ``paused`` says why the running crawl hands out no URL at all. ``proxies`` are those that fail now.
-    ``settings`` are those of its host and its own."""
+    ``settings`` are those of its host and its own. ``partition`` is None in a job."""
 
     url: str
     at: float
@@ -263,6 +271,7 @@ class Explanation(Struct):
     paused: str | None = None
     proxies: Sequence[FailingProxy] = ()
     settings: list[SettingInForce] = field(default_factory=list)
+    partition: Ownership | None = None
 
     def as_json(self) -> dict[str, Any]:
         figures: dict[str, Any] = to_builtins(self)

@@ -19,6 +19,7 @@ from crawler.survey import Survey, SurveyError
 
 log = logging.getLogger("crawler")
 
+FinalRecords = list[tuple[Path, int]]  # files of records, and how far they are final
 PIECE = 64 * 1024  # bytes of records that are counted in one step: some milliseconds
 
 
@@ -26,19 +27,36 @@ class SurveyReader:
     """``survey`` counts the records before ``cursor``; ``end`` is how far they are final, None if that is not known
     yet. Belongs to one thread."""
 
-    def __init__(self, directory: Path, end: Callable[[], int | None]) -> None:
-        self.survey = Survey()
+    def __init__(self, directory: Path, end: Callable[[], int | None], shared: Survey | None = None) -> None:
+        """``shared`` counts the records of other jobs too; what is stored of this one alone is then of no use. If the
+        records of this one are replaced, it is left for another."""
+        self.survey = shared or Survey()
         self.cursor = BEGINNING
         self.end: int | None = None
         self._path = directory / PAGES
         self.ask_end = end
         self._file: tuple[int, int] | None = None
-        self._loaded = False
+        self._loaded = shared is not None
 
     @property
     def counted(self) -> Counted:
         """What there is to store."""
         return Counted(self.survey, self.cursor)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known how far records are final."""
+        return self.end is not None
+
+    @property
+    def part(self) -> float:
+        """How much of the final records was counted, 0 to 1."""
+        return 0.0 if self.end is None else min(1.0, self.cursor.end / self.end) if self.end else 1.0
+
+    def final(self) -> FinalRecords | None:
+        """Which records are final now; None if that is not known yet. Raises what asking for the end raises."""
+        end = self.ask_end()
+        return None if end is None else [(self._path, end)]
 
     @property
     def is_complete(self) -> bool:

@@ -49,6 +49,8 @@ class Kind(StrEnum):
     DUE_DAMAGED = "due-damaged"
     HELD_BACK_DAMAGED = "held-back-damaged"
     BORDER_DAMAGED = "border-damaged"
+    OUTBOX_DAMAGED = "outbox-damaged"
+    INLET_DAMAGED = "inlet-damaged"
     PAYLOAD_DAMAGED = "payload-damaged"
     # Files of records.
     FILE_LOST = "file-lost"
@@ -67,6 +69,8 @@ class Kind(StrEnum):
     PENDING_NOT_SEEN = "pending-not-seen"
     FINISHED_NOT_SEEN = "finished-not-seen"
     HASH_DIFFERS = "hash-differs"
+    HOST_ELSEWHERE = "host-elsewhere"
+    RECORDS_ELSEWHERE = "records-elsewhere"
     ADMITTED_COUNT = "admitted-count"
     PENDING_COUNT = "pending-count"
     HOST_COUNT = "host-count"

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ from crawler.inspect.hosts_now import hosts_now, is_running
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.inspect.sort_values import SortValues
-from crawler.job.directory import IDENTITY, PAGES, JobError
+from crawler.job.directory import IDENTITY, LIVE, PAGES, JobError
 from crawler.job.history_file import COURSE, load_course
 from crawler.job.identity import check_readable
 from crawler.job.inbox import Answer, Inbox
@@ -94,6 +94,20 @@ class WatchedJob:
     @property
     def live(self) -> Live | None:
         return self._reading.live
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process runs the job."""
+        return self.live is not None
+
+    @property
+    def dashboard(self) -> str | None:
+        """The address of the page that the running crawl serves itself."""
+        return None if self.live is None else self.live.dashboard
+
+    def was_killed(self) -> bool:
+        """Whether the last run did not end in order."""
+        return self.live is None and (self.directory / LIVE).exists()
 
     def look(self, before: Reading | None = None) -> Reading:
         """Read the job. Nothing can have changed if no crawl is running now, none was running ``before``, and none has
@@ -180,16 +194,69 @@ class WatchedJob:
         """Explain a URL. Raises what ``open_job`` raises."""
         return explain_url(self.directory, text, now)
 
+    def settings(self) -> Settings:
+        """Those of the last run. Raises JobError, SettingsError."""
+        return read_run(self.directory).settings
+
+    async def perform(self, command: Command) -> Result:
+        """Leave the command for the crawl, which answers."""
+        pid = lock_holder(self.directory)
+        if self.live is None or not pid:
+            return NOT_RUNNING
+        try:
+            return await give_command(Inbox(self.directory, RealDisk()), pid, command)
+        except OSError as error:
+            return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")
+
     def survey(self) -> JobSurvey:
         """A survey of its records, which stores nothing."""
         return JobSurvey.of(self.directory, Tail(self.directory).end)
+
+
+class Watched(Protocol):
+    """A job or a crawl that is looked at from outside; see `WatchedJob`."""
+
+    directory: Path
+    course: Course
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def dashboard(self) -> str | None: ...
+
+    def was_killed(self) -> bool: ...
+
+    def moment(self) -> float: ...
+
+    def stats(self, now: float) -> dict[str, Any]: ...
+
+    def survey(self) -> JobSurvey: ...
+
+    def look_again(self) -> Any: ...
+
+    def take(self, reading: Any) -> None: ...
+
+    def settings(self) -> Settings: ...
+
+    def hosts(self, asked: TableAsked, now: float) -> Table: ...
+
+    def all_hosts(self, now: float) -> Generator[list[Row]]: ...
+
+    def host(self, name: str, now: float) -> dict[str, Any] | None: ...
+
+    def changes(self, since: str, limit: int) -> list[bytes] | None: ...
+
+    def explain(self, text: str, now: float) -> Explanation: ...
+
+    async def perform(self, command: Command) -> Result: ...
 
 
 class AttachedView:
     """Answers the HTTP API from the files of a job. ``damage`` lists the errors that mean that the job cannot be
     read."""
 
-    def __init__(self, job: WatchedJob, clock: Callable[[], float], damage: tuple[type[Exception], ...]) -> None:
+    def __init__(self, job: Watched, clock: Callable[[], float], damage: tuple[type[Exception], ...]) -> None:
         self._job = job
         self._clock = clock
         self._unreadable: tuple[type[Exception], ...] = (*damage, JobError, OSError)
@@ -207,7 +274,7 @@ class AttachedView:
         self._thread.shutdown(cancel_futures=True)
 
     async def settings(self) -> Settings:
-        return await self._read(lambda: read_run(self._job.directory).settings)
+        return await self._read(self._job.settings)
 
     async def hosts(self, asked: TableAsked) -> Table:
         return await self._read(lambda: self._job.hosts(asked, self._clock()))
@@ -233,14 +300,7 @@ class AttachedView:
         return found
 
     async def perform(self, command: Command) -> Result:
-        """Leave the command for the crawl, which answers."""
-        pid = lock_holder(self._job.directory)
-        if self._job.live is None or not pid:
-            return NOT_RUNNING
-        try:
-            return await give_command(Inbox(self._job.directory, RealDisk()), pid, command)
-        except OSError as error:
-            return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")
+        return await self._job.perform(command)
 
     async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
         raise Unavailable("This dashboard does not belong to the crawl: use crawler add.")

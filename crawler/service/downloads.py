@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import re
 import time
@@ -26,7 +27,7 @@ from msgspec import Struct
 from crawler.dashboard.guard import HEADERS
 from crawler.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
 from crawler.inspect.record_choice import RecordChoice, pieces
-from crawler.job.directory import PAGES
+from crawler.inspect.survey_reader import FinalRecords
 from crawler.service.record_counter import UNREADABLE, RecordCounter
 from crawler.service.report_maker import ReportMaker
 from crawler.service.view import Unavailable, Unreadable, View
@@ -79,13 +80,13 @@ class Downloads:
         self._thread.shutdown(cancel_futures=True)
 
     async def _records(self, request: web.Request) -> web.StreamResponse:
-        choice, end = await self._asked(request)
-        content = self._pieces(choice, end, lambda found: b"".join(line for line, _ in found))
+        choice, final = await self._asked(request)
+        content = self._pieces(choice, final, lambda found: b"".join(line for line, _ in found))
         return await self._send(request, Offer(f"{choice.name}.jsonl", _JSONL, content))
 
     async def _records_table(self, request: web.Request) -> web.StreamResponse:
-        choice, end = await self._asked(request)
-        content = self._pieces(choice, end, lambda found: csv_lines(PAGE_CELLS, (record for _, record in found)))
+        choice, final = await self._asked(request)
+        content = self._pieces(choice, final, lambda found: csv_lines(PAGE_CELLS, (record for _, record in found)))
         return await self._send(request, Offer(f"{choice.name}.csv", _CSV, _headed(PAGE_CELLS, content)))
 
     async def _hosts(self, request: web.Request) -> web.StreamResponse:
@@ -103,21 +104,21 @@ class Downloads:
 
         return await self._send(request, Offer("report.html", _HTML, content()))
 
-    async def _asked(self, request: web.Request) -> tuple[RecordChoice, int]:
-        """Which records are wanted, and how far they are final. Raises the HTTP errors."""
+    async def _asked(self, request: web.Request) -> tuple[RecordChoice, FinalRecords]:
+        """Which records are wanted, and which are final. Raises the HTTP errors."""
         try:
             choice = RecordChoice.parse(request.query.get("kind", "all"))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
-        end = await from_view(self._counter.final_end())
-        if end is None:
+        final = await from_view(self._counter.final())
+        if final is None:
             raise web.HTTPServiceUnavailable(text="No record is durable yet: try again in a second.")
-        return choice, end
+        return choice, final
 
     async def _pieces(
-        self, choice: RecordChoice, end: int, text: Callable[[list[tuple[bytes, dict[str, object]]]], bytes]
+        self, choice: RecordChoice, final: FinalRecords, text: Callable[[list[tuple[bytes, dict[str, object]]]], bytes]
     ) -> AsyncGenerator[bytes]:
-        found = pieces(choice, self._counter.directory / PAGES, end)
+        found = itertools.chain.from_iterable(pieces(choice, path, end) for path, end in final)
 
         def step() -> tuple[bytes | None, float]:
             began = time.thread_time()

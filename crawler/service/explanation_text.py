@@ -36,6 +36,9 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
     """Yield the explanation, line by line."""
     if found.settings_fault is not None:
         yield "settings", f"{found.settings_fault}: the defaults are used instead of the settings of the last run"
+    if found.partition is not None:
+        none_yet = "" if found.partition.begun else "; it has no URL yet"
+        yield "partition", f"{found.partition.number:02} of {found.partition.of}{none_yet}"
     before = None
     for step in found.steps:
         if step.value != before:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from crawler.inspect.survey_reader import SurveyReader
 from crawler.service.job_seeds import JobSeeds
-from crawler.service.record_counter import RecordCounter
+from crawler.service.record_counter import Reader, RecordCounter
 from crawler.service.record_news import RecordNews
 from crawler.service.survey_answer import SurveyAnswer
 
@@ -24,5 +25,10 @@ class JobSurvey(Struct, frozen=True):
     @classmethod
     def of(cls, directory: Path, end: Callable[[], int | None], share: float = 1.0) -> JobSurvey:
         """The survey of the job in a directory; ``end`` and ``share`` as in `RecordCounter`."""
-        counter = RecordCounter(directory, end, share)
+        return cls.of_reader(directory, SurveyReader(directory, end), share)
+
+    @classmethod
+    def of_reader(cls, directory: Path, reader: Reader, share: float = 1.0) -> JobSurvey:
+        """The survey of a job or a crawl by what counts its records."""
+        counter = RecordCounter(directory, reader, share)
         return cls(counter, SurveyAnswer(counter), RecordNews(counter), JobSeeds(counter))

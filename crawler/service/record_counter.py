@@ -13,14 +13,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from crawler.inspect.survey_reader import SurveyReader
+from crawler.inspect.survey_reader import FinalRecords
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
+from crawler.job.survey_file import Counted
 from crawler.service.view import Unreadable
+from crawler.survey import Survey
 
 log = logging.getLogger("crawler")
 
@@ -49,15 +51,39 @@ class Progress(Struct, frozen=True):
     fault: str | None = None
 
 
-class RecordCounter:
-    """``end()`` returns how far the records of the job in ``directory`` are final, None if that is not known yet; it is
-    called in the thread. ``share``: of a core that counting may take."""
+class Reader(Protocol):
+    """Counts records; see `SurveyReader`."""
 
-    def __init__(self, directory: Path, end: Callable[[], int | None], share: float = 1.0) -> None:
+    @property
+    def survey(self) -> Survey: ...
+
+    @property
+    def is_known(self) -> bool: ...
+
+    @property
+    def is_complete(self) -> bool: ...
+
+    @property
+    def part(self) -> float: ...
+
+    @property
+    def counted(self) -> Counted | None:
+        """What there is to store; None if nothing is stored."""
+
+    def step(self) -> None: ...
+
+    def final(self) -> FinalRecords | None: ...
+
+
+class RecordCounter:
+    """Counts the records of the job or the crawl in ``directory`` by a ``reader``, which belongs to the thread.
+    ``share``: of a core that counting may take."""
+
+    def __init__(self, directory: Path, reader: Reader, share: float = 1.0) -> None:
         self.directory = directory
         self.share = share
         self.progress = Progress()
-        self._reader = SurveyReader(directory, end)
+        self._reader = reader
         self._took = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="survey")
 
@@ -75,14 +101,14 @@ class RecordCounter:
         while not self.progress.complete and self.progress.fault is None and loop.time() < until:
             await self._step()
 
-    async def final_end(self) -> int | None:
-        """How far the records are final now. Raises Unreadable."""
+    async def final(self) -> FinalRecords | None:
+        """Which records are final now; None if that is not known yet. Raises Unreadable."""
         try:
-            return await self._in_thread(self._reader.ask_end)
+            return await self._in_thread(self._reader.final)
         except UNREADABLE as error:
             raise Unreadable(f"The job cannot be read: {self._told_of(error)}") from error
 
-    async def look(self, at: Callable[[SurveyReader], T]) -> T:
+    async def look(self, at: Callable[[Reader], T]) -> T:
         """What there is to see of the records counted so far: looked at in the thread, between two steps."""
         return await self._in_thread(lambda: at(self._reader))
 
@@ -103,12 +129,12 @@ class RecordCounter:
             reader.step()
         except UNREADABLE as error:
             fault = self._told_of(error)
-        survey, end = reader.survey, reader.end
+        survey = reader.survey
         urls, count = survey.seeds
         progress = Progress(
             survey.records,
             fault is None and reader.is_complete,
-            _part(reader.cursor.end, end),
+            reader.part,
             tuple(itertools.islice(reversed(survey.recent), NEWS)),
             tuple(urls),
             count,
@@ -125,13 +151,9 @@ class RecordCounter:
         now = self.progress
         if now.fault is not None:
             return _RETRY
-        if now.complete or self._reader.end is None:
+        if now.complete or not self._reader.is_known:
             return INTERVAL
         return self._took * (1.0 / self.share - 1.0)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def _part(at: int, end: int | None) -> float:
-    return 0.0 if end is None else min(1.0, at / end) if end else 1.0

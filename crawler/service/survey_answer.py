@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from crawler.inspect.survey_reader import SurveyReader
-from crawler.service.record_counter import Progress, RecordCounter
+from crawler.service.record_counter import Progress, Reader, RecordCounter
 from crawler.service.view_answers import Encoded, encoded
 
 FRESH = 2.0  # seconds for which an answer is reused
@@ -38,5 +37,5 @@ class SurveyAnswer:
             self._making = None
 
 
-def _body(reader: SurveyReader, of: Progress) -> Encoded:
+def _body(reader: Reader, of: Progress) -> Encoded:
     return encoded({"complete": of.complete, "read": round(of.read, 4), "fault": of.fault} | reader.survey.answer())

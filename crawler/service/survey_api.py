@@ -18,6 +18,8 @@ from crawler.clock import SteadyClock
 from crawler.dashboard.feed import Feed
 from crawler.dashboard.token import TOKEN
 from crawler.inspect.beginning import began_at
+from crawler.inspect.crawl_partitions import jobs_of
+from crawler.job.directory import JobError
 from crawler.service.downloads import Downloads
 from crawler.service.job_survey import JobSurvey
 from crawler.service.view import View
@@ -74,8 +76,8 @@ class SurveyApi:
 
 
 def _began_at(directory: Path) -> float | None:
-    """When the job began, in seconds since 1970; None if it does not exist yet."""
+    """When the job or the crawl began, in seconds since 1970; None if it does not exist yet."""
     try:
-        return began_at(directory, SteadyClock()())
-    except OSError:
+        return min(began_at(job, SteadyClock()()) for job in jobs_of(directory))
+    except (OSError, JobError):
         return None

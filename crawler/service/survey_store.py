@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 from crawler.disk import Expendable
 from crawler.job.survey_file import SURVEY, encode_survey, write_survey
-from crawler.service.record_counter import RecordCounter
+from crawler.service.record_counter import Reader, RecordCounter
 
 EVERY = 60.0  # seconds between two writes
 
@@ -33,5 +34,10 @@ class SurveyStore:
         if records == self._stored or not self._may_store():
             return
         with self._file:
-            await self._counter.look(lambda reader: write_survey(directory, encode_survey(reader.counted)))
+            await self._counter.look(lambda reader: _write(directory, reader))
             self._stored = records
+
+
+def _write(directory: Path, reader: Reader) -> None:
+    if (counted := reader.counted) is not None:
+        write_survey(directory, encode_survey(counted))

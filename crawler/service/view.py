@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 
 from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import Row, Selection
+from crawler.inspect.host_table import UNTOLD, Row, Selection
 from crawler.job.inbox import Answer
 from crawler.output.finished import Choice
 from crawler.service.commands import Command, Result
@@ -32,7 +32,7 @@ class TableAsked(Struct, frozen=True):
     limit: int
     q: str
 
-    def selection(self, told: Callable[[str, bytes], Any]) -> Selection:
+    def selection(self, told: Callable[[str, bytes], Any] = lambda name, value: UNTOLD) -> Selection:
         """Return an empty selection of what is asked for. ``told`` as in `Selection`."""
         sort, descending, offset, limit = self.sort, self.descending, self.offset, self.limit
         return Selection(sort=sort, descending=descending, offset=offset, limit=limit, q=self.q, told=told)

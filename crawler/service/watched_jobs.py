@@ -22,15 +22,17 @@ from crawler.checkpoint import UnknownVersionError
 from crawler.dashboard.feed import Feed
 from crawler.dashboard.job_list import Routes
 from crawler.dashboard.server import JobPage
-from crawler.job.directory import LIVE, JobError, holds_job
+from crawler.job.crawl_file import holds_crawl
+from crawler.job.directory import JobError, holds_job
 from crawler.job.last_command import COMMAND
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import Need, needs
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, WatchedJob
+from crawler.service.attach import AttachedView, Watched
 from crawler.service.job_survey import JobSurvey
 from crawler.service.launching import LaunchError, command_of
 from crawler.service.survey_api import SurveyApi
+from crawler.service.watched_crawl import watched
 from crawler.settings import SettingsError
 from crawler.store import StoreVersionError
 
@@ -43,24 +45,30 @@ _FAULTS = (*DAMAGE, JobError, SettingsError, StoreVersionError, UnknownVersionEr
 
 
 def jobs_in(directories: Iterable[Path]) -> list[Path]:
-    """Return the directories of jobs: those given, and those right below a given one that is no job itself."""
+    """Return the directories of jobs and crawls: those given, and those right below a given one that is none
+    itself."""
     found: dict[Path, None] = {}
     for directory in directories:
-        if holds_job(directory):
+        if holds_any(directory):
             found[directory.resolve()] = None
             continue
         with contextlib.suppress(OSError):
             names = sorted(path.name for path, _ in zip(directory.iterdir(), range(_MOST_ENTRIES), strict=False))
             for below in (directory.resolve() / name for name in names if not name.startswith(".")):
-                if holds_job(below):
+                if holds_any(below):
                     found[below] = None
     return list(found)
+
+
+def holds_any(directory: Path) -> bool:
+    """Whether the directory holds a job, or a crawl of partitions."""
+    return holds_job(directory) or holds_crawl(directory)
 
 
 class _Open(Struct, frozen=True):
     """A job that is read, and what answers for it."""
 
-    job: WatchedJob
+    job: Watched
     feed: Feed
     routes: Routes
 
@@ -88,7 +96,7 @@ class BoardJob:
 
     @property
     def is_running(self) -> bool:
-        return self._open is not None and self._open.job.live is not None
+        return self._open is not None and self._open.job.is_running
 
     async def is_read(self) -> None:
         """Wait until the job was read, or could not be, but not for long. What could not be read when the job was begun
@@ -140,7 +148,7 @@ class BoardJob:
         words = job.course.words(stats)
         left = words["left"]
         told = needs(stats)
-        if job.live is None and (self.directory / LIVE).exists():
+        if job.was_killed():
             told = [Need("killed", "its last run did not end in order: nothing is lost, resume it"), *told]
         return {
             "name": self.name,
@@ -168,10 +176,10 @@ class BoardJob:
                     self._startable = (written, str(error))
         return None if self._startable is None else self._startable[1]
 
-    def _watch(self) -> WatchedJob:
-        return WatchedJob(self.directory, self._clock)
+    def _watch(self) -> Watched:
+        return watched(self.directory, self._clock)
 
-    async def _keep(self, job: WatchedJob) -> None:
+    async def _keep(self, job: Watched) -> None:
         view = AttachedView(job, self._clock, DAMAGE)
         survey = job.survey()
         feed = Feed(lambda: job.stats(self._clock()), job.moment, job.course, survey.news.take)

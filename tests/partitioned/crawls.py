@@ -1,4 +1,5 @@
-"""Crawl directories, made of ordinary jobs of small real sites: each site is crawled in a partition of its own."""
+"""Crawl directories, made of ordinary jobs of small real sites: each site is crawled in the partition that its host
+belongs to."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import encode_envelope
+from crawler.disk import RealDisk
+from crawler.job.crawl_file import CrawlFile, begin_crawl_file, partition_directory
+from crawler.job.identity import shaping_of
+from crawler.partition.placement import Placement
+from crawler.settings import Settings
 from tests.program import Ran, crawler
 from tests.site import Site, tree
 
@@ -17,6 +22,13 @@ OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--quiet", "--c
 OPTIONS += ("--no-ledger",)
 PARTITIONS = 4
 PAGES = {0: 12, 1: 30, 3: 7}  # of the site of each partition; number 2 has none
+SECRET = bytes(range(16))
+
+
+def address_of(number: int) -> str:
+    """An address whose URLs belong to a partition."""
+    placement = Placement(SECRET, PARTITIONS)
+    return next(name for last in range(1, 255) if placement.of_host(name := f"127.0.0.{last}") == number)
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,7 @@ class Crawled:
     sites: dict[int, Site]
 
     def part(self, number: int) -> Path:
-        return self.directory / "partitions" / f"{number:02}"
+        return partition_directory(self.directory, number)
 
     @property
     def parts(self) -> dict[int, Path]:
@@ -41,28 +53,22 @@ class Crawled:
         return [site.url(path) for number, site in self.sites.items() for path in tree(PAGES[number])]
 
 
-def write_crawl_file(directory: Path, partitions: int = PARTITIONS) -> None:
+def begin(directory: Path) -> None:
     """As a crawl of partitions begins."""
-    content = {
-        "program": "0",
-        "name": "crawl",
-        "id": "0" * 32,
-        "partitions": partitions,
-        "secret": "07" * 16,
-        "suffixes": "1",
-        "shaping": {},
-    }
-    (directory / "partitions").mkdir(parents=True)
-    (directory / "crawl.json").write_bytes(encode_envelope("crawler-crawl", 1, content))
+    crawl = CrawlFile("crawl", "0" * 32, PARTITIONS, SECRET, "1", shaping_of(Settings()))
+    begin_crawl_file(RealDisk(), directory, crawl)
 
 
 @contextlib.contextmanager
 def crawled(directory: Path, *options: object, limits: dict[int, int] | None = None) -> Iterator[Crawled]:
     """A crawl whose partitions have crawled their sites, or stopped at a limit of pages."""
     with contextlib.ExitStack() as up:
-        sites = {number: up.enter_context(Site(tree(pages))) for number, pages in PAGES.items()}
+        sites = {
+            number: up.enter_context(Site(tree(pages), address=(address_of(number), 0)))
+            for number, pages in PAGES.items()
+        }
         made = Crawled(directory, sites)
-        write_crawl_file(directory)
+        begin(directory)
         for number in sites:
             limit = (limits or {}).get(number)
             ran = made.run(number, *options, *(() if limit is None else ("--max-pages", str(limit))))

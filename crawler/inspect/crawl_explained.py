@@ -1,0 +1,30 @@
+"""Explains a URL of a crawl of partitions: by the one that it belongs to."""
+
+from __future__ import annotations
+
+from crawler.inspect.crawl_partitions import CrawlPartitions
+from crawler.inspect.explanation import Explanation, Ownership, explain_url
+from crawler.job.run_settings import read_run
+from crawler.urls import Canonical, Canonicaliser
+
+
+def owner_of(crawl: CrawlPartitions, text: str) -> int | None:
+    """The number of the partition that a URL belongs to; None for a text that is no URL. Raises JobError."""
+    rules = read_run(crawl.found[0].directory).settings.canonical.rules
+    url = Canonicaliser(rules).canonicalise(text)
+    return crawl.placement.of(url.href) if isinstance(url, Canonical) else None
+
+
+def explain_in_crawl(crawl: CrawlPartitions, text: str, now: float | None = None) -> Explanation:
+    """Return what the partition knows of a URL to which it belongs. Raises what ``open_job`` raises.
+
+    If that partition has not begun, no URL of it was found: the settings by which another one explains the URL are the
+    same, and so is what it says of it."""
+    number = owner_of(crawl, text)
+    owner = None if number is None else crawl.partition(number)
+    partition = owner or crawl.found[0]
+    with partition.named():
+        found = explain_url(partition.directory, text, now)
+    if number is not None:
+        found.partition = Ownership(number, crawl.count, begun=owner is not None)
+    return found

@@ -1,0 +1,181 @@
+"""Shows a crawl of partitions from their files, running or not, as one job: for ``crawler dashboard`` and ``crawler
+top``.
+
+Each partition is watched as a job of its own; what they tell is put together when somebody asks for it. Partitions that
+begin later are found at the next look.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from crawler.inspect.crawl_explained import explain_in_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
+from crawler.inspect.crawl_reader import merged_hosts, pooled, waiting_messages
+from crawler.inspect.crawl_survey import CrawlSurveyReader
+from crawler.inspect.crawl_tail import CrawlTail
+from crawler.inspect.explanation import Explanation
+from crawler.inspect.host_table import Row
+from crawler.metrics import Course, Kind
+from crawler.service.attach import Reading, Watched, WatchedJob
+from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
+from crawler.service.job_survey import JobSurvey
+from crawler.service.view import Table, TableAsked
+from crawler.settings import Settings
+
+
+class _Look(Struct, frozen=True):
+    """A partition, what watches it, what a look at it has shown, and how many messages wait in it."""
+
+    partition: Partition
+    job: WatchedJob
+    reading: Reading
+    waiting: int | None
+
+
+class CrawlReading(Struct, frozen=True):
+    """The result of a look at all partitions."""
+
+    crawl: CrawlPartitions
+    looks: list[_Look]
+
+
+class WatchedCrawl:
+    """The crawl in a directory. ``look_again`` may run in a thread; everything else belongs to the event loop's
+    thread."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
+        """``clock`` returns seconds since 1970. Raises what ``job_stats`` raises."""
+        self.directory = directory
+        self.course = Course(tells=False)
+        self._clock = clock
+        self._told: dict[int, int] = {}  # the last event of each partition that was told
+        self._reading = CrawlReading(crawl_partitions(directory), [])
+        self.take(self.look_again())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process runs a partition."""
+        return any(look.reading.live is not None for look in self._reading.looks)
+
+    @property
+    def dashboard(self) -> str | None:
+        """None: no page of a running crawl shows all of it."""
+        return None
+
+    def was_killed(self) -> bool:
+        """Whether the last run of a partition did not end in order."""
+        return any(look.job.was_killed() for look in self._reading.looks)
+
+    def look_again(self) -> CrawlReading:
+        crawl, known = crawl_partitions(self.directory), {look.partition: look for look in self._reading.looks}
+        looks = list[_Look]()
+        for partition in crawl.found:
+            before = known.get(partition)
+            with partition.named():
+                job = WatchedJob(partition.directory, self._clock) if before is None else before.job
+                reading = job.look_again()
+                if before is not None and reading is before.reading:
+                    looks.append(before)
+                    continue
+                # A second look into the store each second would cost more than all else.
+                waiting = waiting_messages(partition.directory) if reading.live is None else None
+            looks.append(_Look(partition, job, reading, waiting))
+        return CrawlReading(crawl, looks)
+
+    def take(self, reading: CrawlReading) -> None:
+        """Show the result of a look."""
+        for look in reading.looks:
+            look.job.take(look.reading)
+        self._reading = reading
+        self._take_events()
+        if self.is_running or not self.course.history.point():
+            self.course.observe(self.moment(), self.stats(self.moment()))
+
+    def _take_events(self) -> None:
+        """Add what has happened in the partitions since the last look, by time."""
+        news = []
+        for look in self._reading.looks:
+            events, number = look.job.course.events, look.partition.number
+            news.append([(event["time"], number, event) for event in events.after(self._told.get(number, 0))])
+            self._told[number] = events.last
+        for at, number, event in heapq.merge(*news, key=lambda each: each[:2]):
+            text = event["text"] if event["host"] is not None else f"partition {number:02}: {event['text']}"
+            self.course.events.add(at, Kind(event["kind"]), text, event["host"])
+
+    def moment(self) -> float:
+        """As of a `WatchedJob`."""
+        if not self.is_running:
+            return self._clock()
+        return max(look.reading.at for look in self._reading.looks)
+
+    def stats(self, now: float) -> dict[str, Any]:
+        """Return the dictionary of ``stats --json`` at ``now``."""
+        looks = self._reading.looks
+        stats = [look.job.stats(now) for look in looks]
+        return pooled(self._reading.crawl, stats, [look.waiting for look in looks])
+
+    def settings(self) -> Settings:
+        """Those of the first partition: what shapes a crawl is the same in all."""
+        return self._reading.looks[0].job.settings()
+
+    def hosts(self, asked: TableAsked, now: float) -> Table:
+        """As of a `WatchedJob`; a row names its partition too."""
+        first = TableAsked(asked.sort, asked.descending, 0, asked.offset + asked.limit, asked.q)
+        jobs = {look.partition.directory: look.job for look in self._reading.looks}
+        crawl = self._reading.crawl
+        return Table(*merged_hosts(crawl, lambda job: jobs[job].hosts(first, now), asked.selection()))
+
+    def all_hosts(self, now: float) -> Generator[list[Row]]:
+        """As of a `WatchedJob`, partition by partition."""
+        for look in self._reading.looks:
+            with look.partition.named():
+                yield from look.job.all_hosts(now)
+
+    def host(self, name: str, now: float) -> dict[str, Any] | None:
+        """As of a `WatchedJob`."""
+        for look in self._reading.looks:
+            with look.partition.named():
+                found = look.job.host(name, now)
+            if found is not None:
+                return found | {"partition": look.partition.number}
+        return None
+
+    def changes(self, since: str, limit: int) -> list[bytes] | None:
+        """As of a `WatchedJob`."""
+        tail = CrawlTail(self.directory)
+        return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
+
+    def explain(self, text: str, now: float) -> Explanation:
+        """Explain a URL by the partition that it belongs to. Raises what ``open_job`` raises."""
+        return explain_in_crawl(self._reading.crawl, text, now)
+
+    def survey(self) -> JobSurvey:
+        """A survey of the records of all partitions, which stores nothing."""
+        return JobSurvey.of_reader(self.directory, CrawlSurveyReader(self.directory))
+
+    async def perform(self, command: Command) -> Result:
+        """Leave the command for all partitions that run, or for the one that has the host. Of several refusals the
+        first is told."""
+        running = [look.job for look in self._reading.looks if look.reading.live is not None]
+        if not running:
+            return NOT_RUNNING
+        if command.word in HOST_WORDS:
+            running = [job for job in running if command.host and job.host(command.host, self._clock()) is not None]
+            if not running:
+                return Refused(Refusal.NOT_NOW, f"no partition that runs has the host {command.host}")
+        results = [await job.perform(command) for job in running]
+        refused = next((each for each in results if isinstance(each, Refused)), None)
+        reloaded = [each for each in results if isinstance(each, Reloaded)]
+        return refused or (reloaded[0] if reloaded else None)
+
+
+def watched(directory: Path, clock: Callable[[], float]) -> Watched:
+    """What watches the job or the crawl in a directory. Raises what ``job_stats`` raises."""
+    return WatchedCrawl(directory, clock) if holds_crawl(directory) else WatchedJob(directory, clock)

@@ -1,0 +1,256 @@
+"""``explain``, ``verify``, ``report``, ``export``, ``top`` and the dashboard of a crawl directory; what others say."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.cli import COMMANDS
+from crawler.kv import Batch, Family
+from crawler.partition.messages import Links, encode_message
+from crawler.partition.outbox import row_key
+from crawler.store.rocks import PartitionStore
+from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, address_of, crawled, told, tree_of
+from tests.program import Ran, crawler, running, wait_until
+from tests.site import Site, tree
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
+    with crawled(tmp_path_factory.mktemp("a") / "crawl", "--output", "links", limits={1: 9}) as crawl:
+        yield crawl
+
+
+def one_line(ran: Ran, code: int = 2) -> str:
+    """The one line that a command says when it refuses."""
+    assert (ran.code, ran.out) == (code, ""), ran
+    (line,) = ran.err.splitlines()
+    return line
+
+
+def test_a_url_is_explained_by_the_partition_that_it_belongs_to(made: Crawled) -> None:
+    for number, site in made.sites.items():
+        found = told("explain", made.directory, site.url("/"))
+        assert found["partition"] == {"number": number, "of": PARTITIONS, "begun": True}
+        assert found["record"]["url"] == site.url("/")
+        own = told("explain", made.part(number), site.url("/"))
+        assert own["record"] == found["record"]
+        assert own["partition"] is None
+    other = told("explain", made.directory, f"http://{address_of(2)}/")
+    assert other["partition"] == {"number": 2, "of": PARTITIONS, "begun": False}
+    assert other["record"] is None
+    assert "partition: 01 of 4" in crawler("explain", made.directory, made.sites[1].url("/")).out
+    assert told("explain", made.directory, "mailto:a@b.test")["partition"] is None
+
+
+def test_verify_takes_all_partitions(made: Crawled) -> None:
+    before = tree_of(made.directory)
+    assert told("verify", made.directory) == {"whole": True, "findings": []}
+    assert crawler("verify", made.directory).out == f"{made.directory}: whole\n"
+    assert tree_of(made.directory) == before
+
+
+def found_in(directory: Path) -> set[tuple[str, int]]:
+    ran = crawler("verify", directory, "--json")
+    assert ran.code == 1, ran.out
+    return {(each["kind"], each["partition"]) for each in json.loads(ran.out)["findings"]}
+
+
+def test_verify_finds_what_belongs_elsewhere(made: Crawled, tmp_path: Path) -> None:
+    copy = Crawled(tmp_path / "crawl", made.sites)
+    shutil.copytree(made.directory, copy.directory)
+    copy.part(3).rename(copy.part(2))
+    assert found_in(copy.directory) == {("host-elsewhere", 2), ("records-elsewhere", 2)}
+    ran = crawler("verify", copy.directory)
+    assert f"{copy.part(2)}: pages.jsonl: 7 records" in ran.out
+
+
+def test_verify_reads_the_mail_of_partitions(made: Crawled, tmp_path: Path) -> None:
+    copy = Crawled(tmp_path / "crawl", made.sites)
+    shutil.copytree(made.directory, copy.directory)
+    message = encode_message(Links(["http://a.test/"], 1, "http://b.test/"))
+    with_mail(copy.part(0), [(Family.OUTBOX, row_key(1, 1), message), (Family.OUTBOX, row_key(3, 1), message)])
+    assert told("verify", copy.directory)["whole"]
+    stats = told("stats", copy.directory)
+    assert [line["messages_waiting"] for line in stats["partitions"]] == [2, 0, 0, 0]
+    with_mail(copy.part(0), [(Family.OUTBOX, row_key(1, 1), b"\xc1")])
+    with_mail(copy.part(1), [(Family.INLET, b"\0\0", b"x")])
+    assert found_in(copy.directory) == {("outbox-damaged", 0), ("inlet-damaged", 1)}
+
+
+def with_mail(job: Path, rows: list[tuple[Family, bytes, bytes]]) -> None:
+    store, batch = PartitionStore(job / "store", optional=frozenset({Family.OUTBOX, Family.INLET})), Batch()
+    for row in rows:
+        batch.put(*row)
+    store.write(batch)
+    store.close()
+
+
+def test_the_report_counts_all_partitions(made: Crawled, tmp_path: Path) -> None:
+    ran = crawler("report", made.directory, "--out", tmp_path / "crawl.html")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith(f"{tmp_path / 'crawl.html'}: 28 URLs, 0 broken;")
+    page = (tmp_path / "crawl.html").read_text()
+    for site in made.sites.values():
+        assert site.hosts[0] in page
+
+
+def test_an_export_is_the_partitions_one_after_the_other(made: Crawled, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def rows(out: Path, table: str) -> list[dict[str, Any]]:
+        return list(parquet.read_table(out / f"{table}.parquet").to_pylist())
+
+    ran = crawler("export", made.directory, "--parquet", tmp_path / "all")
+    assert ran.code == 0, ran.err
+    pages, links = rows(tmp_path / "all", "pages"), rows(tmp_path / "all", "links")
+    assert [page["record"] for page in pages] == list(range(1, 29))
+    assert Counter(page["partition"] for page in pages) == {0: 12, 1: 9, 3: 7}
+    those, others = [], []
+    for number, job in made.parts.items():
+        assert crawler("export", job, "--parquet", tmp_path / str(number)).code == 0
+        those += [(page["url"], page["fetched_at"]) for page in rows(tmp_path / str(number), "pages")]
+        others += [(link["from"], link["to"]) for link in rows(tmp_path / str(number), "links")]
+        assert "partition" not in rows(tmp_path / str(number), "pages")[0]
+    assert [(page["url"], page["fetched_at"]) for page in pages] == those
+    assert [(link["from"], link["to"]) for link in links] == others
+    of = {page["record"]: page["url"] for page in pages}
+    assert all(of[link["record"]] == link["from"] for link in links)
+    assert {row["host"]: row["partition"] for row in rows(tmp_path / "all", "hosts")} == {
+        site.hosts[0]: number for number, site in made.sites.items()
+    }
+    assert "partition" in one_line(crawler("export", made.directory, "--cdxj", tmp_path / "x.cdxj"))
+
+
+def test_an_older_crawl_of_partitions_is_known(made: Crawled, tmp_path: Path) -> None:
+    seeds = [site.url("/page/1") for site in made.sites.values()]
+    options = ("--allow-private", "--delay", "0", "--quiet", "--max-depth", "1", "--known", made.directory)
+    ran = crawler(*seeds, "--job", tmp_path / "new", *options)
+    assert ran.code == 0, ran.err
+    stats = told("stats", tmp_path / "new")
+    assert stats["urls_known"] > 0
+    assert stats["urls_admitted"] == len(seeds)  # all links of theirs are known
+
+
+def test_top_shows_the_crawl(made: Crawled) -> None:
+    ran = crawler("top", made.directory)
+    assert ran.code == 0, ran.err
+    assert re.search(r"pages 28\b", ran.out), ran.out
+    for site in made.sites.values():
+        assert site.hosts[0] in ran.out
+
+
+def ask(url: str, path: str) -> bytes:
+    with urllib.request.urlopen(url + path) as answer:
+        return bytes(answer.read())
+
+
+def address(process: Any) -> str:
+    line = process.stdout.readline().decode()
+    assert line.startswith("dashboard: "), line
+    return str(line.split()[1])
+
+
+def test_the_dashboard_shows_the_crawl_as_one_job(made: Crawled) -> None:
+    with running("dashboard", made.directory) as process:
+        url = address(process)
+        stats, whole = json.loads(ask(url, "api/stats")), told("stats", made.directory)
+        assert {key: stats[key] for key in ("pages_fetched", "urls_admitted", "partitions", "hosts_by_state")} == {
+            key: whole[key] for key in ("pages_fetched", "urls_admitted", "partitions", "hosts_by_state")
+        }
+        hosts = json.loads(ask(url, "api/hosts?sort=fetched&limit=2&offset=1"))
+        assert (hosts["total"], [row["partition"] for row in hosts["hosts"]]) == (3, [1, 3])
+        page = json.loads(ask(url, f"api/hosts/{made.sites[3].hosts[0]}"))
+        assert page["partition"] == 3
+        assert len(page["recent"]) == 7
+        metrics = ask(url, "metrics").decode()
+        assert "crawler_pages_fetched_total 28.0" in metrics
+        assert re.search(r'crawler_seen_slice_urls\{slice="03-0"\} 7.0', metrics), metrics
+        wait_until(lambda: json.loads(ask(url, "api/survey"))["complete"], "all records counted")
+        assert json.loads(ask(url, "api/survey"))["records"] == 28
+        changes = json.loads(ask(url, "api/changes?limit=20"))
+        rest = json.loads(ask(url, f"api/changes?since={changes['cursor']}"))
+        assert len(changes["changes"]) == 20
+        assert len({each["url"] for each in [*changes["changes"], *rest["changes"]]}) == 28
+        assert len(ask(url, "api/download/records.jsonl").splitlines()) == 28
+        assert ask(url, "api/download/hosts.csv").count(b"\n") == 4
+        assert b"<html" in ask(url, "api/download/report.html")
+        lines = json.loads(ask(url, f"api/explain?url={made.sites[1].url('/')}"))["lines"]
+        assert {"what": "partition", "text": "01 of 4"} in lines
+        about = json.loads(ask(url, "api/job"))
+        assert about["name"] == "crawl"
+        assert about["began_at"] is not None
+        log = [event["text"] for event in json.loads(ask(url, "api/log"))["events"]]
+        assert any(text.startswith("partition 01: ") for text in log)
+
+
+def test_a_crawl_stands_as_one_job_in_the_list(made: Crawled, tmp_path: Path) -> None:
+    with running("dashboard", made.directory, made.part(0)) as process:
+        url = address(process)
+
+        def listed() -> dict[str, Any]:
+            return {job["name"]: job for job in json.loads(ask(url, "api/jobs"))["jobs"]}
+
+        wait_until(lambda: all(job["pages"] is not None for job in listed().values()), "the jobs read")
+        assert {name: job["pages"] for name, job in listed().items()} == {"crawl": 28, "00": 12}
+        assert json.loads(ask(url, "jobs/crawl/api/stats"))["pages_fetched"] == 28
+
+
+def test_the_dashboard_follows_partitions_that_run(tmp_path: Path) -> None:
+    with (
+        crawled(tmp_path / "crawl") as made,
+        Site(tree(60), latency=0.1, address=(address_of(2), 0)) as site,
+        running("dashboard", made.directory) as process,
+    ):
+        url = address(process)
+
+        def stats() -> dict[str, Any]:
+            return dict(json.loads(ask(url, "api/stats")))
+
+        assert stats()["state"] == "ended"
+        options = ("--allow-private", "--delay", "0", "--per-host", "1", "--quiet")
+        with running(site.url("/"), "--job", made.part(2), *options):
+            wait_until(lambda: stats()["state"] == "running", "the crawl seen")
+            wait_until(lambda: stats()["pages_fetched"] > sum(PAGES.values()), "its pages seen")
+            assert json.loads(ask(url, "api/hosts"))["total"] == PARTITIONS
+        wait_until(lambda: stats()["state"] != "running", "its end seen")
+
+
+ONE_JOB = ("repair", "forget", "backup", "reload", "priority", "retry", "add")
+WORDS = {"forget": ["http://a.test/"], "backup": ["to"], "priority": ["x", "1"], "retry": ["--failed"]}
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_no_command_fails_on_a_crawl(command: str, made: Crawled, tmp_path: Path) -> None:
+    """Whatever is given a crawl directory does its work, or refuses it in one line and changes nothing."""
+    if command in ("dashboard", "bench", "completion", "config", "canon", "dedup", "filter", "plan", "demo"):
+        return  # tried above, or they take no job
+    before = tree_of(made.directory)
+    words = [str(tmp_path / word) if word == "to" else word for word in WORDS.get(command, [])]
+    match command:
+        case "crawl":
+            words = ["http://127.0.0.1:9/", "--job", str(made.directory)]
+        case "export":
+            words = [str(made.directory), "--parquet", str(tmp_path / "out")]
+        case "report":
+            words = [str(made.directory), "--out", str(tmp_path / "out.html")]
+        case "restore":
+            words = [str(made.directory), str(tmp_path / "new")]
+        case "explain" | "add":
+            words = [str(made.directory), made.sites[0].url("/")]
+        case _:
+            words = [str(made.directory), *words]
+    ran = crawler(command, *words)
+    assert "Traceback" not in ran.err
+    assert ran.code in (0, 2), ran
+    if ran.code:
+        one_line(ran)
+        assert tree_of(made.directory) == before

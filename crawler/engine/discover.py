@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.engine.reading import Reading, Unreadable
+from crawler.engine.seeds import why_no_url
 from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts, facts_of
 from crawler.found import SITEMAP_DEPTH, Listing
 from crawler.frontier import Entry, Stated
@@ -158,7 +159,7 @@ class Discovery:
             url = self._canonicaliser.canonicalise(line)
             if isinstance(url, Rejected):
                 self.seeds_rejected += 1
-                log.warning("seed skipped: %s: %s", shown(line), url.reason)
+                log.warning("seed skipped: %s: %s", shown(line), why_no_url(url.reason))
                 continue
             if has_userinfo(line):
                 log.warning(

@@ -11,6 +11,7 @@ import asyncio
 import codecs
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from crawler.urls.whatwg import RELATIVE
 STDIN = 0  # file descriptor
 BATCH = 256  # lines per batch
 _SHOWN = 80  # characters shown of a line
+_COMMENT = re.compile(r"(?:\A|\s+)#")
 _MOST_WITHOUT = 16 * BATCH  # invalid lines allowed before the first valid one
 _PROBE = 64 * 1024  # bytes examined to distinguish text from a binary file
 _TRIED = 256 * 1024 * 1024  # bytes that are decompressed before anything begins: a second or two
@@ -35,9 +37,12 @@ class SeedsError(Exception):
 
 
 def parse_line(line: str) -> str | None:
-    """Return the URL of a line, or None for an empty line or a comment."""
+    """Return the URL of a line, or None for an empty line or a comment. What follows a space and ``#`` is a comment
+    too: no URL has spaces, and browsers would make a page of another name of it."""
     text = line.strip()
-    return None if not text or text.startswith("#") else text
+    if "#" in text:
+        text = _COMMENT.split(text, maxsplit=1)[0]
+    return text or None
 
 
 class Schemes:
@@ -48,6 +53,7 @@ class Schemes:
         self._where = where
         self._endless = endless
         self._given = 0
+        self._kinds = set[str]()
         self._first = ("", "")
 
     def complete(self, text: str) -> str:
@@ -56,6 +62,7 @@ class Schemes:
         if url is None:
             return text
         self._given += 1
+        self._kinds.add(url.partition(":")[0])
         if self._given == 1:
             self._first = (text[:_SHOWN], url[:_SHOWN])
             if self._endless:
@@ -69,8 +76,8 @@ class Schemes:
         if self._given == 1:
             log.warning("%s: %s has no scheme: taken as %s", self._where, *self._first)
         else:
-            words = "%s: %s lines have no scheme: taken as https, the first, %s, as %s"
-            log.warning(words, self._where, count(self._given), *self._first)
+            words = "%s: %s lines have no scheme: taken as %s, the first, %s, as %s"
+            log.warning(words, self._where, count(self._given), " or ".join(sorted(self._kinds)), *self._first)
 
 
 def is_stream(path: Path) -> bool:
@@ -257,9 +264,13 @@ async def streams_batches(sources: Sequence[Path | int]) -> AsyncIterator[list[s
 
 def no_url(text: str, reason: str) -> str:
     """Return the message for seeds whose first line is ``text`` and which hold no valid URL."""
-    if reason == RELATIVE.reason:
-        reason = "neither a scheme nor the name of a host"
+    reason = why_no_url(reason)
     return f"holds no http or https URL ({text[:_SHOWN]!r}: {reason}): write one a line, as in https://example.com/"
+
+
+def why_no_url(reason: str) -> str:
+    """Return why a line is rejected, in words for people who know no base URLs."""
+    return "neither a scheme nor the name of a host" if reason == RELATIVE.reason else reason
 
 
 def named(source: Path | int) -> str:

@@ -113,15 +113,34 @@ def test_a_file_goes_before_the_site_of_the_same_name(tmp_path: Path) -> None:
     refused(crawler("example.com", "--job", "x", directory=tmp_path), "is a directory", "https://example.com")
 
 
+def test_a_comment_may_follow_a_url(tmp_path: Path) -> None:
+    with Site({"/": "page", "/a": "page", "/b": "page"}) as site:
+        lines = [f"{site.url('/a')} # the first", f"  {site.url('/')}#top", f"{site.hosts[0]}/b\t#", "#", " # none"]
+        (tmp_path / "seeds.txt").write_text("\n".join(lines))
+        ran = crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", *QUICK)
+        assert (ran.code, fetched(tmp_path / "job")) == (0, sorted(map(site.url, ["/", "/a", "/b"])))
+        assert "seed skipped" not in ran.err
+
+
+def test_lines_of_several_schemes_are_told_so(tmp_path: Path) -> None:
+    with Site({"/": "page"}) as site:
+        (tmp_path / "seeds.txt").write_text(f"{site.hosts[0]}/\nlocalhost:443/\nlocalhost:442/\n")
+        ran = crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", *QUICK, "--max-pages", "1")
+        assert (
+            f"3 lines have no scheme: taken as http or https, the first, {site.hosts[0]}/, as {site.url('/')}"
+            in ran.err
+        )
+
+
 def test_lines_without_a_scheme_are_counted_and_the_first_is_shown(tmp_path: Path) -> None:
     with Site({"/": "page", "/a": "page", "/b": "page"}) as site:
         host = site.hosts[0]
         (tmp_path / "seeds.txt").write_text(f"\ufeff{host}/a\r\n{site.url('/')}\r\n  {host}/b\r\nnonsense\r\n")
         ran = crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", *QUICK)
         assert (ran.code, fetched(tmp_path / "job")) == (0, sorted(map(site.url, ["/", "/a", "/b"])))
-        (line,) = [line for line in ran.err.splitlines() if "scheme" in line]
-        assert f"2 lines have no scheme: taken as https, the first, {host}/a, as http://{host}/a" in line
-        assert ran.err.count("seed skipped: ") == 1
+        (line,) = [line for line in ran.err.splitlines() if "have no scheme" in line]
+        assert f"2 lines have no scheme: taken as http, the first, {host}/a, as http://{host}/a" in line
+        assert ran.err.count("seed skipped: nonsense: neither a scheme nor the name of a host\n") == 1
         streamed = crawler("-", "--job", tmp_path / "other", *QUICK, stdin=f"{host}/a\n{host}/b\n")
         assert streamed.err.count("has no scheme") == 1
         added = crawler("add", tmp_path / "job", f"{host}/c", "--no-wait")

@@ -117,7 +117,7 @@ class Crawl:
         return web.json_response(
             {
                 "name": "docs",
-                "seeds": ["http://h.test/", "http://h001.test/"],
+                "seeds": ["http://h.test/", *(f"http://h{number:03}.test/" for number in range(1, 20))],
                 "seed_count": 20,
                 "contact": "me@h.test",
                 "user_agent": "crawler/1",

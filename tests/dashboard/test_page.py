@@ -610,6 +610,16 @@ async def test_axe_finds_no_fault_in_other_states_nor_does_the_page_move_as_they
         assert await asyncio.to_thread(browser.execute_async_script, SHIFTS) < 0.1
 
 
+async def test_seeds_that_have_no_room_are_scrolled_by_keyboard(browser: Chrome) -> None:
+    screen = {"width": 1_366, "height": 600, "deviceScaleFactor": 1, "mobile": False}
+    async with shown(Crawl()) as (_, url):
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#job-name") == "docs")
+        await asyncio.to_thread(click, browser, ".about summary")
+        assert await asyncio.to_thread(faults, browser, AXE["light"]) == []
+
+
 async def test_the_token_opens_the_page_and_leaves_the_address(browser: Chrome) -> None:
     async with shown(Crawl(), to_look=True) as (_, url):
         await open_page(browser, f"{url}?token={TOKEN}")

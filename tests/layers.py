@@ -95,7 +95,7 @@ MODULES: dict[str, str] = {
         events history prometheus sentences attention countdown notice_watch course pooled_stats
     """,
     "store": """
-        symlink_overlay closed_copy memory_store wal faulty_store rocks salvage
+        symlink_overlay closed_copy memory_store wal faulty_store store_budget rocks salvage
     """,
     "checkpoint": """
         envelope generations renewal
@@ -124,9 +124,9 @@ MODULES: dict[str, str] = {
     "job": """
         clock_step clock_anchor digest_sum receiving directory formats crawl_file identity job_lock event_log border
         held_back history_file survey_file inbox
-        platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search admission
-        live_status last_command recovery rekey conversion open_files checkpointer revisit returning run_settings
-        snapshot verdict parsing_notes suspects reclass job durable_frontier
+        platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search
+        admission live_status last_command recovery rekey conversion open_files checkpointer revisit returning
+        run_settings snapshot verdict parsing_notes suspects reclass job durable_frontier
     """,
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader

@@ -52,7 +52,7 @@ class DurabilityLoop:
     async def watch(self) -> None:
         """Sync and checkpoint until cancelled. Generations come less often if the disk is slow to write them."""
         clock, settings = self._context.clock, self._settings
-        next_checkpoint = clock() + settings.checkpoint_interval
+        next_checkpoint = clock() + settings.checkpoint_interval * first_part(self._job.files.identity.partition)
         while True:
             await self._until_asked(settings.sync_interval)
             if not self._has_room():
@@ -118,6 +118,15 @@ class DurabilityLoop:
             if not asked.done():
                 asked.set_result(result)
         del self._asked[:first]
+
+
+def first_part(partition: tuple[int, int] | None) -> float:
+    """Return which part of an interval comes before the first generation. ``partition``: the number of a partition, and
+    how many there are. Those of a process begin together, and have their generations one after the other."""
+    if partition is None:
+        return 1.0
+    number, partitions = partition
+    return (number + 1) / partitions
 
 
 def refusal_text(result: CheckpointResult) -> str:

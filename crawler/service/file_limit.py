@@ -6,30 +6,31 @@ import logging
 import resource
 
 from crawler.job.directory import JobError
-from crawler.store.rocks import files_left
+from crawler.store.store_budget import files_left
 
 log = logging.getLogger("crawler")
 
-_ENOUGH = 4_096  # files for everything but connections
+_ENOUGH = 4_096  # files of a job, for everything but connections
 _OF_A_SLOT = 7  # sockets: one or two being opened, those of a URL that lends the slot, and idle ones
 _VISITORS = 1_024  # connections to a dashboard, where files abound
 _SHARE_OF_VISITORS = 8  # at most one file in so many is one of them
 _NAME = "the limit on open files (ulimit -Hn)"
 
 
-def allow_files(concurrency: int) -> int:
-    """Raise the soft limit on open files to what the run may need, up to the hard limit. Returns how many URLs may be
-    in flight within the limit, at most ``concurrency``. Raises JobError if not even one may be."""
+def allow_files(concurrency: int, jobs: int = 1) -> int:
+    """Raise the soft limit on open files to what the run may need, up to the hard limit; ``jobs``: how many the process
+    may have open. Returns how many URLs may be in flight within the limit, at most ``concurrency``. Raises JobError if
+    not even one may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OF_A_SLOT * concurrency + _ENOUGH
+    wanted = _OF_A_SLOT * concurrency + _ENOUGH * jobs
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return concurrency
-    slots = files_left(soft) // _OF_A_SLOT
+    slots = files_left(soft, jobs) // _OF_A_SLOT
     if slots < 1:
-        least = next(limit for limit in range(soft, _ENOUGH) if files_left(limit) >= _OF_A_SLOT)
+        least = next(limit for limit in range(soft, wanted) if files_left(limit, jobs) >= _OF_A_SLOT)
         raise JobError(f"{_NAME} is {soft}: a crawl needs at least {least}")
     if slots < concurrency:
         log.warning("%s is %d: URLs in flight limited to %d instead of %d", _NAME, soft, slots, concurrency)

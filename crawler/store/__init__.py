@@ -13,6 +13,7 @@ from crawler.store.rocks import (
     StoreVersionError,
     is_made,
 )
+from crawler.store.store_budget import StoreBudget
 
 __all__ = [
     "Broken",
@@ -21,6 +22,7 @@ __all__ = [
     "PartitionStore",
     "RequestStore",
     "RocksStore",
+    "StoreBudget",
     "StoreDamagedError",
     "StoreError",
     "StoreVersionError",

@@ -30,7 +30,6 @@ from rocksdict import (
     AccessType,
     BlockBasedIndexType,
     BlockBasedOptions,
-    Cache,
     Checkpoint,
     ColumnFamily,
     DbClosedError,
@@ -46,17 +45,16 @@ from rocksdict import (
 from crawler.disk import FULL, RealDisk, failpoint, make_private_directory
 from crawler.kv import ON_DEMAND, Batch, Family, Store
 from crawler.memory import address_space
+from crawler.store.store_budget import EXACT_CACHE, StoreBudget, open_tables
 from crawler.store.symlink_overlay import data_files, link_files
 from crawler.store.wal import MARK, log_fault, mark, recycled_record
 
-_BLOCK_CACHE = 24 * 2**20  # bytes, for all other families together
-# Bytes for the rows of a ledger, most of whose lookups are answered before; and of an exact seen-set, all of whose are.
-_SEEN_CACHE, _EXACT_CACHE = 8 * 2**20, 64 * 2**20
 # Bytes of recent changes kept in memory. Four times as much costs a large frontier the same CPU time, and 40 MB.
 _MEMTABLE = 4 * 2**20
 _BUSY_MEMTABLE = 8 * 2**20
 _EXACT_MEMTABLE = 32 * 2**20  # its rows come in no order, and each flush is merged with all others
-_WAL_MAX = 256 * 2**20  # bytes of log after which the oldest memtables are flushed
+# Bytes of log after which the oldest memtables are flushed: of all stores of a process, and of each at least.
+_WAL_MAX, _WAL_LEAST = 256 * 2**20, 16 * 2**20
 _MEMTABLES = dict.fromkeys((Family.PENDING, Family.ADMITTED, Family.SEEN), _BUSY_MEMTABLE)
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 # Rows are read one by one.
@@ -68,10 +66,6 @@ _OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few t
 _SEEN_PREFIX = 8  # bytes of the host's hash at the start of a key of SEEN
 _ADDRESS_SPACE = 576 * 2**20  # bytes that RocksDB maps at most: memtables, caches, threads and their arenas
 _MOST_OPENING = 16  # threads that open tables
-_FEW_FILES = 4_096  # below this limit on open files, RocksDB may not keep every table open
-_FIXED_FILES = 36  # files that a crawl has open besides tables and connections, such as a directory for each family
-_LEAST_TABLES = 10  # table files that RocksDB may always keep open
-_CACHE_SLACK = 10  # RocksDB keeps so many files fewer open than its limit says
 _REOPEN_ROOM = 2**20  # bytes that opening takes besides the tables that replace the logs
 _REOPEN_FILES = 16  # files that opening creates: a table for each family, MANIFEST, CURRENT, a log, the options
 
@@ -165,12 +159,12 @@ class _Database:
 
     __slots__ = ("db", "handles", "options", "seen_cache", "tables")
 
-    def __init__(self, path: Path, options: Options, access: AccessType, opened: Sequence[Family]) -> None:
+    def __init__(
+        self, path: Path, options: Options, access: AccessType, opened: Sequence[Family], budget: StoreBudget
+    ) -> None:
         """``opened``: the families to open; the others are empty."""
-        cache = Cache(_BLOCK_CACHE)
-        self.seen_cache = Cache(_SEEN_CACHE)  # rows that are looked up once must not evict the blocks of the queue
-        caches = {Family.SEEN: self.seen_cache}
-        families = {family.value: _family_options(family, caches.get(family, cache)) for family in opened}
+        self.seen_cache = budget.seen_cache
+        families = {family.value: _family_options(family, budget) for family in opened}
         self.options = options
         self.db = Rdict(str(path), options, column_families=families, access_type=access)
         absent: Any = _NoRows()
@@ -182,7 +176,7 @@ class _Database:
 
     def expect_lookups(self) -> None:
         """Make room for the rows of an exact seen-set."""
-        self.seen_cache.set_capacity(_EXACT_CACHE)
+        self.seen_cache.set_capacity(EXACT_CACHE)
         self.tables[Family.SEEN].set_options({"write_buffer_size": str(_EXACT_MEMTABLE)})
 
     def unflushed(self) -> int:
@@ -278,7 +272,10 @@ class RocksStore(Store):
         names = (str(self._at), str(self._path))
         self._reading = _reading_store(names, self._readers, get_ident())
         self._writing = self._error("cannot write to the store")
-        options = database_options()
+        budget = self._budget()
+        options = database_options(budget.stores)
+        if budget.memtables is not None:
+            options.set_db_write_buffer_size(budget.memtables)
         # RocksDB starts so many threads for each family, whether it has tables to open or not.
         options.set_max_file_opening_threads(min(_MOST_OPENING, 1 + len(list(self._at.glob("*.sst"))) // _MOST_OPENING))
         if self._counting:
@@ -298,7 +295,11 @@ class RocksStore(Store):
         opened = self._families_to_open()
         self._check_address_space()
         with self._error(f"cannot open the store {self._path}"):
-            return _Database(self._at, options, access, opened)
+            return _Database(self._at, options, access, opened, budget)
+
+    def _budget(self) -> StoreBudget:
+        """What it shares with other stores."""
+        return StoreBudget()
 
     def _check_address_space(self) -> None:
         """Raise StoreError if the address space is too small: RocksDB would abort the process."""
@@ -601,28 +602,24 @@ def families_in(options: Path) -> list[str]:
         return _FAMILY_SECTION.findall(stream.read(_OPTIONS_MOST).decode("utf-8", "replace"))
 
 
-def database_options() -> Options:
-    """RocksDB's options for the whole database."""
+def database_options(stores: int = 1) -> Options:
+    """RocksDB's options for the whole database. ``stores``: how many the process may have open at a time."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     options.set_max_background_jobs(2)
-    options.set_max_total_wal_size(_WAL_MAX)
+    options.set_max_total_wal_size(max(_WAL_LEAST, _WAL_MAX // stores))
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(4 * 2**20)
     # Without this every start reads each table file's properties: seconds for a large frontier.
     options.set_skip_stats_update_on_db_open(True)
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit < _FEW_FILES:
-        options.set_max_open_files(_CACHE_SLACK + table_files(limit))
+    files = None if limit == resource.RLIM_INFINITY else open_tables(limit, stores)
+    if files is not None:
+        options.set_max_open_files(files)
         options.set_max_background_jobs(1)
     return options
-
-
-def table_files(limit: int) -> int:
-    """How many of the ``limit`` open files of a process RocksDB may use for its tables, if they are few."""
-    return max(_LEAST_TABLES, (limit - _FIXED_FILES) // 2)
 
 
 class RequestStore(RocksStore):
@@ -636,21 +633,25 @@ class PartitionStore(RocksStore):
 
     unused = ON_DEMAND - {Family.OUTBOX, Family.INLET}
 
+    def __init__(self, path: Path, budget: StoreBudget | None = None) -> None:
+        """``budget`` is that of all stores of the process. Raises StoreError."""
+        self._given = budget
+        super().__init__(path)
 
-def files_left(limit: int) -> int:
-    """How many of the ``limit`` open files of a process are left for connections; negative if they are too few for a
-    store."""
-    return limit - _FIXED_FILES - table_files(limit)
+    def _budget(self) -> StoreBudget:
+        return self._given or super()._budget()
 
 
-def _family_options(family: Family, cache: Cache) -> Options:
+def _family_options(family: Family, budget: StoreBudget) -> Options:
     options = Options(raw_mode=True)
+    if budget.arena is not None:
+        options.set_arena_block_size(budget.arena)
     options.set_write_buffer_size(_MEMTABLES.get(family, _MEMTABLE))
     # Digests are random bytes, so compression saves nothing.
     random = family in _RANDOM_BYTES
     options.set_compression_type(DBCompressionType.none() if random else DBCompressionType.lz4())
     table = BlockBasedOptions()
-    table.set_block_cache(cache)
+    table.set_block_cache(budget.seen_cache if family is Family.SEEN else budget.cache)
     table.set_block_size((4 if family in _BY_KEY else 16) * 1024)
     # Partition the index into parts of 4 KB. The whole index of a 64 MB table is nearly as large as a shard of the
     # cache: it would evict everything else and be evicted itself, and reloading it for a few rows takes ten times as

@@ -1,0 +1,59 @@
+"""The platform of many jobs that one process has open: one budget for their stores, and one thread that makes them
+durable, one after the other. However many jobs there are, one fsync runs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent import futures
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from crawler.job.platform import Platform
+from crawler.store import PartitionStore, StoreBudget
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class SharedPlatform:
+    """A context manager for at most ``jobs`` jobs at a time. All must be closed when it ends."""
+
+    def __init__(self, jobs: int) -> None:
+        self._budget = StoreBudget(jobs)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="durability")
+
+    def __enter__(self) -> Platform:
+        """The platform for each of the jobs, which are partitions."""
+        budget = self._budget
+        return Platform(open_store=lambda path: PartitionStore(path, budget), executor=lambda: _Share(self._thread))
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
+
+
+class _Share(Executor):
+    """What one job has of a thread. Its end is not that of the thread."""
+
+    def __init__(self, thread: Executor) -> None:
+        self._thread = thread
+        self._begun = set[Future[Any]]()
+        self._is_over = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """See ``Executor``. One thread of the job calls it."""
+        if self._is_over:
+            raise RuntimeError("the job is closed")
+        future = self._thread.submit(fn, *args, **kwargs)
+        self._begun.add(future)
+        future.add_done_callback(self._begun.discard)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more work. ``wait``: until what there is of this job is done."""
+        self._is_over = True
+        begun = list(self._begun)
+        if cancel_futures:
+            for future in begun:
+                future.cancel()
+        if wait:
+            futures.wait(begun)

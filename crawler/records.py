@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import msgspec.json
 from msgspec import UNSET, Struct, UnsetType, to_builtins
-from msgspec.structs import astuple
 
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.refusal import Refusal, Rule
@@ -439,14 +438,16 @@ def sequence_key(sequence: int) -> bytes:
     return sequence.to_bytes(8, "big")
 
 
-COUNTERS_VERSION = 1
+COUNTERS_VERSION = 2
+_COUNTERS_HEAD = bytes([COUNTERS_VERSION])
 
 
-class Counters(Struct):
+class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     """What the job has counted since it began. Stored in every transaction, so it always agrees with queue and journal.
 
-    The stored form is a version byte and one unsigned 64-bit number for each field, in this order. New fields are only
-    added at the end: a shorter record was written before they existed.
+    The stored form is a version byte and the fields in this order, as an array in MessagePack: small numbers are short,
+    and it is in every transaction. New fields are only added at the end: a shorter record was written before they
+    existed. In version 1 each number has 8 bytes.
     """
 
     sequence: int = 0  # the journal's next number
@@ -597,22 +598,26 @@ def count_outside(counters: Counters, reason: Outside, links: int) -> None:
             counters.filtered += links
 
 
-_COUNTER_NAMES = tuple(Counters.__struct_fields__)
-_COUNTERS = struct.Struct(f"<B{len(_COUNTER_NAMES)}Q")
-_WITHOUT_ELSEWHERE = struct.Struct(f"<B{len(_COUNTER_NAMES) - 1}Q")
+_OLD_COUNTERS = 1
+_FIELDS_MOST = len(Counters.__struct_fields__)
+_encode_fields = msgspec.msgpack.Encoder().encode
+_decode_fields = msgspec.msgpack.Decoder(Counters).decode
 
 
 def encode_counters(counters: Counters) -> bytes:
-    """The stored form of the counters. Only partitions have the last one, so that older programs read those of all
-    others."""
-    if not counters.sent_elsewhere:
-        return _WITHOUT_ELSEWHERE.pack(COUNTERS_VERSION, *astuple(counters)[:-1])
-    return _COUNTERS.pack(COUNTERS_VERSION, *astuple(counters))
+    """The stored form of the counters."""
+    return _COUNTERS_HEAD + _encode_fields(counters)
 
 
 def decode_counters(value: bytes) -> Counters:
-    """The inverse of ``encode_counters``; raises JournalError."""
-    size, rest = divmod(len(value) - 1, 8)
-    if rest or size < 0 or size > len(_COUNTER_NAMES) or value[0] != COUNTERS_VERSION:
-        raise JournalError("the job's counters are of an unknown version")
-    return Counters(*struct.unpack_from(f"<{size}Q", value, 1))
+    """The inverse of ``encode_counters``, also of version 1; raises JournalError."""
+    version = value[0] if value else None
+    try:
+        if version == COUNTERS_VERSION:
+            return _decode_fields(value[1:])
+        size, rest = divmod(len(value) - 1, 8)
+        if version == _OLD_COUNTERS and not rest and size <= _FIELDS_MOST:
+            return Counters(*struct.unpack_from(f"<{size}Q", value, 1))
+    except msgspec.DecodeError as error:
+        raise JournalError(f"the job's counters cannot be read: {error}") from error
+    raise JournalError("the job's counters are of an unknown version")

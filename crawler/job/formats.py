@@ -106,6 +106,8 @@ KNOWN = Formats(
         Format(frozenset({Family.REQUESTS}), on_demand=True),
         # 8. On demand: the job is a partition of a crawl. An older program takes URLs of other partitions for its own.
         Format(frozenset({Family.OUTBOX, Family.INLET}), on_demand=True),
+        # 9. The counters are stored in a shorter form. An older job is read as it is.
+        Format(),
     )
 )
 SEVERAL_FILES = 6

@@ -145,8 +145,8 @@ class OpenFiles:
                 new_job=True,
             )
         secret = KeyHash.new(shaping["seen"]["hash"]) if platform.formats.keyed else None
-        number = platform.formats.usual if platform.fetcher is None else OF_A_FETCHER
-        number = number if platform.partition is None else OF_A_CRAWL
+        number = platform.formats.usual if platform.fetcher is None else max(platform.formats.usual, OF_A_FETCHER)
+        number = number if platform.partition is None else max(number, OF_A_CRAWL)
         identity = Identity(number, shaping, hash=secret, fetcher=platform.fetcher, partition=platform.partition)
         begin_identity(disk, directory, identity)
         return [], identity

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rocksdict import Rdict
@@ -425,6 +425,9 @@ STORED[6] = STORED[5]  # on demand: its records are in several files
 STORED[7] = STORED[5] | {"families": str(STORED[5]["families"]).replace("robots", "requests robots")}  # on demand
 STORED[8] = STORED[7] | {  # on demand
     "families": str(STORED[7]["families"]).replace("hosts", "hosts inlet").replace("pages", "outbox pages")
+}
+STORED[9] = STORED[8] | {
+    "encoded": {**cast("dict[str, str]", STORED[8]["encoded"]), "counters": "02dc0040" + "00" * 64}
 }
 
 

@@ -16,7 +16,7 @@ from crawler.disk import Disk, FaultyDisk, RealDisk
 from crawler.found import Found
 from crawler.integrity.repairer import find_all, repair_job
 from crawler.job.directory import IDENTITY, PAGES
-from crawler.job.formats import KNOWN, OF_A_FETCHER, SEVERAL_FILES, Formats
+from crawler.job.formats import KNOWN, OF_A_CRAWL, OF_A_FETCHER, SEVERAL_FILES, Formats
 from crawler.job.identity import MAGIC, OtherFormatError, check_format, read_identity, write_identity
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -29,12 +29,13 @@ from tests.integrity.test_parts import SETTINGS, URLS, finish
 from tests.jobs import flip, store_of
 
 BEFORE = Formats(KNOWN.later[: SEVERAL_FILES - 2])  # the program that knows one file of records
+THEN = Formats(KNOWN.later[: OF_A_CRAWL - 1])  # a later one: what new jobs have now says that they may be several
 ONE_FILE = replace(SETTINGS, output=replace(SETTINGS.output, pages_size=0))
 
 
 @contextmanager
 def opened(
-    directory: Path, settings: Settings = SETTINGS, disk: Disk | None = None, formats: Formats = KNOWN
+    directory: Path, settings: Settings = SETTINGS, disk: Disk | None = None, formats: Formats = THEN
 ) -> Iterator[Job]:
     job = Job(directory, settings, 0.0, Platform(disk or RealDisk(), executor=Inline, formats=formats))
     try:
@@ -59,14 +60,14 @@ def stored(directory: Path) -> int:
 
 def test_formats_on_demand_are_not_the_usual_one() -> None:
     assert (BEFORE.newest, BEFORE.usual) == (SEVERAL_FILES - 1, SEVERAL_FILES - 1)
-    assert KNOWN.newest >= SEVERAL_FILES
-    assert KNOWN.usual != SEVERAL_FILES
+    assert THEN.newest >= SEVERAL_FILES
+    assert THEN.usual == BEFORE.usual
     assert Formats().usual == Formats().newest == 1
 
 
 def test_a_job_with_one_file_keeps_the_number_that_older_programs_know(tmp_path: Path) -> None:
     job = begun(tmp_path / "job")
-    assert (read_identity(job).format, stored(job)) == (KNOWN.usual, KNOWN.usual)
+    assert (read_identity(job).format, stored(job)) == (THEN.usual, THEN.usual)
     with opened(job, ONE_FILE, formats=BEFORE) as older:
         finish(older, 1)
     assert find_all(job, BEFORE) == []
@@ -75,7 +76,7 @@ def test_a_job_with_one_file_keeps_the_number_that_older_programs_know(tmp_path:
 def test_the_first_record_of_the_second_file_raises_the_number(tmp_path: Path) -> None:
     job = begun(tmp_path / "job")
     with opened(job) as again:
-        assert read_identity(job).format == KNOWN.usual, "nothing is in a second file yet"
+        assert read_identity(job).format == THEN.usual, "nothing is in a second file yet"
         finish(again, 1)
         assert read_identity(job).format == SEVERAL_FILES
     assert stored(job) == SEVERAL_FILES
@@ -83,7 +84,7 @@ def test_the_first_record_of_the_second_file_raises_the_number(tmp_path: Path) -
     with opened(job, ONE_FILE) as again:
         finish(again)
     assert read_identity(job).format == SEVERAL_FILES, "the files are still there"
-    assert find_all(job) == []
+    assert find_all(job, THEN) == []
 
 
 def test_an_older_program_refuses_it_and_changes_nothing(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_an_older_program_refuses_it_without_job_json(tmp_path: Path) -> None:
     with pytest.raises(OtherFormatError, match=rf"{IDENTITY} is damaged and store/ has format version {SEVERAL_FILES}"):
         repair_job(job, 0.0, lambda _: None, formats=BEFORE)
     assert {path: path.read_bytes() for path in job.glob("pages*")} == texts
-    assert repair_job(job, 0.0, lambda _: None).left == []
+    assert repair_job(job, 0.0, lambda _: None, formats=THEN).left == []
     assert read_identity(job).format == SEVERAL_FILES
     assert {path: path.read_bytes() for path in job.glob("pages*")} == texts
 
@@ -125,9 +126,9 @@ def test_a_repair_that_makes_one_file_gives_the_number_of_one_file(tmp_path: Pat
     job = begun(tmp_path / "job", SETTINGS, pages=6)
     (file, *_) = page_numbers(job / PAGES).values()
     flip(file, 10)
-    assert repair_job(job, 0.0, lambda _: None).left == []
+    assert repair_job(job, 0.0, lambda _: None, formats=THEN).left == []
     assert not page_numbers(job / PAGES)
-    assert (read_identity(job).format, stored(job)) == (KNOWN.usual, KNOWN.usual)
+    assert (read_identity(job).format, stored(job)) == (THEN.usual, THEN.usual)
     assert find_all(job, BEFORE) == []
 
 
@@ -142,7 +143,7 @@ def test_a_repair_leaves_the_number_of_what_it_does_not_change(tmp_path: Path, l
         (job / IDENTITY).unlink()
     else:
         flip(job / PAGES, 10)
-    assert repair_job(job, 0.0, lambda _: None).left == []
+    assert repair_job(job, 0.0, lambda _: None, formats=THEN).left == []
     assert (read_identity(job).format, stored(job)) == (OF_A_FETCHER, OF_A_FETCHER)
 
 
@@ -166,5 +167,5 @@ def test_the_number_is_there_before_the_file(tmp_path: Path, operation: str, err
         assert not files or read_identity(job).format == SEVERAL_FILES
         with opened(job) as again:
             finish(again)
-        assert find_all(job) == []
+        assert find_all(job, THEN) == []
         assert (job / IDENTITY).read_bytes().startswith(f"{MAGIC} {SEVERAL_FILES} ".encode())

@@ -70,7 +70,8 @@ MODULES: dict[str, str] = {
         placement messages parcel_codec outbox inlet router end_rounds
     """,
     "carrier": """
-        verbs memory_carrier local_frames local_server local_client
+        verbs memory_carrier local_frames local_server local_client engine_address redis_link
+        redis_servers redis_carrier open_carrier
     """,
     "scope": """
         modes globs patterns url_sites boundary bounds priority_rules rule_faults store_choice

@@ -9,7 +9,9 @@ from typing import Protocol
 from crawler.carrier.local_client import LocalCarrier
 from crawler.carrier.local_server import LocalServer
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.carrier.open_carrier import open_carrier
 from crawler.carrier.verbs import Carrier
+from tests.carrier.redis_server import RedisServer
 
 _CRAWLS = itertools.count(1)
 
@@ -66,6 +68,28 @@ class LocalKit:
         for carrier in self._opened:
             await carrier.close()
         await self._server.close()
+
+
+class RedisKit:
+    """Each has connections of its own to the servers. The crawl is new to them."""
+
+    def __init__(self, servers: list[RedisServer]) -> None:
+        self._servers = servers
+        self._url = "redis://" + ",".join(f"127.0.0.1:{server.port}" for server in servers)
+        self._crawl = crawl_name()
+        self._opened: list[Carrier] = []
+
+    async def open(self) -> Carrier:
+        self._opened.append(await open_carrier(self._url, self._crawl))
+        return self._opened[-1]
+
+    async def lose(self) -> None:
+        for server in self._servers:
+            server.say("FLUSHALL")
+
+    async def close(self) -> None:
+        for carrier in self._opened:
+            await carrier.close()
 
 
 def crawl_name() -> str:

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from crawler.carrier.verbs import START, Carrier, Entry, StaleEpochError
-from tests.carrier.kits import Kit, LocalKit, MemoryKit
+from tests.carrier.kits import Kit, LocalKit, MemoryKit, RedisKit
+from tests.carrier.redis_server import RedisServer, redis_cluster, redis_server
 
 LONG = 30.0  # seconds: of a claim that must not run out, and of a wait that must not be needed
 
 
-@pytest.fixture(params=["memory", "local"])
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    with redis_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@pytest.fixture(params=["memory", "local", "redis", "cluster"])
 async def kit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kit]:
     made: Kit
     if request.param == "memory":
         made = MemoryKit()
-    else:
+    elif request.param == "local":
         made = LocalKit(tmp_path)
         await made.start()
+    elif request.param == "redis":
+        made = RedisKit([request.getfixturevalue("server")])
+    else:
+        made = RedisKit(request.getfixturevalue("cluster"))
     yield made
     await made.close()
 

@@ -18,7 +18,7 @@ from redis.exceptions import AskError, ResponseError, TryAgainError
 
 from crawler.carrier.engine_address import Server
 from crawler.carrier.memory_carrier import check_values
-from crawler.carrier.redis_link import PATIENCE, RedisLink, Words, told
+from crawler.carrier.redis_link import RedisLink, Words, told
 from crawler.carrier.redis_servers import Command, RedisServers
 from crawler.carrier.verbs import START, CarrierError, CarrierRefusedError, Entry, Position, StaleEpochError
 
@@ -251,7 +251,7 @@ class _BlockedReads:
             if link.server == server:
                 self._free.remove(link)
                 return link
-        return self._servers.new_link(server, PATIENCE + _BLOCK)
+        return self._servers.new_link(server, _BLOCK)
 
     async def _close_free(self) -> None:
         free, self._free = self._free, []

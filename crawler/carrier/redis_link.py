@@ -32,7 +32,7 @@ Answers = list[Any]  # what the server said to each command: bytes, numbers, Non
 class RedisLink:
     """Connects when it is asked something, and again after an error. Each time it looks whether the server will do."""
 
-    def __init__(self, server: Server, make: Callable[[], Connection], patience: float = PATIENCE) -> None:
+    def __init__(self, server: Server, make: Callable[[], Connection], patience: float) -> None:
         """``patience`` is for the answer to what is sent at once, in seconds."""
         self.server = server
         self.clustered = False  # as the server said when it was last connected to

@@ -17,7 +17,7 @@ from crawler.carrier.verbs import CarrierError, CarrierRefusedError
 SLOTS = 16_384
 _MOST_TURNS = 10  # that one command may be sent elsewhere, or again
 _PAUSE = 0.05  # seconds, while a slot is in between
-_HURRY = 2.0  # seconds for one server, where another can be asked
+_HURRY = 0.4  # of our patience: for one server, where another can be asked
 
 
 class Command(NamedTuple):
@@ -42,7 +42,9 @@ def slot_of(key: str) -> int:
 class RedisServers:
     """Each server has one connection for what is answered at once, and one for reading."""
 
-    def __init__(self, address: RedisAddress, login: Login) -> None:
+    def __init__(self, address: RedisAddress, login: Login, patience: float = PATIENCE) -> None:
+        """``patience`` is for the answer to what can be answered at once, in seconds."""
+        self.patience = patience
         self.text = ",".join(map(str, address.servers))
         self._named = address.servers
         self._asked = dict.fromkeys(address.servers)  # for what there is, the one that was asked last at the end
@@ -56,11 +58,11 @@ class RedisServers:
         """The answer to each command. Raises CarrierError and CarrierRefusedError, also for an error that is the answer
         of one: others may have been done then."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 return await self._ask(dict(enumerate(commands)), reading)
         except TimeoutError as error:
             self.forget()
-            raise CarrierError(f"{self.text} does not answer for {PATIENCE:g} seconds") from error
+            raise CarrierError(f"{self.text} does not answer for {self.patience:g} seconds") from error
 
     async def learn(self) -> None:
         """Find out whether they are a cluster, and which server has what, if that is not known. Raises CarrierError and
@@ -80,9 +82,9 @@ class RedisServers:
         """Keys of one group can stand in one command."""
         return -1 if self._only is not None else slot_of(key)
 
-    def new_link(self, server: Server, patience: float) -> RedisLink:
-        """A connection that the caller closes."""
-        return RedisLink(server, self._make(server), patience)
+    def new_link(self, server: Server, wait: float = 0) -> RedisLink:
+        """A connection that the caller closes, for what is answered after ``wait`` seconds."""
+        return RedisLink(server, self._make(server), self.patience + wait)
 
     def forget(self) -> None:
         """Ask again which server has what, because one does not answer, or has not what it had."""
@@ -162,7 +164,7 @@ class RedisServers:
             self._asked[server] = None
             link = self._link(server, reading=False)
             try:
-                async with asyncio.timeout(_HURRY):
+                async with asyncio.timeout(self.patience * _HURRY):
                     (answer,) = await link.ask([("CLUSTER", "SLOTS")])
             except (CarrierError, CarrierRefusedError, TimeoutError) as error:
                 refusal = refusal or told(error, server)
@@ -189,7 +191,7 @@ class RedisServers:
     def _link(self, server: Server, reading: bool) -> RedisLink:
         link = self._links.get((server, reading))
         if link is None:
-            link = self._links[server, reading] = RedisLink(server, self._make(server))
+            link = self._links[server, reading] = self.new_link(server)
         return link
 
 

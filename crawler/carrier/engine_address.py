@@ -15,7 +15,7 @@ PASSWORD = "CRAWLER_ENGINE_PASSWORD"
 PASSWORD_FILE = "CRAWLER_ENGINE_PASSWORD_FILE"
 FORMS = "unix:PATH, redis://HOST:PORT[,HOST:PORT...] or rediss://HOST:PORT[,HOST:PORT...]"
 _PORT = 6379
-_HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/\s]+)(?::(?P<port>[0-9]{1,5}))?")
+_HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _CRAWL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -174,4 +175,8 @@ def told(error: Exception, server: Server) -> Exception:
         )
     if isinstance(error, TimeoutError):
         return CarrierError(f"{server} does not answer")
+    cause = error.__context__
+    if isinstance(cause, OSError) and cause.errno:
+        reason = os.strerror(cause.errno) if cause.errno > 0 else cause.strerror
+        return CarrierError(f"{server} cannot be reached: {reason}")
     return CarrierError(f"{server}: {text or type(error).__name__}")

@@ -22,8 +22,9 @@ from crawler.carrier.local_client import LocalCarrier
 from crawler.carrier.local_server import LocalServer
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.carrier.verbs import START, CarrierError, CarrierRefusedError, StaleEpochError
+from tests.test_docs import example
+from tests.test_repository import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 GREETING = b"crawler-carrier 000000001\n"
 SERVE = """
 import asyncio, sys
@@ -269,6 +270,12 @@ class TestErrors:
 
 def frames(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
+
+
+def test_the_example_of_the_page_is_a_request() -> None:
+    claim = example("format-carrier.md", "claim")
+    assert claim == local_frames.framed(local_frames.Claim(1, "p1", "one", 0, 10.0))
+    assert local_frames.decode_request(claim[4:]) == local_frames.Claim(1, "p1", "one", 0, 10.0)
 
 
 NONSENSE = st.one_of(

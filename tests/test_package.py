@@ -93,6 +93,7 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
         "dev",
         "parquet",
         "re2",
+        "redis",
         "scrapy",
         "socks",
         "text",

@@ -377,6 +377,24 @@ async def test_a_telephone_shows_what_is_wrong_before_anything_else(browser: Chr
     assert first == ["far", "attention", "hosts", "failures"]
 
 
+async def test_a_telephone_shows_names_of_hosts_whole(browser: Chrome) -> None:
+    crawl = Crawl()
+    names = ["127.0.2.2:8081", "127.0.2.2:8082", "docs-1.localhost:28946", "en.wikipedia.org"]
+    crawl.hosts = [host(number) | {"host": name} for number, name in enumerate(names)]
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    outside = """return [...document.querySelectorAll('#hosts-table button.row .cut > span')].filter(node =>
+        node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1)
+        .map(node => node.textContent)"""
+    async with shown(crawl) as (_, url):
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+        try:
+            await open_page(browser, url)
+            await until(browser, lambda: sorted(titles(browser, "#hosts-table")) == sorted(names))
+            assert await asyncio.to_thread(browser.execute_script, outside) == []
+        finally:
+            await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+
+
 async def test_the_time_left_that_is_told_is_shown(browser: Chrome) -> None:
     crawl = Crawl()
     slow = {"name": "slow.test:80", "pending": 5, "seconds_per_url": 6.0, "hosts": 1}

@@ -37,6 +37,8 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.COPY_DAMAGED: "content {key}: {error}",
     Kind.SOFT404_DAMAGED: "soft404 {key}: {error}",
     Kind.PAYLOAD_DAMAGED: "payload {key}: {error}",
+    Kind.MESSAGE_DAMAGED: "outbox {key}: {error}",
+    Kind.INLET_DAMAGED: "inlet {key}: {error}",
     Kind.DOUBT_DAMAGED: "ledger {key}: not a URL with that digest",
     Kind.LEDGER_COUNTS_DAMAGED: "meta {key}: {error}",
     Kind.PAGE_DAMAGED: "page {key}: {error}",
@@ -95,6 +97,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.HELD_BACK_COUNT: "{counted:URL} counted as held back by the rule {rule}, but {found} are stored",
     Kind.BORDER_COUNT: "{counted:page} counted as having links that limits left out, but {found} are stored, or other "
     "numbers of links",
+    Kind.MESSAGES_MISSING: "outbox: {missing:message} for partition {target} missing before number {number}",
     Kind.OUTPUT_END: "ends at {found}, but the journal's last record ends at {journal}",
     Kind.OUTPUT_COUNT: "{found:record} found, but {counted:URL} counted as done",
 }
@@ -120,6 +123,9 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.TRAPS_REMOVED: "removed {count:damaged trap record}; their counts start over",
     Done.COPIES_REMOVED: "removed {count:damaged content mark}",
     Done.SOFT404_REMOVED: "removed {count:damaged suspicion of a soft 404}",
+    Done.MESSAGES_REMOVED: "removed {count:damaged message} for other partitions: the links in them are lost",
+    Done.MESSAGES_CLOSED_UP: "numbered {count:message} for other partitions anew, behind those that are lost",
+    Done.INLET_REMOVED: "removed {count:damaged row} of what came from other partitions: they send it again",
     Done.HELD_BACK_REMOVED: "removed {count:damaged row} of URLs that a rule of ours held back",
     Done.BORDER_REMOVED: "removed {count:damaged row} of pages with links that limits left out",
     Done.PAYLOADS_FORGOTTEN: "forgot {count:payload} of the web archive: what comes again is written again",

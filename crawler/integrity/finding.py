@@ -52,6 +52,8 @@ class Kind(StrEnum):
     OUTBOX_DAMAGED = "outbox-damaged"
     INLET_DAMAGED = "inlet-damaged"
     PAYLOAD_DAMAGED = "payload-damaged"
+    MESSAGE_DAMAGED = "message-damaged"
+    INLET_DAMAGED = "inlet-damaged"
     # Files of records.
     FILE_LOST = "file-lost"
     FILE_CUT = "file-cut"
@@ -92,6 +94,7 @@ class Kind(StrEnum):
     SCHEDULED_COUNT = "scheduled-count"
     HELD_BACK_COUNT = "held-back-count"
     BORDER_COUNT = "border-count"
+    MESSAGES_MISSING = "messages-missing"
     OUTPUT_END = "output-end"
     OUTPUT_COUNT = "output-count"
 

@@ -43,11 +43,13 @@ from crawler.job.border import COUNTS, BorderCounts, BorderError, border_counts,
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
 from crawler.job.held_back import HeldBackError, decode_row
-from crawler.job.recovery import OUTPUT_END, REPAIRING, OutputCut, stored_end
+from crawler.job.receiving import EPOCH, decode_epoch
+from crawler.job.recovery import OUTPUT_END, PARTITION_KEPT, REPAIRING, OutputCut, kept_partition, stored_end
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader, Row
 from crawler.output import Record, lines_of, record_of
 from crawler.output.record_text import has_text, open_text, text_size
+from crawler.partition import inlet, outbox
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -242,6 +244,7 @@ class Inventory:
         yield self._schedule()
         yield self._refused()
         yield self._border()
+        yield self._between_partitions()
         yield self._output()
 
     def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
@@ -249,6 +252,36 @@ class Inventory:
         self.damaged[family].append(row)
         said: dict[str, Detail] = {} if error is None else {"error": str(error)}
         return Finding(kind, STORE, said | details, family, row[0])
+
+    # -- partitions --------------------------------------------------------------------------------------------
+
+    def _between_partitions(self) -> Findings:
+        try:
+            partition = kept_partition(self._store)
+            decode_epoch(self._store.get(Family.META, EPOCH))
+        except JournalError as error:
+            for name in (PARTITION_KEPT, EPOCH):
+                if (value := self._store.get(Family.META, name)) is not None:
+                    yield self._damage(Kind.META_DAMAGED, Family.META, (name, value), error)
+            return
+        if partition is None:
+            return
+        before: tuple[int, int] | None = None
+        for row in self._store.rows(Family.OUTBOX):
+            try:
+                target, number = outbox.check_row(*row, *partition)
+            except ValueError as error:
+                yield self._damage(Kind.MESSAGE_DAMAGED, Family.OUTBOX, row, error)
+                continue
+            if before is not None and before[0] == target and number != before[1] + 1:
+                lost: dict[str, Detail] = {"target": target, "number": number, "missing": number - before[1] - 1}
+                yield Finding(Kind.MESSAGES_MISSING, STORE, lost, Family.OUTBOX, row[0])
+            before = target, number
+        for row in self._store.rows(Family.INLET):
+            try:
+                inlet.check_row(*row, *partition)
+            except inlet.InletError as error:
+                yield self._damage(Kind.INLET_DAMAGED, Family.INLET, row, error)
 
     # -- names -------------------------------------------------------------------------------------------------
 

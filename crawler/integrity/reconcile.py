@@ -49,6 +49,7 @@ from crawler.kv import Batch, Family, Store
 from crawler.output import Record, entry_of, lines_of, record_of
 from crawler.output.body_files import BODY_SIZES, body_in, encode_sizes, is_whole, sizes_found
 from crawler.output.record_text import page_paths
+from crawler.partition.outbox import read_key, row_key
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -457,6 +458,8 @@ class Reconciliation:
             (Family.TRAPS, Done.TRAPS_REMOVED),
             (Family.CONTENT, Done.COPIES_REMOVED),
             (Family.SOFT404, Done.SOFT404_REMOVED),
+            (Family.OUTBOX, Done.MESSAGES_REMOVED),
+            (Family.INLET, Done.INLET_REMOVED),
             (Family.REFUSED, Done.HELD_BACK_REMOVED),
             (Family.BORDER, Done.BORDER_REMOVED),
         ):
@@ -471,6 +474,23 @@ class Reconciliation:
             self._context.done(Done.PAYLOADS_FORGOTTEN, count=payloads)
         self._drop_all(Family.HOSTS)
         self._write()
+        self._close_up()
+
+    def _close_up(self) -> None:
+        """Give the messages behind a gap the numbers after those before it."""
+        target, number, moved = -1, 0, 0
+        for rows in self._store.pages(Family.OUTBOX):
+            for key, value in rows:
+                row = read_key(key)
+                number = row[1] if row[0] != target else number + 1
+                target = row[0]
+                if row[1] != number:
+                    self._batch.delete(Family.OUTBOX, key)
+                    self._batch.put(Family.OUTBOX, row_key(target, number), value)
+                    moved += 1
+            self._write()
+        if moved:
+            self._context.done(Done.MESSAGES_CLOSED_UP, count=moved)
 
     def _hosts(self, tally: OutputTally) -> int:
         """Correct the hosts' counts from the queue and the output, and return the number of hosts."""

@@ -12,6 +12,7 @@ Whatever is replaced is moved to ``DIR/damaged-N``. An interrupted repair can be
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ from crawler.job.recovery import (
     keep_identity,
     kept_format,
     kept_hash,
+    kept_partition,
     kept_shaping,
     restore_seen,
     stored_counters,
@@ -59,7 +61,8 @@ from crawler.output.outputs import FORMS
 from crawler.output.record_text import page_paths, text_size
 from crawler.records import JournalError
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
-from crawler.store import Broken, RocksStore, StoreError, StoreVersionError
+from crawler.store import Broken, PartitionStore, RocksStore, StoreError, StoreVersionError
+from crawler.store.rocks import OF_PARTITIONS
 from crawler.store.salvage import readable, salvage
 from crawler.store.wal import log_fault
 
@@ -166,10 +169,13 @@ class _Repair:
         self._optional: frozenset[Family] = frozenset()  # families that the store may lack
         self._found = FIRST  # the format that the job has, by `job.json` or the store
         self._hash: KeyHash | None = None  # None: an older job without a secret
+        self._partition: tuple[int, int] | None = None  # None: it is a crawl of its own, as far as is known
 
     def run(self, number: int) -> None:
         """Repair a job whose state is of that format; it is one of the newest then."""
         self._optional, self._found = self._formats.families_after(number), number
+        with contextlib.suppress(JobError):  # else the store tells
+            self._partition = read_identity(self._directory, self._formats).partition
         self._settle_conversion()
         self._mark_format()
         self._put_back_store()
@@ -247,8 +253,14 @@ class _Repair:
 
     @contextmanager
     def _store(self) -> Iterator[RocksStore]:
-        store = RocksStore(self._directory / STORE, optional=self._optional)
+        kind, optional = RocksStore, self._optional
+        if self._partition is not None:
+            kind, optional = PartitionStore, optional | OF_PARTITIONS
+        store = kind(self._directory / STORE, optional=optional)
         try:
+            if self._partition is None:
+                with contextlib.suppress(JournalError):  # it is removed with all that is damaged
+                    self._partition = kept_partition(store)
             yield store
         finally:
             store.close()
@@ -369,7 +381,7 @@ class _Repair:
         number = format_in_use(self._directory, self._formats)  # a repair may have made one file of several
         if self._found > SEVERAL_FILES:
             number = max(number, self._found)
-        return Identity(number, shaping_of(settings), hash=self._hash)
+        return Identity(number, shaping_of(settings), hash=self._hash, partition=self._partition)
 
     def _keep_identity(self, store: RocksStore, settings: Settings) -> Identity:
         """Store the copy of what ``job.json`` says, and return that."""

@@ -63,6 +63,7 @@ OUTPUT_END = b"output-end"
 SHAPING_KEPT = b"shaping"
 FORMAT_KEPT = b"format"
 HASH_KEPT = b"hash"
+PARTITION_KEPT = b"partition"
 REPAIRING = b"repairing"  # present while a repair is running, and after one was interrupted
 _END = struct.Struct("<Q")
 
@@ -225,9 +226,24 @@ def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
     kept = {SHAPING_KEPT: shaping, FORMAT_KEPT: str(identity.format).encode("ascii")}
     if identity.hash is not None:
         kept[HASH_KEPT] = encode_hash(identity.hash)
+    if identity.partition is not None:
+        kept[PARTITION_KEPT] = json.dumps(identity.partition).encode("ascii")
     for name, value in kept.items():
         if store.get(Family.META, name) != value:
             batch.put(Family.META, name, value)
+
+
+def kept_partition(store: Reader) -> tuple[int, int] | None:
+    """Which partition the job is, and of how many, according to its store; None if it is a crawl of its own. Raises
+    JournalError."""
+    value = store.get(Family.META, PARTITION_KEPT)
+    if value is None:
+        return None
+    try:
+        number, of = json.loads(value)
+        return int(number), int(of)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise JournalError(f"not the number of a partition: {error}") from error
 
 
 def encode_hash(hash: KeyHash) -> bytes:

@@ -70,6 +70,13 @@ def decode_row(key: bytes, value: bytes) -> tuple[int, int, int]:
     return sender, epoch, number
 
 
+def check_row(key: bytes, value: bytes, me: int, partitions: int) -> None:
+    """Raise InletError unless that is a row of the inlet of partition ``me``."""
+    sender, _, _ = decode_row(key, value)
+    if sender == me or sender >= partitions:
+        raise InletError(f"a row of partition {sender} of {partitions}, in the inlet of {me}")
+
+
 class Inlet:
     """The inlet of one partition, ``me``. A transaction has the number that the writer gives it; what the store has at
     first counts as transaction 0, because a killed process may have left it in no durable state."""
@@ -90,17 +97,14 @@ class Inlet:
         known = self._from.get(parcel.sender)
         if parcel.target != self.me or known is None or not parcel.epoch or not parcel.number:
             return Verdict.MISSENT
+        if parcel.number == (1 if parcel.epoch > known.epoch else known.admitted + 1) and parcel.epoch >= known.epoch:
+            return Verdict.ADMITTED
+        known.owed = True  # whatever it is, its sender learns what is here
+        self._unsettled.add(parcel.sender)
         if parcel.epoch < known.epoch:
-            known.owed = True  # its sender may not know that its directory is too old
-            self._unsettled.add(parcel.sender)
             return Verdict.STALE
-        if parcel.epoch > known.epoch:
-            return Verdict.ADMITTED if parcel.number == 1 else Verdict.GAP
-        if parcel.number <= known.admitted:
-            known.owed = True
-            self._unsettled.add(parcel.sender)
-            return Verdict.REPEATED
-        return Verdict.ADMITTED if parcel.number == known.admitted + 1 else Verdict.GAP
+        is_known = parcel.epoch == known.epoch and parcel.number <= known.admitted
+        return Verdict.REPEATED if is_known else Verdict.GAP
 
     def admitted(self, parcel: Parcel, batch: Batch, transaction: int) -> None:
         """Note in the batch that the parcel was admitted in the transaction with that number."""
@@ -113,16 +117,18 @@ class Inlet:
         batch.put(Family.INLET, row_key(parcel.sender), _VALUE.pack(_VERSION, parcel.epoch, parcel.number))
 
     def acks(self, durable: int) -> list[Ack]:
-        """The acknowledgements that are due, once each. ``durable``: the last transaction that is, -1 if none is."""
+        """The acknowledgements that are due, once each: of what has become durable, and of what is durable when a
+        parcel comes that is not the next one. ``durable``: the last transaction that is, -1 if none is."""
         due = []
         for sender in sorted(self._unsettled):
             known = self._from[sender]
             while known.written and known.written[0][0] <= durable:
                 known.durable = known.written.popleft()[1]
                 known.owed = True
-            if known.owed and known.durable:
-                due.append(Ack(sender, self.me, known.epoch, known.durable))
-            known.owed = False
+            if known.durable or not known.written:
+                if known.owed:
+                    due.append(Ack(sender, self.me, known.epoch, known.durable))
+                known.owed = False
             if not known.written:
                 self._unsettled.discard(sender)
         return due

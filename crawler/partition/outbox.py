@@ -8,7 +8,8 @@ parcels, which are numbered from 1 for each target in each *epoch*, the time for
 open. A row is removed when its parcel is durable at the target, and not before: what a carrier says of it proves
 nothing. What is not acknowledged in time is sent again, from the first such parcel on, because the target takes parcels
 only in order. In a new epoch all rows that are left are sent again, numbered anew: the target admits what it knows once
-more, which changes nothing.
+more, which changes nothing. A new epoch also helps when a partition was restored from a backup, so that another has
+received more of it, or it has received less, than was acknowledged: ``least_epoch`` then says so.
 
 Memory holds numbers only. A parcel is read from the store when it is sent, and again when it is sent again.
 """
@@ -22,6 +23,7 @@ from collections import deque
 from msgspec import Struct, field
 
 from crawler.kv import Batch, Family, Reader
+from crawler.partition.messages import UnknownMessage, decode_message
 from crawler.partition.parcel_codec import PARCEL_BYTES, Ack, Parcel
 
 AGAIN = 2.0  # seconds after which a parcel without an acknowledgement is sent again ...
@@ -45,6 +47,18 @@ def read_key(key: bytes) -> tuple[int, int]:
     return target, number
 
 
+def check_row(key: bytes, value: bytes, me: int, partitions: int) -> tuple[int, int]:
+    """(target, number) of a row of the outbox of partition ``me``. Raises ValueError if it is none, or its message
+    cannot be read."""
+    target, number = read_key(key)
+    if target == me or target >= partitions or not number:
+        raise ValueError(f"a message for partition {target} of {partitions}, in the outbox of {me}")
+    message = decode_message(value)
+    if isinstance(message, UnknownMessage):
+        raise ValueError(f"a message of the unknown kind {message.kind}")
+    return target, number
+
+
 class _Sent(Struct, frozen=True):
     """A parcel on its way, with its rows."""
 
@@ -56,12 +70,15 @@ class _Sent(Struct, frozen=True):
 
 class _Way(Struct):
     """The way to one target. Rows up to ``gone`` are durable there, up to ``sent`` on their way; ``last`` is the last
-    one. ``number`` is that of the last parcel. What is on its way is sent again at ``again_at``."""
+    one. ``number`` is that of the last parcel, ``acknowledged`` that of the last one that is durable. What is on its
+    way is sent again at ``again_at``. ``has_less``: the target says that it has less than it had."""
 
     gone: int = 0
     sent: int = 0
     last: int = 0
     number: int = 0
+    acknowledged: int = 0
+    has_less: bool = False
     on_way: deque[_Sent] = field(default_factory=deque)
     again_at: float = math.inf
     wait: float = AGAIN
@@ -77,7 +94,7 @@ class Outbox:
         self.me = me
         self.epoch = 0
         self.in_flight = 0  # bytes of messages on their way
-        self.outrun = 0  # a greater epoch of this partition that another one knows
+        self.least_epoch = 0  # others take parcels of no lesser epoch
         self._ways = {target: self._find(target) for target in range(partitions) if target != me}
         self._turn = 0  # of the targets, so that none is always the last
 
@@ -129,7 +146,8 @@ class Outbox:
             raise ValueError(f"epoch {epoch} does not follow {self.epoch}")
         self.epoch, self.in_flight = epoch, 0
         for way in self._ways.values():
-            way.sent, way.number, way.again_at, way.wait = way.gone, 0, math.inf, AGAIN
+            way.sent, way.number, way.acknowledged, way.has_less = way.gone, 0, 0, False
+            way.again_at, way.wait = math.inf, AGAIN
             way.on_way.clear()
 
     def gather(self, now: float, most: int) -> list[Parcel]:
@@ -182,6 +200,9 @@ class Outbox:
         for target, way in self._ways.items():
             if way.again_at > now:
                 continue
+            if way.has_less and way.wait >= AGAIN_MOST:
+                # What it lacks is gone from here. In a new epoch it takes what there is.
+                self.least_epoch = max(self.least_epoch, self.epoch + 1)
             way.wait = min(2 * way.wait, AGAIN_MOST)
             way.again_at = now + way.wait
             for sent in way.on_way:
@@ -195,13 +216,15 @@ class Outbox:
         return min((way.again_at for way in self._ways.values()), default=math.inf)
 
     def is_news(self, ack: Ack) -> bool:
-        """Whether the acknowledgement removes rows."""
+        """Whether the acknowledgement removes rows. One that does not may say that a partition was restored from a
+        backup, this one or the target, and that only a new epoch helps: see ``least_epoch``."""
         way = self._ways.get(ack.target)
         if ack.sender != self.me or way is None:
             return False
         if ack.epoch > self.epoch:
-            # The directory is older than what others have received of it, as after it was restored from a backup.
-            self.outrun = max(self.outrun, ack.epoch)
+            self.least_epoch = max(self.least_epoch, ack.epoch + 1)
+        elif way.acknowledged and (ack.epoch, ack.number) < (self.epoch, way.acknowledged):
+            way.has_less = True  # or the acknowledgement is an old one
         return ack.epoch == self.epoch and bool(way.on_way) and way.on_way[0].number <= ack.number <= way.number
 
     def acknowledged(self, ack: Ack, now: float, batch: Batch) -> None:
@@ -215,5 +238,5 @@ class Outbox:
             way.gone = sent.last
             self.in_flight -= sent.size
         batch.delete_range(Family.OUTBOX, row_key(ack.target, first), row_key(ack.target, way.gone + 1))
-        way.wait = AGAIN
+        way.acknowledged, way.has_less, way.wait = ack.number, False, AGAIN
         way.again_at = now + AGAIN if way.on_way else math.inf

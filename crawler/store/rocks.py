@@ -355,6 +355,11 @@ class RocksStore(Store):
     def _error(self, what: str) -> as_store_error:
         return as_store_error(what, (str(self._at), str(self._path)))
 
+    @property
+    def families(self) -> frozenset[Family]:
+        """Those that it has."""
+        return frozenset(self._database.handles)
+
     def batch(self) -> Batch:
         return Batch()
 
@@ -628,10 +633,13 @@ class RequestStore(RocksStore):
     unused = ON_DEMAND - {Family.REQUESTS}
 
 
+OF_PARTITIONS = frozenset({Family.OUTBOX, Family.INLET})
+
+
 class PartitionStore(RocksStore):
     """The store of a partition of a crawl."""
 
-    unused = ON_DEMAND - {Family.OUTBOX, Family.INLET}
+    unused = ON_DEMAND - OF_PARTITIONS
 
     def __init__(self, path: Path, budget: StoreBudget | None = None) -> None:
         """``budget`` is that of all stores of the process. Raises StoreError."""

@@ -23,7 +23,15 @@ from rocksdict import Options, Rdict
 from crawler.disk import make_private_directory
 from crawler.kv import ON_DEMAND, Family, Store
 from crawler.store.closed_copy import copy_closed
-from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options, families_in
+from crawler.store.rocks import (
+    Broken,
+    PartitionStore,
+    RocksStore,
+    StoreError,
+    as_store_error,
+    database_options,
+    families_in,
+)
 from crawler.store.wal import MARK, logs_of, rewrite_log
 
 _ROWS = 2_048  # read at once while there is no error
@@ -158,7 +166,7 @@ def _tables_or_log(damaged: Path) -> Way:
 
 def _copy_rows(source: RocksStore, target: Path) -> list[str]:
     missing: list[str] = []
-    copy = RocksStore(target)
+    copy = (PartitionStore if Family.OUTBOX in source.families else RocksStore)(target)
     try:
         for family in Family:
             for piece in _pieces(source, family, missing):

@@ -41,6 +41,8 @@ from crawler.job.job_lock import LOCK
 from crawler.job.recovery import COUNTERS, OUTPUT_END
 from crawler.job.run_settings import RUN
 from crawler.kv import FAMILY_NUMBERS, Batch, Family
+from crawler.partition import Links, inlet, outbox
+from crawler.partition.messages import decode_message
 from crawler.records import (
     Counters,
     Outcome,
@@ -202,6 +204,14 @@ def test_the_example_of_an_archived_payload() -> None:
     assert digest == sha1(b"hello")
     assert decode_payload(digest, row) == Earlier("http://h.test/a", 1_700_000_000_500, digest)
     assert row == sequence_key(7) + encode_payload(1_700_000_000_500, "http://h.test/a")
+
+
+def test_the_examples_of_what_partitions_store() -> None:
+    key, value = example("format-store.md", "outbox-key"), example("format-store.md", "outbox")
+    assert outbox.check_row(key, value, 0, 16) == (3, 2)
+    assert decode_message(value) == Links(["http://b.test/1", "http://b.test/2"], 1, "http://a.test/")
+    key, value = example("format-store.md", "inlet-key"), example("format-store.md", "inlet")
+    assert inlet.decode_row(key, value) == (3, 2, 40)
 
 
 def test_the_examples_of_commands(tmp_path: Path) -> None:

@@ -257,6 +257,7 @@ def _links(counters: Counters) -> dict[str, int]:
         "links_too_deep": counters.too_deep,
         "links_too_long": counters.too_long,
         "links_filtered": counters.filtered,
+        "links_sent_elsewhere": counters.sent_elsewhere,
         "links_trapped": counters.trapped,
         "sitemaps_read": counters.sitemaps,
         "links_of_copies": counters.links_of_copies,

@@ -133,6 +133,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("crawler_links_too_deep_total", "links_too_deep", "Links beyond the maximum depth."),
     _counter("crawler_links_too_long_total", "links_too_long", "Links whose URL is longer than allowed."),
     _counter("crawler_links_filtered_total", "links_filtered", "Links that code of the user refused."),
+    _counter("crawler_links_sent_elsewhere_total", "links_sent_elsewhere", "Links sent to other partitions."),
     _counter("crawler_links_trapped_total", "links_trapped", "Links dropped because they lead into a closed trap."),
     _counter("crawler_sitemaps_read_total", "sitemaps_read", "Sitemaps and sitemap indexes that were read."),
     _counter("crawler_links_of_copies_total", "links_of_copies", "Links not followed because their page is a copy."),

@@ -17,11 +17,10 @@ from crawler.partition.inlet import Inlet, Verdict
 from crawler.partition.messages import Links, Message, MessageError, UnknownMessage, Widened
 from crawler.partition.outbox import Outbox
 from crawler.partition.parcel_codec import Ack, Parcel, ParcelCodec, ParcelError
-from crawler.partition.placement import PARTITIONS_MOST, Placement, place
+from crawler.partition.placement import Placement, place
 from crawler.partition.router import PartitionRouter
 
 __all__ = [
-    "PARTITIONS_MOST",
     "Ack",
     "Inlet",
     "Links",

@@ -13,15 +13,23 @@ What is said of single URLs has their positions in ``hrefs`` instead of the URLs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from crawler.found import NONE_OUTSIDE, Found, Listing
 from crawler.frontier import Entry, Stated
 from crawler.records import Outcome, PageRecord
+from crawler.settings import CLASSES, LEAF
 from crawler.traps import Content
 from crawler.urls import Canonical
+
+Position = Annotated[int, Meta(ge=0)]  # of a URL in ``hrefs``
+Depth = Annotated[int, Meta(ge=0, lt=2**32)]
+Redirects = Annotated[int, Meta(ge=0, lt=2**8)]
+Class = Annotated[int, Meta(ge=0, lt=CLASSES)]
+Hops = Annotated[int, Meta(ge=0, le=LEAF)]
 
 
 class MessageError(ValueError):
@@ -32,15 +40,15 @@ class Listed(Struct, array_like=True, frozen=True):
     """What a sitemap or a feed says of URLs. ``statements``: begin, end, and how often the page changes."""
 
     sitemaps: bool
-    priorities: dict[int, float] = field(default_factory=dict)
-    statements: dict[int, tuple[float, float, int]] = field(default_factory=dict)
+    priorities: dict[Position, float] = field(default_factory=dict)
+    statements: dict[Position, tuple[float, float, int]] = field(default_factory=dict)
 
 
 class CopiedPage(Struct, array_like=True, frozen=True):
     """The page with the URLs is a copy of another."""
 
     href: str
-    depth: int
+    depth: Depth
     original: str | None
 
 
@@ -49,16 +57,16 @@ class Links(Struct, array_like=True, tag=1, frozen=True):
     they were found as links, and nobody named them. ``keys`` has the keys that differ from their hrefs."""
 
     hrefs: list[str]
-    depth: int
+    depth: Depth
     via: str | None = None
     linked: bool = True
     seed: bool = False
-    redirects: int = 0
-    keys: dict[int, str] = field(default_factory=dict)
+    redirects: Redirects = 0
+    keys: dict[Position, str] = field(default_factory=dict)
     share: float = 0.0
-    priority: int | None = None
-    reach: dict[int, int] = field(default_factory=dict)
-    classes: dict[int, int] | None = None
+    priority: Class | None = None
+    reach: dict[Position, Hops] = field(default_factory=dict)
+    classes: dict[Position, Class] | None = None
     listing: Listed | None = None
     copy: CopiedPage | None = None
     probe: bool = False

@@ -9,7 +9,7 @@ open. A row is removed when its parcel is durable at the target, and not before:
 nothing. What is not acknowledged in time is sent again, from the first such parcel on, because the target takes parcels
 only in order. In a new epoch all rows that are left are sent again, numbered anew: the target admits what it knows once
 more, which changes nothing. A new epoch also helps when a partition was restored from a backup, so that another has
-received more of it, or it has received less, than was acknowledged: ``least_epoch`` then says so.
+received more of it, or it has received less, than was acknowledged: ``outrun`` then says so.
 
 Memory holds numbers only. A parcel is read from the store when it is sent, and again when it is sent again.
 """
@@ -94,7 +94,7 @@ class Outbox:
         self.me = me
         self.epoch = 0
         self.in_flight = 0  # bytes of messages on their way
-        self.least_epoch = 0  # others take parcels of no lesser epoch
+        self.outrun = 0  # only a greater epoch than this helps
         self._ways = {target: self._find(target) for target in range(partitions) if target != me}
         self._turn = 0  # of the targets, so that none is always the last
 
@@ -202,7 +202,7 @@ class Outbox:
                 continue
             if way.has_less and way.wait >= AGAIN_MOST:
                 # What it lacks is gone from here. In a new epoch it takes what there is.
-                self.least_epoch = max(self.least_epoch, self.epoch + 1)
+                self.outrun = max(self.outrun, self.epoch)
             way.wait = min(2 * way.wait, AGAIN_MOST)
             way.again_at = now + way.wait
             for sent in way.on_way:
@@ -217,12 +217,12 @@ class Outbox:
 
     def is_news(self, ack: Ack) -> bool:
         """Whether the acknowledgement removes rows. One that does not may say that a partition was restored from a
-        backup, this one or the target, and that only a new epoch helps: see ``least_epoch``."""
+        backup, this one or the target, and that only a new epoch helps: see ``outrun``."""
         way = self._ways.get(ack.target)
         if ack.sender != self.me or way is None:
             return False
         if ack.epoch > self.epoch:
-            self.least_epoch = max(self.least_epoch, ack.epoch + 1)
+            self.outrun = max(self.outrun, ack.epoch)
         elif way.acknowledged and (ack.epoch, ack.number) < (self.epoch, way.acknowledged):
             way.has_less = True  # or the acknowledgement is an old one
         return ack.epoch == self.epoch and bool(way.on_way) and way.on_way[0].number <= ack.number <= way.number

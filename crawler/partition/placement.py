@@ -16,10 +16,10 @@ from collections.abc import Collection
 from functools import lru_cache
 from hashlib import blake2b
 
+from crawler.settings import PARTITIONS_MOST
 from crawler.urls.domain import registrable_domain
 from crawler.urls.host_key import is_address
 
-PARTITIONS_MOST = 1_024
 SECRET_LEAST = 16  # bytes
 _HOSTS = 32_768  # for which the partition is remembered: a link to one of them costs a look into a dict
 

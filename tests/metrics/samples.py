@@ -84,6 +84,7 @@ _FULL: dict[str, Any] = {
     "links_too_deep": 40,
     "links_too_long": 3,
     "links_filtered": 6,
+    "links_sent_elsewhere": 5,
     "links_trapped": 4,
     "harvest": {"rated": 9_000, "relevant": 1_800, "rate": 0.2, "recent_pages": 1_000, "recent_rate": 0.31},
     "sitemaps_read": 2,

@@ -169,13 +169,11 @@ class _Repair:
         self._optional: frozenset[Family] = frozenset()  # families that the store may lack
         self._found = FIRST  # the format that the job has, by `job.json` or the store
         self._hash: KeyHash | None = None  # None: an older job without a secret
-        self._partition: tuple[int, int] | None = None  # None: it is a crawl of its own, as far as is known
+        self._partition = self._told_partition()  # None: it is a crawl of its own, as far as is known
 
     def run(self, number: int) -> None:
         """Repair a job whose state is of that format; it is one of the newest then."""
         self._optional, self._found = self._formats.families_after(number), number
-        with contextlib.suppress(JobError):  # else the store tells
-            self._partition = read_identity(self._directory, self._formats).partition
         self._settle_conversion()
         self._mark_format()
         self._put_back_store()
@@ -248,6 +246,13 @@ class _Repair:
         if identity.format < self._formats.usual:
             marked = replace(identity, format=self._formats.usual, converting=identity.stored_format)
             write_identity(self._disk, self._directory, marked)
+
+    def _told_partition(self) -> tuple[int, int] | None:
+        """Which partition the job is, by ``job.json``. If that cannot be read, the store tells later."""
+        try:
+            return read_identity(self._directory, self._formats).partition
+        except JobError:
+            return None
 
     # -- the store ---------------------------------------------------------------------------------------------
 

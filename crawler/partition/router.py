@@ -44,7 +44,8 @@ _WIDENED = 256  # URLs in one message
 
 
 class PartitionRouter:
-    """The router of partition ``me``. ``outbox`` and ``inlet`` are there when the job is open."""
+    """The router of partition ``me``. ``outbox`` and ``inlet`` are there when the job is open. ``sent`` remembers what
+    was sent lately; None: all is sent each time."""
 
     outbox: Outbox
     inlet: Inlet
@@ -55,7 +56,7 @@ class PartitionRouter:
             raise ValueError(f"there is no partition {me} of {placement.partitions}")
         self.me = me
         self.placement = placement
-        self._sent: RecentDigests | None = remember(sent_bytes) if sent_bytes else None
+        self.sent: RecentDigests | None = remember(sent_bytes) if sent_bytes else None
         self._digests = Blake2b(placement.secret).digest_keys
 
     def load(self, store: Reader, counters: Counters) -> None:
@@ -89,10 +90,10 @@ class PartitionRouter:
 
     def _unsent(self, found: Found, positions: Sequence[int]) -> Sequence[int]:
         """Those of the URLs that must be sent."""
-        if self._sent is None or not _is_plain(found):
+        if self.sent is None or not _is_plain(found):
             return positions
         digests = self._digests([found.urls[position].key for position in positions])
-        return [positions[at] for at in self._sent.meet(digests)]
+        return [positions[at] for at in self.sent.meet(digests)]
 
     def tell_widened(self, hrefs: Sequence[str], batch: Batch) -> None:
         """Tell all others that these URLs have widened the scope."""

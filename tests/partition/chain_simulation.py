@@ -219,7 +219,7 @@ class SentIsRemembered(Planted):
 
     def router(self, number: int, placement: Placement) -> PartitionRouter:
         router = PartitionRouter(number, placement)
-        router._sent = self._memos.setdefault(number, router._sent)
+        router.sent = self._memos.setdefault(number, router.sent)
         return router
 
 

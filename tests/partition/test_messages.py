@@ -138,14 +138,14 @@ def test_any_bytes_are_a_message_or_an_error(data: bytes) -> None:
     [
         [1],
         [1, "x", 1],
+        [1, ["a"], -1],
+        [1, ["a"], 1, None, True, False, 0, {}, 0.0, 8],
+        [1, ["a"], 1, None, True, False, 0, {}, 0.0, 1, {-1: 2}],
         [2, [1]],
         [True],
         "text",
         [],
         {"1": 2},
-        [1, ["a"], -1],
-        [1, ["a"], 1, None, True, False, 0, {}, 0.0, 8],
-        [1, ["a"], 1, None, True, False, 0, {}, 0.0, 1, {-1: 2}],
     ],
 )
 def test_what_is_no_message_is_an_error(content: object) -> None:

@@ -37,8 +37,6 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.COPY_DAMAGED: "content {key}: {error}",
     Kind.SOFT404_DAMAGED: "soft404 {key}: {error}",
     Kind.PAYLOAD_DAMAGED: "payload {key}: {error}",
-    Kind.MESSAGE_DAMAGED: "outbox {key}: {error}",
-    Kind.INLET_DAMAGED: "inlet {key}: {error}",
     Kind.DOUBT_DAMAGED: "ledger {key}: not a URL with that digest",
     Kind.LEDGER_COUNTS_DAMAGED: "meta {key}: {error}",
     Kind.PAGE_DAMAGED: "page {key}: {error}",

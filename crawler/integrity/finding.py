@@ -52,8 +52,6 @@ class Kind(StrEnum):
     OUTBOX_DAMAGED = "outbox-damaged"
     INLET_DAMAGED = "inlet-damaged"
     PAYLOAD_DAMAGED = "payload-damaged"
-    MESSAGE_DAMAGED = "message-damaged"
-    INLET_DAMAGED = "inlet-damaged"
     # Files of records.
     FILE_LOST = "file-lost"
     FILE_CUT = "file-cut"

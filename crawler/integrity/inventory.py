@@ -66,7 +66,7 @@ from crawler.records import (
 )
 from crawler.refusal import Rule
 from crawler.robots import RobotsRecordError
-from crawler.settings import RobotsSettings, SeenSettings, Settings
+from crawler.settings import PARTITIONS_MOST, RobotsSettings, SeenSettings, Settings
 from crawler.traps import (
     CopyRecordError,
     Soft404RecordError,
@@ -122,6 +122,9 @@ class InventorySettings(Struct, frozen=True):
     @classmethod
     def of(cls, settings: Settings, hash: KeyHash) -> InventorySettings:
         return cls(settings.canonical.rules, settings.seen, hash, settings.robots, settings.fetch.user_agent)
+
+
+_ANY_PARTITION = (-1, PARTITIONS_MOST)  # a store does not say which it is
 
 
 class UrlKeys:
@@ -264,14 +267,13 @@ class Inventory:
                 if (value := self._store.get(Family.META, name)) is not None:
                     yield self._damage(Kind.META_DAMAGED, Family.META, (name, value), error)
             return
-        if partition is None:
-            return
+        partition = partition or _ANY_PARTITION
         before: tuple[int, int] | None = None
         for row in self._store.rows(Family.OUTBOX):
             try:
                 target, number = outbox.check_row(*row, *partition)
             except ValueError as error:
-                yield self._damage(Kind.MESSAGE_DAMAGED, Family.OUTBOX, row, error)
+                yield self._damage(Kind.OUTBOX_DAMAGED, Family.OUTBOX, row, error)
                 continue
             if before is not None and before[0] == target and number != before[1] + 1:
                 lost: dict[str, Detail] = {"target": target, "number": number, "missing": number - before[1] - 1}

@@ -258,10 +258,11 @@ class _Repair:
 
     @contextmanager
     def _store(self) -> Iterator[RocksStore]:
-        kind, optional = RocksStore, self._optional
-        if self._partition is not None:
-            kind, optional = PartitionStore, optional | OF_PARTITIONS
-        store = kind(self._directory / STORE, optional=optional)
+        path = self._directory / STORE
+        if self._partition is None:
+            store = RocksStore(path, optional=self._optional)
+        else:
+            store = PartitionStore(path, optional=self._optional | OF_PARTITIONS)
         try:
             if self._partition is None:
                 with contextlib.suppress(JournalError):  # it is removed with all that is damaged

@@ -26,9 +26,6 @@ from crawler.job.stored_errors import DAMAGE
 from crawler.job.survey_file import SURVEY, survey_fault
 from crawler.kv import Family, Reader
 from crawler.output import Outputs, Record
-from crawler.partition.inlet import InletError, decode_row
-from crawler.partition.messages import MessageError, decode_message
-from crawler.partition.outbox import read_key
 from crawler.records import DIGEST_SIZE, Done, JournalError, decode_seen
 from crawler.settings import SettingsError
 from crawler.store import StoreError, StoreVersionError
@@ -76,7 +73,6 @@ def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
         )
         if job.identity.fetcher is not None:
             yield from parts.check(_requests(job.store))
-        yield from parts.check(_mail(job.store))
         files = list(file_findings(job.directory / PAGES))
         yield from files
         # Each record behind a file that is lost would be another finding.
@@ -267,23 +263,6 @@ def _requests(store: Reader) -> Iterator[Finding]:
         for (name, key), request in zip(names, stored, strict=True):
             if request is None:
                 yield Finding(Kind.REQUEST_MISSING, STORE, {"name": name.decode("ascii")}, Family.PENDING, key)
-
-
-def _mail(store: Reader) -> Iterator[Finding]:
-    """Check what a partition of a crawl keeps for others, and of others; a job of its own keeps nothing."""
-    for page in store.pages(Family.OUTBOX):
-        for key, value in page:
-            try:
-                read_key(key)
-                decode_message(value)
-            except (MessageError, ValueError) as error:
-                yield Finding(Kind.OUTBOX_DAMAGED, STORE, {"error": str(error)}, Family.OUTBOX, key)
-    for page in store.pages(Family.INLET):
-        for key, value in page:
-            try:
-                decode_row(key, value)
-            except InletError as error:
-                yield Finding(Kind.INLET_DAMAGED, STORE, {"error": str(error)}, Family.INLET, key)
 
 
 def _generations(job: OpenJob) -> Iterator[Finding]:

@@ -641,10 +641,12 @@ class PartitionStore(RocksStore):
 
     unused = ON_DEMAND - OF_PARTITIONS
 
-    def __init__(self, path: Path, budget: StoreBudget | None = None) -> None:
-        """``budget`` is that of all stores of the process. Raises StoreError."""
+    def __init__(
+        self, path: Path, budget: StoreBudget | None = None, *, optional: frozenset[Family] = frozenset()
+    ) -> None:
+        """``budget`` is that of all stores of the process; ``optional`` as in ``RocksStore``. Raises StoreError."""
         self._given = budget
-        super().__init__(path)
+        super().__init__(path, optional=optional)
 
     def _budget(self) -> StoreBudget:
         return self._given or super()._budget()

@@ -142,6 +142,7 @@ MODULES: dict[str, str] = {
     """,
     "cluster": """
         reach ownership member_options open_partition tally sender receiver seats end_watch partition_life member
+        crawl_directory agreement worker_channel worker_supervisor
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
@@ -156,6 +157,7 @@ MODULES: dict[str, str] = {
         view_answers own_share api record_counter survey_store survey_answer record_news job_seeds job_survey
         report_child report_maker downloads survey_api attach watched_crawl launching watched_jobs job_api run_view
         webhook notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
+        crawl_progress worker_session
     """,
     "backup": """
         layout copying body_copies back_up restoration
@@ -185,7 +187,8 @@ MODULES: dict[str, str] = {
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority bench config backup export report integrity_text options command_words plan repair canon
-        browser parquet_after crawl launches dashboard dedup explain forget hosts reload restore stats tail top
+        browser parquet_after reporting partitioned
+        crawl work launches dashboard dedup explain forget hosts reload restore stats tail top
         verify demo filter completion
     """,
 }

@@ -228,6 +228,16 @@ def test_crawling_50_sites(tmp_path: Path) -> None:
         assert len(records(here / "sites")) == 51 * 3, "the site that was added is crawled by the next run"
 
 
+def test_using_all_cores(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with Site(tree(3)) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        changes = {"--contact you@example.org": ON_LOOPBACK, "--partitions 4": "--partitions 2"}
+        carry_out("use-all-cores.md", here, changes)
+        lines = (here / "all-pages.jsonl").read_text().splitlines()
+        assert len({json.loads(line)["url"] for line in lines}) == len(lines) == 3
+
+
 def test_finding_broken_links(tmp_path: Path) -> None:
     here = made(tmp_path)
     with Site({"/": linked(["/"])}) as other:

@@ -26,6 +26,7 @@ __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 GROUPS = {
     "crawl": {
         "crawl": "start a crawl, or resume the one in the job directory",
+        "work": "add a worker to a crawl in partitions, on this machine or another one",
         "demo": "crawl real pages offline, served by the program itself, with the dashboard",
     },
     "look at a job, running or not": {

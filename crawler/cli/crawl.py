@@ -6,10 +6,8 @@ import argparse
 import asyncio
 import contextlib
 import errno
-import logging
 import os
 import sys
-import traceback
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from io import TextIOWrapper
@@ -25,9 +23,11 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
+from crawler.cli.reporting import NO_HOOKS, hooks_of, progress_view, report_end, show_log, trouble_text
+from crawler.cluster.crawl_directory import check_crawl
 from crawler.dashboard.access import Access
 from crawler.dashboard.token import access_of, spoken_of
-from crawler.disk import DisplacedError, Expendable, private_opener, read_regular
+from crawler.disk import DisplacedError, Expendable, read_regular
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import AwaitedSeeds, SeedsError
@@ -36,24 +36,21 @@ from crawler.exact import check_room
 from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
+from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
 from crawler.job.job import Job
 from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
-from crawler.metrics import count
 from crawler.progress.say import say
-from crawler.progress.summary import summary
 from crawler.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
 from crawler.service.front import Result
 from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import RunOptions, run_crawl
-from crawler.service.status_reporter import View
 from crawler.settings import (
     DashboardSettings,
-    HookSettings,
     SeenSettings,
     Settings,
     SettingsError,
@@ -66,12 +63,10 @@ from crawler.urls import Canonical, Canonicaliser
 
 if TYPE_CHECKING:
     from crawler.hooks.loaded import Hooks
-    from crawler.progress.live_line import Progress
     from crawler.service.kept_open import KeptOpen
 
 Tables = Mapping[str, Mapping[str, Any]]
 
-_NO_HOOKS = HookSettings()
 _SEEDS_LOOKED_AT = 100_000  # seeds; with more, the check for a warning is skipped
 
 
@@ -96,6 +91,10 @@ def run(arguments: argparse.Namespace) -> int:
     canonicaliser = Canonicaliser(settings.canonical.rules)
     seeds = NamedSeeds.of(arguments.seeds, canonicaliser, quiet=arguments.quiet)
     arguments.seed_words = seeds.words()
+    if settings.partitions.wanted:
+        from crawler.cli.partitioned import run_partitioned  # noqa: PLC0415, most crawls are of one process
+
+        return run_partitioned(arguments, settings, seeds)
     new = not holds_job(arguments.job)
     if new and seeds.finite:
         try:
@@ -133,14 +132,18 @@ def build_settings(
         for fault in rule_faults(RuleSettings.of(settings)):
             place = settings.places.get(fault.place[:3], source.at(*fault.place))
             raise UsageError(f"{place}: {fault.text}")
-        if not holds_job(directory):
+        if settings.partitions.wanted:
+            check_crawl(directory, settings)
+        else:
+            check_whole(directory)
+        if not holds_job(directory) and not holds_crawl(directory):
             check_vacant(directory, own)
             _check_room(settings.seen)
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
         check_access(settings)
         webhook_url(settings.notify)
-        if settings.hooks != _NO_HOOKS:
+        if settings.hooks != NO_HOOKS:
             from crawler.hooks.loaded import load_hooks  # noqa: PLC0415, most crawls call no code of the user
 
             load_hooks(settings.hooks, source)
@@ -219,7 +222,7 @@ def _say_hints(settings: Settings, source: Source) -> None:
         say(sys.stderr, f"crawler: warning: {slow}")
     for text in outdated(settings):
         say(sys.stderr, f"crawler: warning: {text}")
-    if settings.hooks != _NO_HOOKS:
+    if settings.hooks != NO_HOOKS:
         from crawler.hooks.loaded import idle_settings  # noqa: PLC0415, as above
 
         for text in idle_settings(settings.hooks):
@@ -258,7 +261,7 @@ def crawl(
     resumed. Raises UsageError."""
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
     options = _options(arguments, settings, finite, check)
-    view = None if arguments.quiet else _progress(arguments.progress)
+    view = None if arguments.quiet else progress_view(arguments.progress)
 
     async def whole() -> int:
         async with around or contextlib.nullcontext(), options.kept_open or contextlib.nullcontext():
@@ -266,7 +269,7 @@ def crawl(
                 result = await run_crawl(directory, known, seeds, view, options)
             return await _shown(arguments, result, options.kept_open)
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
+    show_log(partial(say, sys.stderr) if view is None else view.say)
     began = holds_job(directory)
     try:
         return asyncio.run(whole())
@@ -298,36 +301,16 @@ def crawl(
         return _stopped_by(error, directory, began)
 
 
-def _progress(force: bool) -> Progress:
-    from crawler.progress.live_line import Progress  # noqa: PLC0415, a quiet crawl draws nothing
-
-    return Progress(sys.stderr, force=force)
-
-
 def _say_functions_gone(directory: Path, settings: Settings) -> None:
     """Warn if the last run called functions of the user that this one does not."""
     with contextlib.suppress(JobError, SettingsError):  # the run says what is wrong with the job
         last = read_run(directory).settings.hooks
-        if last == _NO_HOOKS:
+        if last == NO_HOOKS:
             return
         from crawler.hooks.loaded import functions_gone  # noqa: PLC0415, as above
 
         for text in functions_gone(last, settings.hooks):
             say(sys.stderr, f"crawler: warning: {text}")
-
-
-def _hooks_of(settings: Settings) -> Hooks | None:
-    """The functions of the user that the settings name. Raises UsageError; ``build_settings`` has loaded the same
-    code."""
-    if settings.hooks == _NO_HOOKS:
-        return None
-    from crawler.hooks.loaded import Hooks, load_hooks  # noqa: PLC0415, as above
-    from crawler.hooks.named_code import CodeError  # noqa: PLC0415
-
-    try:
-        return Hooks(settings, load_hooks(settings.hooks, Source("command line")))
-    except CodeError as error:  # what a module gives is not always the same
-        raise UsageError(str(error)) from error
 
 
 def _options(
@@ -336,7 +319,7 @@ def _options(
     """Raises UsageError."""
     if holds_job(arguments.job):
         _say_functions_gone(arguments.job, settings)
-    hooks = _hooks_of(settings)
+    hooks = hooks_of(settings)
     return RunOptions(
         finite,
         check,
@@ -397,7 +380,7 @@ async def _shown(arguments: argparse.Namespace, result: Result, kept_open: KeptO
 
 def _ended(arguments: argparse.Namespace, result: Result) -> int:
     """Report how the run has ended, write the Parquet files that were asked for, and return the exit code."""
-    code = _report(result, arguments.quiet)
+    code = report_end(result, arguments.quiet)
     if arguments.parquet is None or result.reason is Stop.INTERRUPTED:
         return code
     from crawler.cli import parquet_after  # noqa: PLC0415, most crawls write none
@@ -408,45 +391,12 @@ def _ended(arguments: argparse.Namespace, result: Result) -> int:
     return code if written else Exit.FAILED
 
 
-def _report(result: Result, quiet: bool) -> int:
-    if not quiet:
-        say(sys.stderr, summary(result.stats, result.before))
-    match result.reason:
-        case Stop.INTERRUPTED:
-            return Exit.INTERRUPTED
-        case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE | Stop.READER_LEFT:
-            return Exit.LIMIT
-        case Stop.CODE:
-            return Exit.FAILED
-        case Stop.FINISHED if result.seeds_fetched == 0:
-            counts = result.stats["urls_held_back"].items()
-            held_back = [f"{count(number)} held back by {rule}" for rule, number in counts if number]
-            why = result.last_seed_error or ", ".join(held_back)
-            say(sys.stderr, f"crawler: no seed could be fetched{why and f': {why}'}")
-            return Exit.FAILED
-        case _:
-            return Exit.OK
-
-
 def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
-    """Report an error in one line on standard error. The traceback of a bug goes to a file, for the bug report."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    where = ""
-    if not isinstance(error, OSError):
-        text = f"{type(error).__name__}: {text}"
-        path = directory / "crash.txt"
-        details = "".join(traceback.format_exception(error))
-        try:
-            with open(path, "w", encoding="utf-8", opener=private_opener) as stream:
-                stream.write(details)
-            where = f"; details in {path}"
-        except OSError:
-            # There is no room for the file: an ugly screen is better than a bug without a trace.
-            where = f"; details:\n{details}"
+    """Report an error in one line on standard error."""
     kept = (
         "progress is saved: run the same command to resume" if began or _holds_job(directory) else "nothing was started"
     )
-    say(sys.stderr, f"crawler: stopped: {text}{where}; {kept}")
+    say(sys.stderr, f"crawler: stopped: {trouble_text(error, directory)}; {kept}")
     return Exit.FAILED
 
 
@@ -456,18 +406,3 @@ def _holds_job(directory: Path) -> bool:
         return holds_job(directory)
     except OSError:
         return False
-
-
-class _Handler(logging.Handler):
-    """Writes log lines above the live view, if there is one."""
-
-    def __init__(self, view: View | None) -> None:
-        super().__init__()
-        self._view = view
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = self.format(record)
-        if self._view is None:
-            say(sys.stderr, text)
-        else:
-            self._view.say(text)

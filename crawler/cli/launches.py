@@ -45,6 +45,10 @@ _NOT_FROM_A_PAGE = frozenset(
         "--allow-private",
         "--allow-network",
         "--on-page",
+        "--partitions",
+        "--partition-count",
+        "--engine",
+        "--crawl",
         "--dashboard",
         "--dashboard-token-file",
     )

@@ -196,6 +196,22 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "on_page",
         {"metavar": "MODULE:FUNCTION", "help": "call this function of yours with each page (see hooks in --config)"},
     ),
+    "--partitions": (
+        "partitions",
+        "processes",
+        {"type": int, "metavar": "N", "help": "crawl with N processes, in partitions that they share"},
+    ),
+    "--partition-count": (
+        "partitions",
+        "count",
+        {"type": int, "metavar": "V", "help": "partitions of a new crawl (16)"},
+    ),
+    "--engine": (
+        "partitions",
+        "engine",
+        {"metavar": "URL", "help": "share the crawl with workers elsewhere, by what is at this URL"},
+    ),
+    "--crawl": ("partitions", "crawl", {"metavar": "NAME", "help": "the name of the crawl there"}),
     "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page at this address"}),
     "--dashboard-token-file": (
         "dashboard",
@@ -235,6 +251,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "network": ("--allow-private", "--allow-network", "--proxy"),
     "seen-set": ("--seen", "--fpp", "--capacity", "--hash", "--ledger"),
     "outputs": ("--output", "--on-page"),
+    "several processes": ("--partitions", "--partition-count", "--engine", "--crawl"),
     "dashboard": ("--dashboard", "--dashboard-token-file"),
 }
 

@@ -1,2 +1,2 @@
-"""A process that works on partitions of a crawl: which of them it owns, what it sends and receives for them, and how it
-learns that the crawl is over."""
+"""One crawl by several processes: the directory that they share, which partitions each of them owns, what it sends and
+receives for them, and how it learns that the crawl is over."""

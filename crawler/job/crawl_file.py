@@ -71,6 +71,19 @@ def crawl_around(directory: Path) -> Path | None:
     return around if place.parent.name == PARTITIONS and holds_crawl(around) else None
 
 
+def check_whole(directory: Path) -> None:
+    """Raise JobError if a crawl without partitions cannot run in the directory: the directory is that of one with
+    partitions, or is a partition itself, of which one that knows nothing of the others would crawl their hosts too."""
+    around = crawl_around(directory)
+    if around is not None:
+        raise JobError(f"{directory} is a partition of the crawl in {around}: go on with that one, with --partitions N")
+    if holds_crawl(directory):
+        count = read_crawl_file(directory).partitions
+        raise JobError(
+            f"{directory} holds a crawl in {count} partitions: add --partitions N to go on, N the number of processes"
+        )
+
+
 def read_crawl_file(directory: Path) -> CrawlFile:
     """What ``crawl.json`` says. Raises JobError, also if another version wrote it, and OSError when the disk fails."""
     path = directory / CRAWL
@@ -137,6 +150,8 @@ def begin_crawl_file(disk: Disk, directory: Path, crawl: CrawlFile) -> CrawlFile
     several that begin a crawl in a directory, all get the same. Raises JobError, OSError."""
     make_directory(directory, disk)
     make_private_directory(directory / PARTITIONS, exist_ok=True)
+    if holds_crawl(directory):
+        return read_crawl_file(directory)
     path, part = directory / CRAWL, directory / f"{CRAWL}.{secrets.token_hex(8)}.part"
     try:
         write_file(disk, part, encode_crawl(crawl))

@@ -29,6 +29,7 @@ from crawler.clock import SteadyClock
 from crawler.found import Found
 from crawler.frontier import FailureClass, Lease, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
+from crawler.job.crawl_file import check_whole
 from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.inbox import Answer, is_class
 from crawler.job.job import Job
@@ -120,6 +121,7 @@ class DurableFrontier:
         OSError when the disk fails."""
         directory = Path(directory)
         formats = (platform or Platform()).formats
+        check_whole(directory)
         settings = settings_from(over_shape(directory, _tables(options), formats), "Frontier")
         check_shape(directory, shaping_of(settings), formats)
         steady = SteadyClock()

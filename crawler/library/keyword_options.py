@@ -42,11 +42,14 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
     if STDOUT in given.get("output", ()):
         raise ValueError("output: records are not written to the standard output of the program; loop over the pages")
     try:
-        return build_settings(
+        settings, _ = build_settings(
             argparse.Namespace(job=directory, config=config, parquet=None, **given), giver=_ARGUMENTS
-        )[0]
+        )
     except UsageError as error:
         raise ValueError(str(error)) from error
+    if settings.partitions.wanted:
+        raise ValueError("a crawl in partitions is one of several processes: start it with `crawler --partitions N`")
+    return settings
 
 
 def code_of(settings: Settings, hooks: Mapping[str, Any]) -> tuple[Settings, dict[str, NamedCode]]:

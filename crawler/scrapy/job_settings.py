@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from crawler.job.crawl_file import check_whole
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher, check_shape, shape_of_job, shaping_of
 from crawler.settings import Settings, SettingsError, settings_from
@@ -63,6 +64,7 @@ def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str
     """The settings of a run on the job in the directory. So many requests are ``out`` at a time, and so many of one
     host. ``given`` are the ``choices`` of the user; a job keeps what shaped it, and refuses another choice.
     Raises JobError, SettingsError."""
+    check_whole(directory)
     check_fetcher(directory, FETCHER)
     tables: dict[str, dict[str, Any]] = shape_of_job(directory)
     # The seen-set is asked before a request is made: nothing is doubted, and nothing looked up later.

@@ -45,6 +45,7 @@ from crawler.settings.parts import (
     ON_PAGE_IN,
     ORDERS,
     OUTPUT_FIELDS,
+    PARTITIONS_MOST,
     RECRAWL_COMPARES,
     RECRAWL_POLICIES,
     RETRY_CLASSES,
@@ -129,6 +130,8 @@ _POSITIVE = frozenset(
         ("output", "file_size"),
         ("output", "text_seconds"),
         ("dashboard", "interval"),
+        ("partitions", "processes"),
+        ("partitions", "count"),
         ("schedule", "every_hours"),
         (SITE, "rate"),
         (SITE, "interval"),
@@ -171,6 +174,8 @@ _MOST: dict[tuple[str, str], float] = {
     ("crawl", "concurrency"): 2**16,  # as many as a machine has ports
     ("crawl", "max_depth"): 2**32 - 2,  # stored in four bytes, and links one level deeper are examined
     ("crawl", "hops_outside"): HOPS_MOST,
+    ("partitions", "processes"): PARTITIONS_MOST,
+    ("partitions", "count"): PARTITIONS_MOST,
     ("schedule", "every_hours"): 24 * 3_660,  # ten years: no calendar ends before
     ("politeness", "per_host"): 2**16,
     ("politeness", "adaptive"): 1_000,

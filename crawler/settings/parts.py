@@ -392,6 +392,20 @@ class DashboardSettings(Struct, frozen=True):
 PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
 
 
+class PartitionSettings(Struct, frozen=True):
+    """One crawl by several processes. It has partitions if ``processes`` or ``engine`` is given."""
+
+    processes: int | None = None  # on this machine
+    count: int | None = None  # partitions, fixed when the crawl begins; None: those that it has, or 16
+    engine: str | None = None  # URL of what carries between workers; None: the first process does
+    crawl: str | None = None  # the name of the crawl there
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the crawl is to have partitions."""
+        return self.processes is not None or self.engine is not None
+
+
 NOTICES = ("end", "pause", "resume", "attention")
 
 
@@ -425,6 +439,7 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     output: OutputSettings = field(default_factory=OutputSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
+    partitions: PartitionSettings = field(default_factory=PartitionSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
     # "fetch", "site" and a number: a table that earlier versions called so.

@@ -123,8 +123,18 @@ def test_the_directories_of_partitions(tmp_path: Path) -> None:
     assert partition_directories(tmp_path) == []
     begin_crawl_file(RealDisk(), tmp_path, replace(ONE, partitions=200))
     for number in (100, 7, 11):
-        with DurableFrontier(partition_directory(tmp_path, number), delay=0):
+        with DurableFrontier(tmp_path / "alone", delay=0):
             pass
+        (tmp_path / "alone").rename(partition_directory(tmp_path, number))
     assert [path.name for path in partition_directories(tmp_path)] == ["07", "11", "100"]
     assert crawl_around(tmp_path / "partitions" / "07") == tmp_path
     assert crawl_around(tmp_path) is None
+
+
+def test_neither_a_crawl_nor_a_partition_is_taken_for_a_job(tmp_path: Path) -> None:
+    begin_crawl_file(RealDisk(), tmp_path, ONE)
+    for directory in (tmp_path, partition_directory(tmp_path, 1)):
+        with pytest.raises(JobError, match="--partitions N"):
+            DurableFrontier(directory)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [CRAWL, "partitions"]
+    assert not partition_directory(tmp_path, 1).exists()

@@ -1,0 +1,243 @@
+"""``crawler SEEDS --partitions N``: a crawl by several processes, which this one starts and watches."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from crawler.carrier.local_server import LocalServer
+from crawler.carrier.memory_carrier import MemoryCarrier
+from crawler.carrier.open_carrier import open_carrier
+from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.checkpoint import EnvelopeError
+from crawler.cli.damaged_job import job_error_text
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.named_seeds import NamedSeeds
+from crawler.cli.options import STDOUT
+from crawler.cli.reporting import progress_view, report_end, show_log, trouble_text
+from crawler.clock import SteadyClock
+from crawler.cluster.agreement import check_present, joined, keep_present
+from crawler.cluster.worker_channel import Instructions
+from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
+from crawler.disk import RealDisk, private_opener
+from crawler.engine.lifecycle import Stop
+from crawler.engine.seeds import SeedsError
+from crawler.inspect.crawl_reader import stats_of
+from crawler.job.crawl_file import CrawlFile
+from crawler.job.directory import JobError
+from crawler.job.job_lock import JobLock
+from crawler.progress.say import say
+from crawler.progress.supervisor import Supervisor as ServiceManager
+from crawler.service.crawl_progress import CrawlProgress
+from crawler.service.ending_signals import ending_signals, quit_at_once
+from crawler.service.front import Result
+from crawler.settings import Settings, as_tables
+
+if TYPE_CHECKING:
+    from crawler.progress.live_line import Progress
+
+log = logging.getLogger("crawler")
+
+SPOOLED = "seeds-{}.txt"  # what came from standard input and pipes, in the directory of the crawl
+_LOOK = 1.0  # seconds between two looks at what the partitions say of themselves
+_PIECE = 2**20  # bytes
+# By these a service manager knows the first process. The workers are others.
+_NOT_PASSED_ON = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+
+
+def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Raise UsageError for what a crawl in partitions cannot do."""
+    partitions = settings.partitions
+    if STDOUT in getattr(arguments, "output", ()):
+        raise UsageError("--output -: records of several processes are not written to standard output: read the files")
+    if getattr(arguments, "open", False) or getattr(arguments, "keep_open", False) or settings.dashboard.listen:
+        raise UsageError(
+            "a crawl in partitions serves no live page itself: leave out --dashboard, --open and --keep-open, and "
+            f"watch it with `crawler dashboard {arguments.job}`"
+        )
+    if getattr(arguments, "parquet", None) is not None:
+        raise UsageError("--parquet: a crawl in partitions writes no Parquet files at its end: use `crawler export`")
+    if settings.crawl.max_pages is not None:
+        raise UsageError("--max-pages: pages are not counted over partitions: end such a crawl by --max-time")
+    if settings.politeness.host_key == "address":
+        raise UsageError('host_key = "address" goes with one process only: hosts of one address may be in several')
+    if partitions.engine is not None and partitions.crawl is None:
+        raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
+
+
+def run_partitioned(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds) -> int:
+    """Begin a crawl in partitions or go on with it, and return the exit code. Raises UsageError."""
+    _check_possible(arguments, settings)
+    directory: Path = arguments.job
+    view = None if arguments.quiet else progress_view(arguments.progress)
+    show_log(partial(say, sys.stderr) if view is None else view.say)
+    try:
+        outcome, stats = asyncio.run(_whole(directory, settings, seeds, view))
+    except (JobError, SeedsError, EnvelopeError, CarrierRefusedError) as error:
+        raise UsageError(job_error_text(error)) from error
+    except CarrierError as error:
+        raise UsageError(f"cannot reach what carries the crawl: {error}") from error
+    except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
+        say(sys.stderr, f"crawler: stopped: {trouble_text(error, directory)}; run the same command to resume")
+        return Exit.FAILED
+    if outcome.failed is not None and outcome.failed.final:
+        raise UsageError(outcome.failed.text)
+    if outcome.failed is not None:
+        text = f"{outcome.failed.text}; progress is saved: run the same command to resume"
+        say(sys.stderr, f"crawler: stopped: {text}")
+        return Exit.FAILED
+    return report_end(
+        Result(outcome.reason, stats, None, outcome.seeds_fetched, outcome.last_seed_error), arguments.quiet
+    )
+
+
+async def _whole(
+    directory: Path, settings: Settings, seeds: NamedSeeds, view: Progress | None
+) -> tuple[Outcome, dict[str, Any]]:
+    clock, disk = SteadyClock(), RealDisk()
+    engine = settings.partitions.engine
+    async with contextlib.AsyncExitStack() as stack:
+        carrier: Carrier = (
+            MemoryCarrier() if engine is None else await open_carrier(engine, settings.partitions.crawl or "")
+        )
+        stack.push_async_callback(carrier.close)
+        where = str(directory) if engine is None else engine
+        if engine is not None:
+            await check_present(carrier, clock, where)
+        crawl = await joined(carrier, disk, directory, settings, where)
+        lock = JobLock(directory)
+        stack.callback(lock.release)
+        if isinstance(carrier, MemoryCarrier):
+            server = LocalServer(directory, carrier)
+            await server.start()
+            stack.push_async_callback(server.close)
+            engine = f"unix:{server.path.absolute()}"
+        files = await asyncio.to_thread(_spooled, directory, seeds)
+        present = asyncio.create_task(keep_present(carrier, crawl, settings, clock))
+        stack.callback(present.cancel)
+        progress = CrawlProgress(directory, crawl.partitions)
+        plan = _plan(directory, crawl, str(engine), settings, (seeds.urls, files), progress.pages)
+        supervisor = Supervisor(plan, view.say if view is not None else log.warning)
+        outcome = await _watched(supervisor, progress, view, settings)
+    if outcome.reason is Stop.FINISHED and outcome.failed is None:
+        _forget_spooled(directory)
+    return outcome, await asyncio.to_thread(stats_of, directory)
+
+
+def _plan(
+    directory: Path,
+    crawl: CrawlFile,
+    engine: str,
+    settings: Settings,
+    seeds: tuple[list[str], list[Path]],
+    pages: Callable[[], int],
+) -> Plan:
+    processes = settings.partitions.processes or 1
+    rate = settings.politeness.rate
+    each = replace(
+        settings,
+        crawl=replace(settings.crawl, max_time=None),  # the first process has the clock
+        politeness=replace(settings.politeness, rate=None if rate is None else rate / processes),
+    )
+    # Names that no worker of an earlier start has: it may still hold claims where the engine outlives it.
+    start = secrets.token_hex(4)
+
+    def instructions(number: int) -> Instructions:
+        return Instructions(
+            tables=as_tables(each),
+            places=[[*place, text] for place, text in settings.places.items()],
+            urls=seeds[0],
+            files=[str(path.absolute()) for path in seeds[1]],
+            name=f"{start}-{number}",
+            expected=processes,
+        )
+
+    words = [sys.executable, "-P", "-m", "crawler", "work", f"--engine={engine}", f"--crawl={crawl.name}"]
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+    return Plan((*words, f"--dir={directory}"), environment, processes, instructions, pages)
+
+
+async def _watched(
+    supervisor: Supervisor, progress: CrawlProgress, view: Progress | None, settings: Settings
+) -> Outcome:
+    """Keep the workers going while the crawl is shown, and stop them in order when its time is over or by a signal."""
+    loop = asyncio.get_running_loop()
+    if settings.crawl.max_time is not None:
+        loop.call_later(settings.crawl.max_time, supervisor.stop, Stop.MAX_TIME)
+    interrupts = 0
+
+    def interrupted() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            supervisor.kill()
+            quit_at_once("quit; run the same command to resume")
+        log.warning("interrupted: finishing requests in flight; press Ctrl-C again to quit now")
+        supervisor.stop(Stop.INTERRUPTED)
+
+    def handle(number: int) -> None:
+        stop = partial(supervisor.stop, Stop.INTERRUPTED)
+        loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else stop)
+
+    with view or contextlib.nullcontext():
+        looking = asyncio.create_task(_look(progress, view))
+        try:
+            with ending_signals(handle):
+                return await supervisor.run()
+        finally:
+            looking.cancel()
+
+
+async def _look(progress: CrawlProgress, view: Progress | None) -> None:
+    manager = ServiceManager(os.environ)
+    try:
+        while True:
+            await asyncio.sleep(_LOOK)
+            stats = progress.look()
+            if stats is not None and view is not None:
+                view.update(stats)
+            with contextlib.suppress(OSError):
+                manager.alive(f"{progress.pages()} pages", stopping=False)
+    finally:
+        with contextlib.suppress(OSError):
+            manager.close()
+
+
+def _spooled(directory: Path, seeds: NamedSeeds) -> list[Path]:
+    """Return the files of seeds: the named ones, and files with what can be read only once. They stay until the crawl
+    has ended, so that no seed is lost if a worker dies while it reads them. Raises SeedsError, OSError."""
+    for stream in seeds.streams:
+        path = directory / SPOOLED.format(secrets.token_hex(8))
+        part = path.with_suffix(".part")
+        with (
+            open(stream, "rb", closefd=isinstance(stream, Path)) as source,
+            open(part, "xb", opener=private_opener) as spool,
+        ):
+            while piece := source.read(_PIECE):
+                spool.write(piece)
+            spool.flush()
+            os.fsync(spool.fileno())
+        os.replace(part, path)
+        RealDisk().sync_directory(directory)
+    return [*seeds.files, *_spool_files(directory)]
+
+
+def _spool_files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.glob(SPOOLED.format("*")) if path.stat().st_size)
+
+
+def _forget_spooled(directory: Path) -> None:
+    for path in directory.glob(SPOOLED.format("*")):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""How a run is shown while it lasts, and how its end is reported."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.disk import private_opener
+from crawler.engine.lifecycle import Stop
+from crawler.metrics import count
+from crawler.progress.say import say
+from crawler.progress.summary import summary
+from crawler.service.front import Result
+from crawler.settings import HookSettings, Settings, Source
+
+if TYPE_CHECKING:
+    from crawler.hooks.loaded import Hooks
+    from crawler.progress.live_line import Progress
+
+NO_HOOKS = HookSettings()
+
+
+def progress_view(force: bool) -> Progress:
+    """Return what shows the crawl on standard error; with ``force`` it is drawn even without a terminal."""
+    from crawler.progress.live_line import Progress  # noqa: PLC0415, a quiet crawl draws nothing
+
+    return Progress(sys.stderr, force=force)
+
+
+def hooks_of(settings: Settings) -> Hooks | None:
+    """The functions of the user that the settings name. Raises UsageError; ``build_settings`` has loaded the same
+    code."""
+    if settings.hooks == NO_HOOKS:
+        return None
+    from crawler.hooks.loaded import Hooks, load_hooks  # noqa: PLC0415, as above
+    from crawler.hooks.named_code import CodeError  # noqa: PLC0415
+
+    try:
+        return Hooks(settings, load_hooks(settings.hooks, Source("command line")))
+    except CodeError as error:  # what a module gives is not always the same
+        raise UsageError(str(error)) from error
+
+
+def report_end(result: Result, quiet: bool) -> int:
+    """Report how a run has ended, and return the exit code."""
+    if not quiet:
+        say(sys.stderr, summary(result.stats, result.before))
+    match result.reason:
+        case Stop.INTERRUPTED:
+            return Exit.INTERRUPTED
+        case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE | Stop.READER_LEFT:
+            return Exit.LIMIT
+        case Stop.CODE:
+            return Exit.FAILED
+        case Stop.FINISHED if result.seeds_fetched == 0:
+            counts = result.stats["urls_held_back"].items()
+            held_back = [f"{count(number)} held back by {rule}" for rule, number in counts if number]
+            why = result.last_seed_error or ", ".join(held_back)
+            say(sys.stderr, f"crawler: no seed could be fetched{why and f': {why}'}")
+            return Exit.FAILED
+        case _:
+            return Exit.OK
+
+
+def trouble_text(error: Exception, directory: Path) -> str:
+    """Return an error in one line. The traceback of a bug goes to a file, for the bug report."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError):
+        return text
+    path = directory / "crash.txt"
+    details = "".join(traceback.format_exception(error))
+    try:
+        with open(path, "w", encoding="utf-8", opener=private_opener) as stream:
+            stream.write(details)
+    except OSError:
+        # There is no room for the file: an ugly screen is better than a bug without a trace.
+        return f"{type(error).__name__}: {text}; details:\n{details}"
+    return f"{type(error).__name__}: {text}; details in {path}"
+
+
+def show_log(show: Callable[[str], None]) -> None:
+    """Have what is logged shown by a function."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[LogLines(show)])
+
+
+class LogLines(logging.Handler):
+    """Shows log lines by a function: above the live view, if there is one."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__()
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._show(self.format(record))

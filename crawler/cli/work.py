@@ -1,0 +1,239 @@
+"""``crawler work --engine URL --crawl NAME --dir DIR``: one worker of a crawl in partitions.
+
+It is given the settings of the crawl by the carrier, or, if ``crawler --partitions`` has started it, by that process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from crawler.carrier.open_carrier import open_carrier
+from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.checkpoint import EnvelopeError
+from crawler.cli.contact import is_unsaid, warned
+from crawler.cli.crawl import build_settings
+from crawler.cli.damaged_job import job_error_text
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.named_seeds import NamedSeeds
+from crawler.cli.options import FLAGS, GROUPS
+from crawler.cli.reporting import hooks_of, progress_view, report_end, show_log, trouble_text
+from crawler.clock import SteadyClock
+from crawler.cluster.agreement import check_present, joined, keep_present, settings_of_crawl
+from crawler.cluster.member import Member
+from crawler.cluster.member_options import MemberResult
+from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Said
+from crawler.disk import RealDisk
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.engine.seeds import SeedsError
+from crawler.engine.user_code import UserCode
+from crawler.filters import NoMemoryError
+from crawler.job.crawl_file import CrawlFile, partition_directory, read_crawl_file
+from crawler.job.directory import JobError
+from crawler.parent_death import end_with_parent
+from crawler.progress.say import say
+from crawler.service.ending_signals import ending_signals, quit_at_once
+from crawler.service.front import Result
+from crawler.service.status_reporter import View
+from crawler.service.worker_session import WorkOptions, work
+from crawler.settings import Settings, SettingsError, settings_from
+
+log = logging.getLogger("crawler")
+
+# What a worker may have of its own; all else is the same for the whole crawl.
+_GROUPS = ("when to stop", "politeness", "network", "outputs")
+_REFUSED = (CarrierRefusedError, SeedsError, SettingsError, UsageError)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s --engine URL --crawl NAME --dir DIR [FLAG...]"
+    parser.description = (
+        "Work on a crawl in partitions that `crawler SEEDS --engine URL --crawl NAME` began, until it has ended, a "
+        "limit is reached or Ctrl-C. The settings of the crawl come with it."
+    )
+    group = parser.add_argument_group("the crawl")
+    for flag in ("--engine", "--crawl"):
+        group.add_argument(flag, **{**FLAGS[flag][2], "required": True})
+    group.add_argument(
+        "--dir", type=Path, required=True, metavar="DIR", help="the partitions of this worker, and its output"
+    )
+    group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
+    for title in _GROUPS:
+        group = parser.add_argument_group(title)
+        for flag in GROUPS[title]:
+            group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
+    shown = parser.add_argument_group("what it prints").add_mutually_exclusive_group()
+    shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
+    shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
+    parser.add_argument("--channel", type=int, help=argparse.SUPPRESS)  # of the process that has started it
+    parser.set_defaults(run=run, quits_at_once=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.channel is not None:
+        return asyncio.run(_started(arguments, socket.socket(fileno=arguments.channel)))
+    arguments.job, arguments.parquet = arguments.dir, None
+    view = None if arguments.quiet else progress_view(arguments.progress)
+    show_log(partial(say, sys.stderr) if view is None else view.say)
+    try:
+        arguments.beneath = asyncio.run(_settings(arguments.engine, arguments.crawl))
+        settings, _ = build_settings(arguments)
+        result = asyncio.run(_by_hand(arguments.dir, settings, view))
+    except (JobError, EnvelopeError, CarrierRefusedError) as error:
+        raise UsageError(job_error_text(error)) from error
+    except CarrierError as error:
+        raise UsageError(f"cannot reach {arguments.engine}: {error}") from error
+    except Exception as error:  # a bug must not look like the end of a crawl
+        if isinstance(error, UsageError):
+            raise
+        text = trouble_text(error, arguments.dir)
+        say(sys.stderr, f"crawler: stopped: {text}; progress is saved: run the same command to go on")
+        return Exit.FAILED
+    # Another worker may have had the seeds: that none was fetched here means nothing.
+    return report_end(Result(result.reason, result.stats, None, 1, None), arguments.quiet)
+
+
+async def _settings(engine: str, crawl: str) -> dict[str, dict[str, Any]]:
+    carrier = await open_carrier(engine, crawl)
+    try:
+        return await settings_of_crawl(carrier, engine)
+    finally:
+        await carrier.close()
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------
+
+
+async def _by_hand(directory: Path, settings: Settings, view: View | None) -> MemberResult:
+    engine, name, clock = settings.partitions.engine or "", settings.partitions.crawl or "", SteadyClock()
+    carrier = await open_carrier(engine, name)
+    try:
+        await check_present(carrier, clock, engine)
+        crawl = await joined(carrier, RealDisk(), directory, settings, engine)
+        present = asyncio.create_task(keep_present(carrier, crawl, None, clock))
+        member = _Stoppable()
+        showing = asyncio.create_task(_show(member, view))
+        try:
+            with ending_signals(partial(member.signalled, asyncio.get_running_loop())):
+                return await _worked(directory, crawl, carrier, settings, WorkOptions(begun=member.begun))
+        finally:
+            present.cancel()
+            showing.cancel()
+    finally:
+        await carrier.close()
+
+
+async def _show(member: _Stoppable, view: View | None) -> None:
+    while view is not None:
+        await asyncio.sleep(1.0)
+        if stats := member.stats():
+            view.update(stats)
+
+
+async def _worked(
+    directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
+) -> MemberResult:
+    """Work with the functions of the user."""
+    hooks = hooks_of(settings)
+    begin: Callable[[Run], None] = (lambda _: None) if hooks is None else hooks.begin
+    code = UserCode() if hooks is None else hooks.code
+    return await work(directory, crawl, carrier, settings, replace(options, code=code, begin=begin))
+
+
+# -- started by the first process --------------------------------------------------------------------------------------
+
+
+async def _started(arguments: argparse.Namespace, end: socket.socket) -> int:
+    """Work as the first process says, tell it how that ended, and end when it does. Returns the exit code."""
+    end_with_parent()
+    # It decides: Ctrl-C and the end of a session reach it too.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    channel = await Channel.over(end)
+    instructions = await channel.heard()
+    if not isinstance(instructions, Instructions):
+        return Exit.FAILED  # it has ended already
+    show_log(lambda text: channel.tell(Said(text)))
+    member = _Stoppable()
+    listening = asyncio.create_task(_obey(channel, member))
+    code = Exit.FAILED
+    try:
+        result = await _instructed(arguments, instructions, member)
+        channel.tell(Ended(result.reason, result.seeds_fetched, result.last_seed_error))
+        code = Exit.OK
+    except CarrierError as error:
+        channel.tell(Failed(f"cannot reach {arguments.engine}: {error}", final=False))
+    except NoMemoryError as error:
+        channel.tell(Failed(str(error), final=False))
+    except JobError as error:
+        channel.tell(Failed(job_error_text(error), final=False))
+    except Exception as error:  # it is told where the user sees it  # noqa: BLE001
+        final = isinstance(error, _REFUSED)
+        channel.tell(Failed(str(error) if final else trouble_text(error, arguments.dir), final))
+    listening.cancel()
+    await channel.close()
+    return code
+
+
+async def _instructed(arguments: argparse.Namespace, given: Instructions, member: _Stoppable) -> MemberResult:
+    settings = replace(settings_from(given.tables), places={tuple(place): text for *place, text in given.places})
+    crawl = read_crawl_file(arguments.dir)
+    named = NamedSeeds(given.urls, [Path(file) for file in given.files])
+    told = warned if is_unsaid(partition_directory(arguments.dir, 0), settings) else aiter
+
+    def seeds() -> AsyncIterator[list[str]]:
+        return told(named.batches())
+
+    carrier = await open_carrier(arguments.engine, arguments.crawl)
+    options = WorkOptions(seeds, given.name, given.expected, begun=member.begun)
+    try:
+        return await _worked(arguments.dir, crawl, carrier, settings, options)
+    finally:
+        await carrier.close()
+
+
+class _Stoppable:
+    """A member, once there is one, that may be stopped before."""
+
+    def __init__(self) -> None:
+        self._member: Member | None = None
+        self._reason: Stop | None = None
+
+    def begun(self, member: Member) -> None:
+        self._member = member
+        if self._reason is not None:
+            member.stop(self._reason)
+
+    def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
+        self._reason = reason
+        if self._member is not None:
+            self._member.stop(reason)
+
+    def signalled(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
+        """Stop in order by the first signal, and at once by Ctrl-C after it."""
+        if self._reason is not None and number == signal.SIGINT:
+            quit_at_once("quit; run the same command to go on")
+        self._reason = Stop.INTERRUPTED
+        loop.call_soon_threadsafe(self.stop)
+
+    def stats(self) -> dict[str, Any]:
+        return {} if self._member is None else self._member.stats()
+
+
+async def _obey(channel: Channel, member: _Stoppable) -> None:
+    while (message := await channel.heard()) is not None:
+        if isinstance(message, Halt):
+            member.stop(message.reason)
+    os._exit(Exit.FAILED)  # the first process has ended, and all others end with it

@@ -1,0 +1,206 @@
+"""What all workers of a crawl must agree on, and how one that joins learns it from the carrier.
+
+Values of the name ``crawl``:
+
+    identity   as ``crawl.json``: name, number of partitions, secret, public suffix list, shaping settings
+    settings   those that a worker has which is given none: zlib, then JSON; empty if they are too long or hold secrets
+    present    the version of the program and the wall clock of a worker, and a number that changes each time
+
+Whoever is at work puts them back each time: a carrier may lose everything. ``present`` tells a worker that joins
+whether others are at work now: whatever they left behind when they ended binds nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler import __version__
+from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.cluster.crawl_directory import check_crawl, join_crawl, new_crawl, new_id
+from crawler.disk import Disk
+from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
+from crawler.job.directory import JobError
+from crawler.job.identity import shaping_of
+from crawler.settings import Settings, as_tables
+from crawler.slices import entropy
+
+CRAWL = "crawl"
+IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
+PRESENT_INTERVAL = 2.0  # seconds between two of ``present``
+MOST_APART = 60.0  # seconds between the clocks of two machines: what is stored of hosts is times of day
+_MOST_VALUE = 60 * 1024  # bytes; a carrier takes 64 KB
+_CLAIM = 5.0  # seconds: whoever dies while it begins a crawl holds up others so long
+_PAUSE = 0.1
+# What a machine decides for itself.
+_OWN = ("partitions", "dashboard", "notify")
+
+
+class Present(Struct, frozen=True):
+    """A worker that is at work."""
+
+    program: str
+    clock: float
+    beat: str
+
+
+_decoder = msgspec.json.Decoder(Present)
+
+
+async def known_crawl(carrier: Carrier, where: str) -> CrawlFile | None:
+    """What the carrier knows of the crawl. Raises CarrierError, CarrierRefusedError."""
+    (data,) = await carrier.get([CRAWL], IDENTITY)
+    try:
+        return None if data is None else decode_crawl(data, f"what {where} holds of the crawl")
+    except JobError as error:
+        raise CarrierRefusedError(str(error)) from error
+
+
+async def agree(carrier: Carrier, crawl: CrawlFile, where: str) -> CrawlFile:
+    """Tell the carrier of the crawl, unless it knows one of this name, and return what it then holds. Of several that
+    begin, one does. Raises CarrierError, CarrierRefusedError."""
+    while True:
+        known = await known_crawl(carrier, where)
+        if known is not None:
+            return known
+        epoch = await carrier.claim(CRAWL, crawl.id, 0, _CLAIM)
+        if epoch is None:
+            await asyncio.sleep(_PAUSE)
+            continue
+        if await known_crawl(carrier, where) is None:
+            await carrier.put(CRAWL, {IDENTITY: _anonymous(crawl)})
+        await carrier.renew(CRAWL, crawl.id, epoch, 0)
+
+
+async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settings, where: str) -> CrawlFile:
+    """Begin the crawl of this name, or join it, with this directory. Nothing is changed if that is refused. Raises
+    CarrierError, CarrierRefusedError, JobError, OSError."""
+    check_crawl(directory, settings)
+    known = await known_crawl(carrier, where)
+    if holds_crawl(directory):
+        crawl = read_crawl_file(directory)
+    elif known is None:
+        crawl = new_crawl(settings)
+    else:
+        asked = settings.partitions.count or known.partitions
+        crawl = replace(known, id=new_id(), partitions=asked, shaping=shaping_of(settings))
+    if known is None:
+        known = await agree(carrier, crawl, where)
+        if not holds_crawl(directory):
+            crawl = replace(crawl, secret=known.secret)  # somebody else may have begun it at the same time
+    check_same(crawl, known, where)
+    return join_crawl(disk, directory, crawl, settings)
+
+
+def _anonymous(crawl: CrawlFile) -> bytes:
+    """The crawl without the directory."""
+    return encode_crawl(replace(crawl, id=""))
+
+
+def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
+    """Raise CarrierRefusedError if ``known``, of the carrier, is another crawl than that of the directory."""
+    at = f"the crawl {known.name!r} at {where}"
+    if crawl.partitions != known.partitions:
+        raise CarrierRefusedError(f"{at} has {known.partitions} partitions, not {crawl.partitions}")
+    for table, values in crawl.shaping.items():
+        for key, value in values.items():
+            kept = known.shaping.get(table, {}).get(key)
+            if kept != value:
+                raise CarrierRefusedError(
+                    f"{at} has {table}.{key} = {json.dumps(kept)}, not {json.dumps(value)}: all workers need the same"
+                )
+    if crawl.suffixes != known.suffixes:
+        raise CarrierRefusedError(
+            f"{at} places hosts by the public suffix list {known.suffixes}, not {crawl.suffixes}: "
+            "all workers need the same version of the package publicsuffixlist"
+        )
+    if crawl.secret != known.secret:
+        raise CarrierRefusedError(
+            f"{at} is another crawl than the one in the directory: give it another name with --crawl, "
+            "or name another directory"
+        )
+
+
+async def check_present(
+    carrier: Carrier, clock: Callable[[], float], where: str, sleep: Callable[[float], Any] = asyncio.sleep
+) -> None:
+    """Raise CarrierRefusedError if a worker is at work whose program or clock does not fit ours. Raises
+    CarrierError."""
+    first = await _present(carrier)
+    if first is None:
+        return
+    if first.program == __version__ and abs(first.clock - clock()) <= MOST_APART:
+        return
+    await sleep(2 * PRESENT_INTERVAL)
+    now = await _present(carrier)
+    if now is None or now.beat == first.beat:
+        return  # nobody is at work
+    if now.program != __version__:
+        raise CarrierRefusedError(
+            f"the workers at {where} are crawler {now.program}, and this is crawler {__version__}: "
+            "all workers need the same version"
+        )
+    apart = abs(now.clock - clock())
+    if apart > MOST_APART:
+        raise CarrierRefusedError(
+            f"the clocks of this machine and of another worker at {where} are {apart:.0f} seconds apart: set them"
+        )
+
+
+async def _present(carrier: Carrier) -> Present | None:
+    (data,) = await carrier.get([CRAWL], PRESENT)
+    if data is None:
+        return None
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError:  # of another version
+        return Present("of another version", 0.0, data.hex())
+
+
+async def keep_present(
+    carrier: Carrier, crawl: CrawlFile, settings: Settings | None, clock: Callable[[], float]
+) -> None:
+    """Tell others of the crawl, until cancelled. Those that join get the ``settings``; None leaves them as they are."""
+    values = {IDENTITY: _anonymous(crawl)}
+    if settings is not None:
+        values[SETTINGS] = shared_settings(settings)
+    while True:
+        present = Present(__version__, clock(), entropy.random_bytes(8).hex())
+        with contextlib.suppress(CarrierError):  # who cannot be reached now can be later
+            await carrier.put(CRAWL, {**values, PRESENT: msgspec.json.encode(present)})
+        await asyncio.sleep(PRESENT_INTERVAL)
+
+
+def shared_settings(settings: Settings) -> bytes:
+    """The settings for workers that are given none. Headers and logins of sites stay on the machine."""
+    tables = {table: values for table, values in as_tables(settings).items() if table not in _OWN}
+    if any(site.headers or site.login for site in settings.site.tables) or settings.fetch.proxy_login:
+        return b""
+    data = zlib.compress(json.dumps(tables).encode("utf-8"), 9)
+    return data if len(data) <= _MOST_VALUE else b""
+
+
+async def settings_of_crawl(carrier: Carrier, where: str) -> dict[str, dict[str, Any]]:
+    """The tables of settings that whoever began the crawl has put there. Raises CarrierError, CarrierRefusedError."""
+    (data,) = await carrier.get([CRAWL], SETTINGS)
+    if data is None:
+        raise CarrierRefusedError(f"{where} knows no crawl of that name: begin it with `crawler SEEDS --engine`")
+    if not data:
+        raise CarrierRefusedError(
+            "the settings of the crawl are too long to be passed on, or hold headers or logins: give the worker the "
+            "same configuration with --config"
+        )
+    try:
+        tables = json.loads(zlib.decompress(data))
+    except (ValueError, zlib.error) as error:
+        raise CarrierRefusedError(f"what {where} holds of the crawl's settings is damaged: {error}") from error
+    return {str(table): dict(values) for table, values in tables.items()}

@@ -1,0 +1,95 @@
+"""Begins the directory of a crawl in partitions, or says why that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from crawler.disk import Disk
+from crawler.job.crawl_file import (
+    NAME,
+    SECRET_BYTES,
+    CrawlFile,
+    begin_crawl_file,
+    crawl_around,
+    holds_crawl,
+    read_crawl_file,
+)
+from crawler.job.directory import JobError, holds_job
+from crawler.job.identity import check_shape, shaping_of
+from crawler.settings import Settings
+from crawler.slices import entropy
+from crawler.urls import suffix_list_version
+
+USUAL_PARTITIONS = 16
+_USUAL_NAME = "crawl"
+
+
+def check_crawl(directory: Path, settings: Settings) -> None:
+    """Raise JobError if a crawl in partitions cannot begin or go on in the directory with these settings; nothing is
+    changed. Raises OSError."""
+    around = crawl_around(directory)
+    if around is not None:
+        raise JobError(f"{directory} is a partition of the crawl in {around}: go on with that one")
+    if holds_job(directory):
+        raise JobError(
+            f"{directory} holds a crawl without partitions, and --partitions asks for {_count_of(settings)}: "
+            "leave it out to go on with that crawl",
+            new_job=True,
+        )
+    name = settings.partitions.crawl
+    if name is not None and NAME.fullmatch(name) is None:
+        raise JobError(f"{name!r} is no name of a crawl: 1 to 64 letters, digits, dots, dashes or underscores")
+    if not holds_crawl(directory):
+        return
+    crawl = read_crawl_file(directory)
+    asked = settings.partitions.count
+    if asked is not None and asked != crawl.partitions:
+        raise JobError(
+            f"{directory} has {crawl.partitions} partitions, which cannot become {asked} after the crawl began: "
+            "leave out --partition-count",
+            new_job=True,
+        )
+    if name is not None and name != crawl.name:
+        raise JobError(f"{directory} holds the crawl {crawl.name!r}, not {name!r}: name another directory for that one")
+    check_suffixes(crawl, str(directory))
+    check_shape(directory, shaping_of(settings))
+
+
+def check_suffixes(crawl: CrawlFile, where: str) -> None:
+    """Raise JobError if this program would place hosts on other partitions than those that began the crawl."""
+    own = suffix_list_version()
+    if crawl.suffixes != own:
+        raise JobError(
+            f"{where} began with the public suffix list {crawl.suffixes}, and this program has {own}: "
+            "use the version of the package publicsuffixlist that it began with"
+        )
+
+
+def new_crawl(settings: Settings) -> CrawlFile:
+    """A crawl that begins now, with a secret of its own."""
+    return CrawlFile(
+        name=settings.partitions.crawl or _USUAL_NAME,
+        id=new_id(),
+        partitions=_count_of(settings),
+        secret=entropy.random_bytes(SECRET_BYTES),
+        suffixes=suffix_list_version(),
+        shaping=shaping_of(settings),
+    )
+
+
+def new_id() -> str:
+    """An id for a directory."""
+    return entropy.random_bytes(SECRET_BYTES).hex()
+
+
+def join_crawl(disk: Disk, directory: Path, crawl: CrawlFile, settings: Settings) -> CrawlFile:
+    """Make the directory one of this crawl, unless it is one already, and return what it holds. Raises JobError, also
+    if another process has just begun a crawl there with other settings, and OSError."""
+    check_crawl(directory, settings)
+    found = begin_crawl_file(disk, directory, crawl)
+    check_crawl(directory, settings)
+    return found
+
+
+def _count_of(settings: Settings) -> int:
+    return settings.partitions.count or USUAL_PARTITIONS

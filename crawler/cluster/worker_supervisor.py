@@ -1,0 +1,222 @@
+"""Keeps the workers of a crawl on this machine going: so many processes, each of them replaced when it dies.
+
+A worker may die by a signal, for example when the machine runs out of memory, or end with an error. Either way nothing
+is lost, and the next one begins after a pause that doubles. What dies again and again without a page fetched since
+would die for ever: then the crawl stops, and the last error is told.
+
+All workers end with this process, however it ends: the kernel sees to that, and so does the end of their channels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Message, Said
+from crawler.engine.lifecycle import Stop
+
+DESCRIPTOR = "--channel"  # the flag for the number of the inherited socket
+FIRST_PAUSE = 0.1  # seconds before a worker is replaced that died at once; doubles ...
+MOST_PAUSE = 10.0  # ... up to this
+MOST_ERRORS = 4  # workers that end with an error, and no page is fetched between them
+MOST_DEATHS = 25  # the same of all that die
+
+
+class Plan(Struct, frozen=True):
+    """``words`` start a worker, but for its descriptor. ``environment`` is that of the workers. ``instructions``
+    returns those of the worker with a number. ``pages`` returns how many the crawl has fetched, as far as is known."""
+
+    words: Sequence[str]
+    environment: dict[str, str]
+    processes: int
+    instructions: Callable[[int], Instructions]
+    pages: Callable[[], int]
+
+
+class Outcome(Struct, frozen=True):
+    """How the workers ended. ``failed``: the error that ended the crawl, if one did."""
+
+    reason: Stop
+    seeds_fetched: int
+    last_seed_error: str | None
+    failed: Failed | None
+
+
+class Supervisor:
+    """Starts the workers and waits for their end. ``say`` shows a line."""
+
+    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._say = say
+        self._workers: dict[int, _Worker] = {}
+        self._reason: Stop | None = None  # why no worker is replaced any more
+        self._over = asyncio.Event()
+        self._failed: Failed | None = None
+        self._ended = list[Ended]()
+        self._patience = _Patience(plan.pages)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run now."""
+        return [worker.process.pid for worker in self._workers.values()]
+
+    async def run(self) -> Outcome:
+        """Keep the workers going until the crawl is over or is stopped. Raises OSError if none can be started."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._plan.processes):
+                    group.create_task(self._keep(number))
+        except* OSError as errors:
+            raise errors.exceptions[0] from None
+        errors_of_seeds = [each.last_seed_error for each in self._ended if each.last_seed_error is not None]
+        return Outcome(
+            self._reason or Stop.FINISHED,
+            sum(each.seeds_fetched for each in self._ended),
+            errors_of_seeds[-1] if errors_of_seeds else None,
+            self._failed,
+        )
+
+    def stop(self, reason: Stop) -> None:
+        """Have all workers stop in order. The first reason counts."""
+        if self._reason is None:
+            self._reason = reason
+            self._over.set()
+            for worker in self._workers.values():
+                worker.channel.tell(Halt(reason))
+
+    def kill(self) -> None:
+        """End all workers at once: what they have written survives that."""
+        for worker in self._workers.values():
+            worker.kill()
+
+    async def _keep(self, number: int) -> None:
+        """Keep one worker going."""
+        while self._reason is None:
+            worker = self._workers[number] = await _started(self._plan, number)
+            if self._reason is not None:  # while it was started
+                worker.channel.tell(Halt(self._reason))
+            try:
+                last = await self._listen(worker)
+            finally:
+                del self._workers[number]
+            if isinstance(last, Ended):
+                self._ended.append(last)
+                if last.reason is not Stop.INTERRUPTED:
+                    self._end(last.reason)
+                    return
+            pause = self._judge(number, last, worker.process.returncode)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), pause)
+
+    async def _listen(self, worker: _Worker) -> Message | None:
+        """Pass on what the worker says until it has ended, and return its last word; None if it died without one."""
+        last: Message | None = None
+        try:
+            while (message := await worker.channel.heard()) is not None:
+                if isinstance(message, Said):
+                    self._say(message.text)
+                else:
+                    last = message
+        finally:
+            # One that has closed its channel has nothing left to do.
+            worker.kill()
+            await worker.channel.close()
+            await worker.process.wait()
+        return last
+
+    def _end(self, reason: Stop) -> None:
+        """A worker says that the crawl is over: the others learn it themselves, but of a limit."""
+        if reason is not Stop.FINISHED:
+            self.stop(reason)
+        elif self._reason is None:
+            self._reason = reason
+            self._over.set()
+
+    def _judge(self, number: int, last: Message | None, code: int | None) -> float:
+        """Return how long to wait before the worker is replaced, or end the crawl."""
+        if self._reason is not None:
+            return 0.0
+        failed = last if isinstance(last, Failed) else None
+        hopeless = self._patience.is_over(failed)
+        if hopeless or (failed is not None and failed.final):
+            self._failed = failed or Failed(f"the worker processes die: {_words(code)}", final=False)
+            self.stop(Stop.INTERRUPTED)
+            return 0.0
+        if failed is not None and self._patience.is_new(failed):
+            self._say(f"worker {number} stopped: {failed.text}; another one takes its place")
+        elif failed is None and not isinstance(last, Ended):
+            self._say(f"worker {number} died: {_words(code)}; another one takes its place")
+        return self._patience.pause
+
+
+class _Worker(Struct):
+    process: asyncio.subprocess.Process
+    channel: Channel
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            self.process.send_signal(signal.SIGKILL)
+
+
+class _Patience:
+    """How often workers have died since the last page."""
+
+    def __init__(self, pages: Callable[[], int]) -> None:
+        self._pages = pages
+        self._known = 0
+        self._deaths = 0
+        self._errors = 0
+        self._told = set[str]()
+
+    @property
+    def pause(self) -> float:
+        return float(min(MOST_PAUSE, FIRST_PAUSE * 2 ** max(0, self._deaths - 1)))
+
+    def is_over(self, failed: Failed | None) -> bool:
+        """A worker has died; True if that was once too often."""
+        pages = self._pages()
+        if pages > self._known:
+            self._known, self._deaths, self._errors = pages, 0, 0
+        self._deaths += 1
+        self._errors += failed is not None
+        return self._errors >= MOST_ERRORS or self._deaths >= MOST_DEATHS
+
+    def is_new(self, failed: Failed) -> bool:
+        """Whether the user has not been told of that yet."""
+        new = failed.text not in self._told
+        self._told.add(failed.text)
+        return new
+
+
+def _words(code: int | None) -> str:
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return f"by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+async def _started(plan: Plan, number: int) -> _Worker:
+    """Start a worker and give it its instructions. Raises OSError."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *plan.words,
+                f"{DESCRIPTOR}={theirs.fileno()}",
+                stdin=subprocess.DEVNULL,
+                env=plan.environment,
+                pass_fds=(theirs.fileno(),),
+                process_group=0,  # Ctrl-C is for the first process, which tells the others
+            )
+        except OSError:
+            ours.close()
+            raise
+    channel = await Channel.over(ours)
+    channel.tell(plan.instructions(number))
+    return _Worker(process, channel)

@@ -1,0 +1,123 @@
+"""One worker of a crawl in partitions, from its first partition to its last: whatever is shared by their runs, and what
+is beside each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from crawler.carrier.verbs import Carrier
+from crawler.clock import SteadyClock
+from crawler.cluster.member import Member, run_member
+from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, no_seeds
+from crawler.engine.loop_lag import LoopLag
+from crawler.engine.run import Run
+from crawler.engine.slots import Slots
+from crawler.engine.user_code import UserCode
+from crawler.fetch import Fetcher, OwnDelays
+from crawler.job.crawl_file import CrawlFile
+from crawler.job.history_file import load_course
+from crawler.job.inbox import Inbox
+from crawler.metrics import Kind
+from crawler.service.command_files import obey
+from crawler.service.commands import Refusal, Refused, performing
+from crawler.service.file_limit import allow_files
+from crawler.service.status_reporter import StatusReporter
+from crawler.settings import Settings, Sites
+
+_NO_RELOAD = Refused(Refusal.NOT_NOW, "a crawl in partitions reads its configuration when it starts: start it again")
+
+
+class WorkOptions(Struct, frozen=True):
+    """``seeds`` are read in the partition 0. ``name`` and ``expected``: see ``MemberOptions``. ``code`` is that of the
+    user. ``begun`` gets the member before it does anything, and ``begin`` each run."""
+
+    seeds: Callable[[], AsyncIterator[list[str]]] = no_seeds
+    name: str | None = None
+    expected: int = 1
+    code: UserCode = field(default_factory=UserCode)
+    begin: Callable[[Run], None] = lambda _: None
+    begun: Callable[[Member], None] = lambda _: None
+
+
+class Beside:
+    """What is beside the run of each partition: its status in ``live.json``, its history, commands from its inbox."""
+
+    def __init__(self, clock: Callable[[], float], begin: Callable[[Run], None]) -> None:
+        self._clock = clock
+        self._begin = begin
+        self._open: dict[int, tuple[StatusReporter, list[asyncio.Task[None]]]] = {}
+        self._closed = list[asyncio.Task[None]]()
+
+    def opened(self, number: int, run: Run) -> None:
+        """A partition was opened."""
+        job = run.job
+        course = load_course(job.directory, self._clock())
+        job.events = course.events
+        course.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
+        reporter = StatusReporter(job.files, course, self._clock, None, None)
+        self._begin(run)
+
+        async def reload() -> Refused:
+            return _NO_RELOAD
+
+        perform = performing(lambda: run, course.events, self._clock, reload)
+        beside = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
+        self._open[number] = (reporter, [asyncio.ensure_future(each) for each in beside])
+
+    def closing(self, number: int, run: Run) -> None:
+        """Its run is over."""
+        reporter, tasks = self._open.pop(number)
+        for task in tasks:
+            task.cancel()
+        self._closed += tasks
+        reporter.end(run.stats())
+        reporter.take_away()
+
+    async def end(self) -> None:
+        """Wait for all that is left. Raises what it raised."""
+        for reporter, tasks in self._open.values():
+            for task in tasks:
+                task.cancel()
+            self._closed += tasks
+            reporter.take_away()
+        for task in self._closed:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def work(
+    directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
+) -> MemberResult:
+    """Work on the crawl until it has ended or is stopped. ``settings.crawl.max_time`` counts from now. Raises what
+    ``run_member`` raises, and JobError if the limit on open files is too low."""
+    number = allow_files(settings.crawl.concurrency)
+    clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
+    beside = Beside(clock, options.begin)
+    limits = replace(settings.crawl, concurrency=number)
+    delays = OwnDelays(lag.stalled, slots.wait)
+    fetcher = Fetcher(Sites(settings), concurrency=number, per_host=settings.politeness.per_host, delays=delays)
+    async with fetcher:
+        member = MemberOptions(
+            fetcher=fetcher,
+            clock=clock,
+            lag=lag,
+            slots=slots,
+            seeds=options.seeds,
+            code=options.code,
+            name=options.name,
+            expected=options.expected,
+            opened=beside.opened,
+            closing=beside.closing,
+        )
+        whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id)
+        with contextlib.closing(options.code):
+            try:
+                return await run_member(whole, carrier, replace(settings, crawl=limits), member, options.begun)
+            finally:
+                await beside.end()

@@ -1,0 +1,179 @@
+"""Crawls by several processes, over chains of pages across hosts: complete, each page once, whatever is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.chain import Chain
+from tests.program import PATIENCE, Ran, crawler, running, wait_until
+
+WORDS = ("--scope", "any", "--allow-private", "--ignore-robots", "--delay", "0", "--partition-count", "4")
+
+
+def in_two(directory: Path, *more: str | Path) -> tuple[str | Path, ...]:
+    return ("--job", directory, *WORDS, "--partitions", "2", "--quiet", *more)
+
+
+def records(directory: Path) -> Counter[str]:
+    """How often each URL is in the output of the crawl."""
+    lines = (line for path in directory.glob("partitions/*/pages.jsonl") for line in path.read_bytes().splitlines())
+    return Counter(json.loads(line)["url"] for line in lines)
+
+
+def workers(pid: int) -> list[int]:
+    """The worker processes of the first process with that pid."""
+    with contextlib.suppress(FileNotFoundError):
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [child for child in children if b"work" in _command(child)]
+    return []
+
+
+def _command(pid: int) -> list[bytes]:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return []
+
+
+@contextmanager
+def begun(chain: Chain, *words: str | Path, pages: int = 15) -> Iterator[Any]:
+    """A crawl that has asked for some pages."""
+    with running(*chain.seeds, *words) as process:
+        wait_until(lambda: sum(chain.asked.values()) >= pages or process.poll() is not None, "pages are asked for")
+        assert process.poll() is None, process.stderr.read().decode()
+        yield process
+
+
+def ended(process: Any) -> Ran:
+    out, err = process.communicate(timeout=PATIENCE)
+    return Ran(process.returncode, out.decode(), err.decode())
+
+
+def test_a_crawl_goes_on_with_another_number_of_processes_and_more_seeds(tmp_path: Path) -> None:
+    with Chain(6, 20) as chain:
+        ran = crawler(*chain.seeds[:3], *in_two(tmp_path / "crawl")[:-1])
+        assert ran.code == 0, ran.err
+        assert re.search(r"^pages +60 fetched", ran.err, re.MULTILINE), "the summary is that of all partitions"
+        first = records(tmp_path / "crawl")
+        assert len(first) == 60
+        plain = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS[:-2])
+        assert (plain.code, plain.err.count("\n")) == (2, 1)
+        assert "4 partitions" in plain.err
+        assert "--partitions" in plain.err
+        again = crawler("-", "--job", tmp_path / "crawl", *WORDS, "--partitions", "3", stdin="\n".join(chain.seeds))
+        assert again.code == 0, again.err
+        assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
+        assert set(chain.asked.values()) == {1}
+    names = {path.name for path in (tmp_path / "crawl").iterdir()}
+    assert names == {"crawl.json", "lock", "partitions"}, "neither the socket nor what came from standard input is left"
+
+
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    with Chain(12, 20, 0.05) as chain, begun(chain, *in_two(tmp_path / "crawl")) as process:
+        for _ in range(2):
+            wait_until(lambda: len(workers(process.pid)) == 2, "both workers run")
+            os.kill(workers(process.pid)[0], signal.SIGKILL)
+        ran = ended(process)
+        assert ran.code == 0, ran.err
+        assert ran.err.count("SIGKILL") >= 1
+        assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
+
+
+@pytest.mark.parametrize("all_at_once", [False, True])
+def test_the_same_command_goes_on_after_the_first_process_was_killed(tmp_path: Path, all_at_once: bool) -> None:
+    with Chain(12, 15, 0.03) as chain:
+        words = in_two(tmp_path / "crawl")
+        with begun(chain, *words) as process:
+            there = workers(process.pid)
+            assert len(there) == 2
+            process.kill()
+            for pid in there if all_at_once else ():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+            wait_until(lambda: not any(b"work" in _command(pid) for pid in there), "the workers end with it")
+        assert len(records(tmp_path / "crawl")) < len(chain.pages)
+        ran = crawler(*chain.seeds, *words)
+        assert ran.code == 0, ran.err
+        assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
+
+
+def test_ctrl_c_stops_all_in_order(tmp_path: Path) -> None:
+    with Chain(12, 15, 0.03) as chain:
+        words = in_two(tmp_path / "crawl")
+        with begun(chain, *words) as process:
+            process.send_signal(signal.SIGINT)
+            ran = ended(process)
+        assert ran.code == 130, ran.err
+        before = dict(chain.asked)
+        assert dict(records(tmp_path / "crawl")) == before, "what was in flight has been finished"
+        ran = crawler(*chain.seeds, *words)
+        assert ran.code == 0, ran.err
+        assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
+        assert set(chain.asked.values()) == {1}
+
+
+def test_the_time_limit_is_one_for_all(tmp_path: Path) -> None:
+    with Chain(2, 1_000, 0.05) as chain:
+        ran = crawler(*chain.seeds, *in_two(tmp_path / "crawl", "--max-time", "6"))
+        assert ran.code == 3, ran.err
+        assert len(records(tmp_path / "crawl")) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("words", "about"),
+    [
+        (("--partitions", "2", "--output", "-"), "--output -"),
+        (("--partitions", "2", "--host-key", "address"), "host_key"),
+        (("--partitions", "2", "--dashboard", "0"), "--dashboard"),
+        (("--partitions", "2", "--keep-open"), "--keep-open"),
+        (("--partitions", "2", "--max-pages", "5"), "--max-pages"),
+        (("--partitions", "0"), "partitions.processes"),
+        (("--partitions", "2", "--partition-count", "1025"), "partitions.count"),
+        (("--partitions", "2", "--crawl", "a/b"), "'a/b'"),
+        (("--engine", "unix:/nowhere/carrier.sock"), "--crawl"),
+        (("--engine", "unix:/nowhere/carrier.sock", "--crawl", "a"), "/nowhere/carrier.sock"),
+        (("--engine", "carrier:1", "--crawl", "a"), "'carrier:1'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(tmp_path: Path, words: tuple[str, ...], about: str) -> None:
+    ran = crawler("http://127.0.0.1:1/", "--job", tmp_path / "crawl", *words)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
+    assert about in ran.err
+    assert not (tmp_path / "crawl").exists()
+
+
+def test_another_crawl_in_the_same_directory_is_refused(tmp_path: Path) -> None:
+    seed = "http://127.0.0.1:1/"
+    job, crawl = tmp_path / "job", tmp_path / "crawl"
+    words = ("--allow-private", "--quiet")
+    assert crawler(seed, "--job", job, *words).code == 1, "the seed cannot be fetched"
+    assert (
+        crawler(seed, "--job", crawl, *words, "--partitions", "1", "--partition-count", "2", "--fpp", "0.01").code == 1
+    )
+    before = {path: path.read_bytes() for path in (job / "job.json", crawl / "crawl.json")}
+    for directory, more, about in (
+        (job, ("--partitions", "2"), "16"),
+        (crawl, ("--partitions", "2", "--partition-count", "3"), "2 partitions"),
+        (crawl, ("--partitions", "2", "--fpp", "0.02"), "seen.fpp"),
+        (crawl, ("--partitions", "2", "--crawl", "other"), "'other'"),
+        (crawl / "partitions" / "01", (), str(crawl)),
+    ):
+        ran = crawler(seed, "--job", directory, *words, *more)
+        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+        assert about in ran.err
+    assert before == {path: path.read_bytes() for path in before}
+    (crawl / "crawl.json").write_bytes(b"crawler-crawl 9 0\n")
+    ran = crawler(seed, "--job", crawl, *words, "--partitions", "2")
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+    assert "version 9" in ran.err

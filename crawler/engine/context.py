@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.engine.loop_lag import LoopLag
+from crawler.engine.own_line import OwnLine
 from crawler.engine.reading import Reading
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
@@ -31,18 +32,18 @@ class Capacity(Struct, frozen=True):
 class Context(Struct, frozen=True):
     """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
-    ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting
-    for the rate limit. A visit that only waits lends its slot (``slots``). ``lag`` measures the event loop that all
-    runs share. What servers send is read with ``reading``; ``fetcher`` already is. Each piece of work that takes
-    milliseconds waits for its turn (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts
-    the main text of pages. ``rate`` waits until the rate limit permits a request: a visit has waited for its first one,
-    and waits again for each that follows from it. ``capacity`` tells what is left. ``code``: that of the user.
+    ``wake``: something has changed, so look for a ready host again. ``line`` judges whether the network works. A visit
+    that only waits lends its slot (``slots``). ``lag`` measures the event loop that all runs share. What servers send
+    is read with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn
+    (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts the main text of pages. ``rate``
+    waits until the rate limit permits a request: a visit has waited for its first one, and waits again for each that
+    follows from it. ``capacity`` tells what is left. ``code``: that of the user.
     """
 
     fetcher: Fetches
     clock: Callable[[], float]
     wake: Callable[[], None]
-    interrupt: Callable[[], None]
+    line: OwnLine
     slots: Slots
     lag: LoopLag
     reading: Reading

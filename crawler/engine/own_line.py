@@ -12,29 +12,31 @@ known whose fault it was; nothing is stored meanwhile, so a crash at any moment 
                                                    is taken back, and good hosts are asked in turn until one answers
 
 A host's failure counts from the moment at which it happened, however long the visit waited.
+
+All runs of a worker have one line: a host that answers one of them settles the doubts of all, and an outage pauses all.
+Each run has an end of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any
 
 from msgspec import Struct, field
 
-from crawler.engine.context import Context
 from crawler.engine.judge import request_outcome
-from crawler.fetch import Failure, FailureKind, Response
+from crawler.fetch import Failure, FailureKind, Fetches, Response
 from crawler.fetch.fence import FencedOffError
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
 from crawler.frontier.outage import HOSTS, Failed, OutageJudge, Pace
 from crawler.job.job import Job
 from crawler.metrics import Kind, counted, duration
 from crawler.robots import robots_url
-from crawler.settings import Settings
+from crawler.settings import RetrySettings
 
 log = logging.getLogger("crawler")
 
@@ -57,8 +59,9 @@ class State(Enum):
 
 class _Waiting(Struct, eq=False):
     """A failure whose meaning is not known yet. ``ours`` will be. ``counts``: it may show that our line is down.
-    ``of_url``: it is that of a URL, not of a robots.txt or an address."""
+    ``of_url``: it is that of a URL, not of a robots.txt or an address. ``end``: of the run that asked."""
 
+    end: LineEnd
     host: str
     of_url: bool
     at: float
@@ -66,37 +69,60 @@ class _Waiting(Struct, eq=False):
     ours: asyncio.Future[bool]
 
 
-class _Told(Struct):
-    """What is told of outages in this run. ``since`` and ``reason`` are about the present one."""
+class Surroundings(Struct, frozen=True):
+    """What the line needs of its worker. ``interrupt``: who waits for the rate limit gives up. ``wake``: all runs may
+    have something to hand out. ``doubt``: a visit lends its slot, or takes it back."""
 
-    outages: int = 0
+    clock: Callable[[], float]
+    rate: Callable[[], Awaitable[None]]
+    interrupt: Callable[[], None]
+    wake: Callable[[], None]
+    doubt: Callable[[bool], None]
+
+
+class _Outages(Struct):
+    """What is told of outages. ``since`` and ``reason`` are about the present one."""
+
+    number: int = 0
     seconds: float = 0.0  # of those that are over
-    probes: int = 0
     since: float | None = None
     reason: str = ""
+
+
+class _Told(Struct):
+    """What one run tells of them besides. ``before``: outages before the run, and their seconds."""
+
+    before: tuple[int, float]
+    probes: int = 0
     hosts: set[str] = field(default_factory=set)  # that failed in the present one
 
 
 class OwnLine:
-    """The line of one run."""
+    """The line of one worker."""
 
-    def __init__(self, job: Job, context: Context, settings: Settings) -> None:
-        rate = settings.politeness.rate
+    def __init__(self, surroundings: Surroundings, rate: float | None) -> None:
+        """``rate``: requests a second at most; None: there is no limit."""
         self.state = State.UP
-        self._job = job
-        self._context = context
-        self._retry = settings.retry
+        self.surroundings = surroundings
+        self.judge = OutageJudge()
+        self.pace = Pace(REQUESTS, *PATIENCE, rate)
+        self.told = _Outages()
         self._probe_least = PROBE_FIRST if rate is None else max(PROBE_FIRST, 1 / rate)
-        self._judge = OutageJudge()
-        self._pace = Pace(REQUESTS, *PATIENCE, rate)
+        self._ends: dict[LineEnd, None] = {}  # of the runs
         self._waiting: list[_Waiting] = []
         self._changed = asyncio.Event()  # a failure waits
         self._heard = asyncio.Event()  # a host answered, so that nothing is in doubt any more
-        self._told = _Told()
         self._scout: Lease | bool = False  # a lease that is handed out in an outage; True: the next one may be
-        self._closed = False
 
-    # -- what visits tell --------------------------------------------------------------------------------------
+    # -- what its ends tell ------------------------------------------------------------------------------------
+
+    def join(self, end: LineEnd) -> None:
+        """A run begins."""
+        self._ends[end] = None
+
+    def leave(self, end: LineEnd) -> None:
+        """A run is over."""
+        self._ends.pop(end, None)
 
     @property
     def holds(self) -> bool:
@@ -114,92 +140,37 @@ class OwnLine:
 
     def heard(self, lease: Lease, href: str, now: float) -> None:
         """The leased host gave an HTTP response."""
-        self._pace.ended(now)
-        if self._judge.answered(lease.host.name, href, lease.taken_at):
-            self._settle(lease.taken_at)
+        self.pace.ended(now)
+        if self.judge.answered(lease.host.name, href, lease.taken_at):
+            self.settle(lease.taken_at)
         if self.state is State.DOWN or (self.state is State.DOUBTED and not self._in_doubt()):
             self._heard.set()
 
-    async def is_at_fault(self, lease: Lease, href: str, result: Response | Failure, now: float) -> bool:
-        """Return whether the result of a request that ended at ``now`` is a failure of our own line, as soon as that is
-        known. The lease must then be taken back, as if its request had not been made."""
-        if _is_response(result):
-            self.heard(lease, href, now)
-            return False
-        return isinstance(result, Failure) and result.kind.silent and await self._is_ours(lease, href, result, now)
-
-    async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:
-        host, told, judge = lease.host, self._told, self._judge
-        self._pace.ended(now)
-        # A host whose last failure was its own is no witness, nor is one that has never answered.
-        witness = host.failures.in_a_row == 0 and host.tally.fetched > 0
-        judge.failed(host.name, Failed(now, href, failure.address, witness, failure.local))
-        if self.state is State.DOWN:
-            told.hosts.add(host.name)
-            return True
-        if not self._can_tell(host, witness, failure):
-            judge.blame(host.name)
-            return False
-        told.reason = failure.error
-        counts = witness or failure.local or judge.is_witness(host.name)
-        waiting = _Waiting(host.name, lease.entry is not None, now, counts, asyncio.get_running_loop().create_future())
+    async def is_ours(self, waiting: _Waiting) -> bool:
+        """Return whether a failure was the line's, as soon as that is known."""
         self._waiting.append(waiting)
-        self._context.slots.doubt(True)
-        self._context.wake()  # it leaves its place among the last pages of a limit to others
+        self.surroundings.doubt(True)
         self._changed.set()
         try:
             return await waiting.ours
         finally:
-            self._context.slots.doubt(False)
+            self.surroundings.doubt(False)
             if waiting in self._waiting:
                 self._waiting.remove(waiting)  # cancelled
 
-    def _can_tell(self, host: Host, witness: bool, failure: Failure) -> bool:
-        """Return whether it can become known that a failure is not its host's. A host that keeps failing shows nothing:
-        its failure waits only if one that does is waiting."""
-        if self._closed:
-            return False
-        if failure.local or self.state is State.DOUBTED:
-            return True
-        if host.failures.in_a_row:
-            return any(each.counts for each in self._waiting)
-        return self._job.frontier.hosts >= HOSTS and (witness or self._judge.answers > 0)
-
-    def close(self) -> None:
-        """The run stops handing out URLs: decide at once about failures, also about those to come."""
-        self._closed = True
-        if self.state is State.UP:
-            self._settle(None)
-        else:
-            self._take_back()
+    @property
+    def any_counts(self) -> bool:
+        """Whether a failure waits that may show that the line is down."""
+        return any(each.counts for each in self._waiting)
 
     @property
-    def urls_in_doubt(self) -> int:
-        """How many visits of URLs wait to learn whose fault their failure was: none of them becomes a page."""
-        return sum(each.of_url for each in self._waiting)
+    def hosts(self) -> int:
+        """How many hosts the runs know."""
+        return sum(end.job.frontier.hosts for end in self._ends)
 
-    # -- what people are told ----------------------------------------------------------------------------------
-
-    @property
-    def outage(self) -> str | None:
-        """Why the crawl is paused; None if there is no outage."""
-        told = self._told
-        if self.state is not State.DOWN or told.since is None:
-            return None
-        since = datetime.fromtimestamp(told.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f"no host answers since {since} ({told.reason})"
-
-    def figures(self, now: float) -> dict[str, Any]:
-        """Return the statistics of outages in this run."""
-        told, is_down = self._told, self.state is State.DOWN
-        lasts = now - told.since if is_down and told.since is not None else 0.0
-        return {
-            "now": is_down,
-            "count": told.outages,
-            "seconds": told.seconds + lasts,
-            "hosts": len(told.hosts) if is_down else 0,
-            "probes": told.probes,
-        }
+    def urls_in_doubt(self, end: LineEnd) -> int:
+        """How many visits of URLs of a run wait to learn whose fault their failure was."""
+        return sum(each.of_url and each.end is end for each in self._waiting)
 
     # -- beside the visits -------------------------------------------------------------------------------------
 
@@ -209,11 +180,11 @@ class OwnLine:
             if not self._waiting:
                 await self._changed.wait()
             self._changed.clear()
-            over = self._over(self._context.clock())
-            if self._judge.many or (over is not None and self._judge.local):
+            over = self._over(self.surroundings.clock())
+            if self.judge.many or (over is not None and self.judge.local):
                 await self._doubt()
             elif over is not None:
-                self._settle(over)
+                self.settle(over)
             if self._waiting:
                 await self._changed_or(LOOK)
 
@@ -223,7 +194,7 @@ class OwnLine:
             return now
         # Failures that cannot show anything wait only for others that can, and less than the shortest back-off.
         counting = [each.at for each in self._waiting if each.counts]
-        until = now - (self._pace.patience if counting else PATIENCE[0])
+        until = now - (self.pace.patience if counting else PATIENCE[0])
         return until if any(at <= until for at in counting or [each.at for each in self._waiting]) else None
 
     async def _changed_or(self, seconds: float) -> None:
@@ -235,28 +206,34 @@ class OwnLine:
 
     def _is_idle(self, now: float) -> bool:
         """Return whether no other host will be asked for a while, so that nobody else can tell."""
-        frontier = self._job.frontier
-        ready = frontier.next_ready()
-        return frontier.leased <= len(self._waiting) and (ready is None or ready > now + PATIENCE[0])
+        frontiers = [end.job.frontier for end in self._ends]
+        if sum(frontier.leased for frontier in frontiers) > len(self._waiting):
+            return False
+        ready = (frontier.next_ready() for frontier in frontiers)
+        return all(at is None or at > now + PATIENCE[0] for at in ready)
 
     def _in_doubt(self) -> bool:
-        return self._judge.many or self._judge.local
+        return self.judge.many or self.judge.local
 
-    def _settle(self, until: float | None) -> None:
-        """Hold failures until that time, or all, against their hosts."""
-        settled = [each for each in self._waiting if until is None or each.at <= until]
-        self._waiting = [each for each in self._waiting if not (until is None or each.at <= until)]
-        for each in settled:
-            self._judge.blame(each.host)
+    def settle(self, until: float | None, of: LineEnd | None = None) -> None:
+        """Hold failures until that time, or all, against their hosts; ``of``: only those of one run."""
+        for each in self._no_more(lambda each: of in (None, each.end) and (until is None or each.at <= until)):
+            self.judge.blame(each.host)
             if not each.ours.done():
                 each.ours.set_result(False)
 
-    def _take_back(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            self._told.hosts.add(each.host)
+    def take_back(self, of: LineEnd | None = None) -> None:
+        """The failures were the line's, or those ``of`` one run."""
+        for each in self._no_more(lambda each: of in (None, each.end)):
+            each.end.told.hosts.add(each.host)
             if not each.ours.done():
                 each.ours.set_result(True)
+
+    def _no_more(self, chosen: Callable[[_Waiting], bool]) -> list[_Waiting]:
+        """Those failures that wait no more."""
+        before = self._waiting
+        self._waiting = [each for each in before if not chosen(each)]
+        return [each for each in before if chosen(each)]
 
     # -- an outage ---------------------------------------------------------------------------------------------
 
@@ -264,22 +241,22 @@ class OwnLine:
         """Ask hosts until one answers. Nothing is handed out meanwhile."""
         self.state = State.DOUBTED
         self._heard.clear()
-        self._context.interrupt()
-        for href in list(self._judge.untried())[:PROBED]:
+        self.surroundings.interrupt()
+        for href in list(self.judge.untried())[:PROBED]:
             answered = await self._unless_heard(self._probe(href))
             if answered is not None:  # it was asked
                 break
         else:
             answered = False
         if answered or not self._in_doubt():
-            self._settle(None)
+            self.settle(None)
         else:
             self._begin_outage()
             await self._until_answered()
             self._end_outage()
         self.state = State.UP
-        self._judge.forget_failures()
-        self._context.wake()
+        self.judge.forget_failures()
+        self.surroundings.wake()
 
     async def _until_answered(self) -> None:
         wait = self._probe_least
@@ -290,53 +267,203 @@ class OwnLine:
             if number % 3 == 2:
                 # Perhaps all these hosts are gone for good, and others are not: visit whatever URL is next.
                 self._scout = True
-                self._context.wake()
+                self.surroundings.wake()
             elif await self._unless_heard(self._probe(href)):
                 return
             wait = min(2 * wait, max(PROBE_MOST, self._probe_least))
 
     def _targets(self) -> Iterator[str]:
         while True:
-            yield from self._judge.targets(PROBED)
+            yield from self.judge.targets(PROBED)
 
-    async def _unless_heard(self, work: Awaitable[Any]) -> Any:
+    async def _unless_heard(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Return the result of the work, or True as soon as a host has answered."""
         task, heard = asyncio.ensure_future(work), asyncio.ensure_future(self._heard.wait())
         try:
             await asyncio.wait({task, heard}, return_when=asyncio.FIRST_COMPLETED)
+            if task.cancelled():  # by its run, which is over
+                return None
             return task.result() if task.done() else True
         finally:
             for each in (task, heard):
                 each.cancel()
             await asyncio.wait({task, heard})
 
+    async def _probe(self, href: str) -> bool | None:
+        """Ask the host of an href in its turn. Return whether it answered; None if it could not be asked now."""
+        for end in list(self._ends):
+            if end.knows(href):
+                return await end.probe(href)
+        return None  # its run is over
+
     def _begin_outage(self) -> None:
-        now, told = self._context.clock(), self._told
+        now, told = self.surroundings.clock(), self.told
         self.state = State.DOWN
-        told.outages += 1
-        told.since = self._judge.first or now
-        self._take_back()
-        hosts = counted(len(told.hosts), "host")
+        told.number += 1
+        told.since = self.judge.first or now
+        self.take_back()
+        hosts = counted(sum(len(end.told.hosts) for end in self._ends), "host")
         log.warning("paused: no host answers (%s; %s): hosts that answered before are asked until one does", hosts,
                     told.reason)  # fmt: skip
-        self._job.events.add(now, Kind.ERROR, f"outage: no host answers ({hosts}; {told.reason})")
+        for end in self._ends:
+            end.job.events.add(now, Kind.ERROR, f"outage: no host answers ({hosts}; {told.reason})")
 
     def _end_outage(self) -> None:
-        now, told = self._context.clock(), self._told
+        now, told = self.surroundings.clock(), self.told
         lasted = now - (told.since or now)
         told.seconds += lasted
         told.since = None
-        told.hosts.clear()
         self._scout = False
         log.warning("a host answers again after %s: the crawl resumes, and no host is blamed", duration(lasted))
-        self._job.events.add(now, Kind.RUN, f"the outage of {duration(lasted)} is over: no host is blamed for it")
+        for end in self._ends:
+            end.told.hosts.clear()
+            end.job.events.add(now, Kind.RUN, f"the outage of {duration(lasted)} is over: no host is blamed for it")
+
+
+class LineEnd:
+    """The end of the line at which one run asks."""
+
+    def __init__(
+        self, line: OwnLine, job: Job, fetcher: Fetches, retry: RetrySettings, wake: Callable[[], None]
+    ) -> None:
+        """``wake``: the run may have something to hand out."""
+        self.job = job
+        self.told = _Told((line.told.number - (line.state is State.DOWN), line.told.seconds))
+        self._line = line
+        self._fetcher = fetcher
+        self._retry = retry
+        self._wake = wake
+        self._closed = False
+        self._probing: asyncio.Task[Any] | None = None
+
+    # -- what visits tell --------------------------------------------------------------------------------------
+
+    @property
+    def holds(self) -> bool:
+        """Whether no URL may be handed out."""
+        return self._line.holds
+
+    def taken(self, lease: Lease) -> None:
+        """A lease was handed out."""
+        self._line.taken(lease)
+
+    def bars(self, lease: Lease) -> bool:
+        """Whether a lease that had to wait may no longer be visited."""
+        return self._line.bars(lease)
+
+    def heard(self, lease: Lease, href: str, now: float) -> None:
+        """The leased host gave an HTTP response."""
+        self._line.heard(lease, href, now)
+
+    async def is_at_fault(self, lease: Lease, href: str, result: Response | Failure, now: float) -> bool:
+        """Return whether the result of a request that ended at ``now`` is a failure of our own line, as soon as that is
+        known. The lease must then be taken back, as if its request had not been made."""
+        if _is_response(result):
+            self._line.heard(lease, href, now)
+            return False
+        return isinstance(result, Failure) and result.kind.silent and await self._is_ours(lease, href, result, now)
+
+    async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:
+        host, line = lease.host, self._line
+        judge = line.judge
+        line.pace.ended(now)
+        # A host whose last failure was its own is no witness, nor is one that has never answered.
+        witness = host.failures.in_a_row == 0 and host.tally.fetched > 0
+        judge.failed(host.name, Failed(now, href, failure.address, witness, failure.local))
+        if line.state is State.DOWN:
+            self.told.hosts.add(host.name)
+            return True
+        if not self._can_tell(host, witness, failure):
+            judge.blame(host.name)
+            return False
+        line.told.reason = failure.error
+        counts = witness or failure.local or judge.is_witness(host.name)
+        ours = asyncio.get_running_loop().create_future()
+        self._wake()  # it leaves its place among the last pages of a limit to others
+        return await line.is_ours(_Waiting(self, host.name, lease.entry is not None, now, counts, ours))
+
+    def _can_tell(self, host: Host, witness: bool, failure: Failure) -> bool:
+        """Return whether it can become known that a failure is not its host's. A host that keeps failing shows nothing:
+        its failure waits only if one that does is waiting."""
+        line = self._line
+        if self._closed:
+            return False
+        if failure.local or line.state is State.DOUBTED:
+            return True
+        if host.failures.in_a_row:
+            return line.any_counts
+        return line.hosts >= HOSTS and (witness or line.judge.answers > 0)
+
+    def close(self) -> None:
+        """The run stops handing out URLs: decide at once about its failures, also about those to come."""
+        self._closed = True
+        if self._line.state is State.UP:
+            self._line.settle(None, self)
+        else:
+            self._line.take_back(self)
+
+    def join(self) -> None:
+        """The run begins."""
+        self._line.join(self)
+
+    def leave(self) -> None:
+        """The run is over: none of its hosts is asked any more."""
+        self._line.leave(self)
+        if self._probing is not None:
+            self._probing.cancel()
+
+    @property
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """What may still be under way when the run is over."""
+        return [] if self._probing is None else [self._probing]
+
+    @property
+    def urls_in_doubt(self) -> int:
+        """How many visits of URLs wait to learn whose fault their failure was: none of them becomes a page."""
+        return self._line.urls_in_doubt(self)
+
+    # -- what people are told ----------------------------------------------------------------------------------
+
+    @property
+    def outage(self) -> str | None:
+        """Why the crawl is paused; None if there is no outage."""
+        told = self._line.told
+        if self._line.state is not State.DOWN or told.since is None:
+            return None
+        since = datetime.fromtimestamp(told.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"no host answers since {since} ({told.reason})"
+
+    def figures(self, now: float) -> dict[str, Any]:
+        """Return the statistics of outages in this run."""
+        told, is_down = self._line.told, self._line.state is State.DOWN
+        lasts = now - told.since if is_down and told.since is not None else 0.0
+        outages, seconds = self.told.before
+        return {
+            "now": is_down,
+            "count": told.number - outages,
+            "seconds": told.seconds - seconds + lasts,
+            "hosts": len(self.told.hosts) if is_down else 0,
+            "probes": self.told.probes,
+        }
 
     # -- probes ------------------------------------------------------------------------------------------------
 
-    async def _probe(self, href: str) -> bool | None:
+    def knows(self, href: str) -> bool:
+        """Whether the run has met the host of an href."""
+        frontier = self.job.frontier
+        return frontier.snapshot(frontier.queue_of(href), self._line.surroundings.clock()) is not None
+
+    async def probe(self, href: str) -> bool | None:
         """Ask the host of an href for its robots.txt, in its turn. Return whether it answered; None if it could not be
         asked now."""
-        job, clock, name = self._job, self._context.clock, self._job.frontier.queue_of(href)
+        self._probing = asyncio.current_task()
+        try:
+            return await self._probe(href)
+        finally:
+            self._probing = None
+
+    async def _probe(self, href: str) -> bool | None:
+        job, clock, name = self.job, self._line.surroundings.clock, self.job.frontier.queue_of(href)
         ad_hoc = job.frontier.ad_hoc
         await job.room()
         lease = job.change_hosts(lambda batch: ad_hoc.borrow(name, clock(), batch))
@@ -352,10 +479,10 @@ class OwnLine:
                     ad_hoc.forgo(lease)
                     return None
                 await asyncio.sleep(at - clock())
-            await self._context.rate()
-            self._told.probes += 1
+            await self._line.surroundings.rate()
+            self.told.probes += 1
             asked = True
-            answer = await self._context.fetcher.fetch(robots_url(href), accept=_nothing)
+            answer = await self._fetcher.fetch(robots_url(href), accept=_nothing)
             await job.room()
         except FencedOffError:
             ad_hoc.forgo(lease)
@@ -370,25 +497,25 @@ class OwnLine:
 
     async def _probe_address(self, lease: Lease, href: str) -> bool | None:
         """Find the address of the host first, for politeness by address."""
-        frontier = self._job.frontier
-        found = await self._context.fetcher.resolve(href)
-        await self._job.room()
+        frontier = self.job.frontier
+        found = await self._fetcher.resolve(href)
+        await self.job.room()
         if found is None:
             frontier.ad_hoc.forgo(lease)
             return False
-        now = self._context.clock()
-        self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
+        now = self._line.surroundings.clock()
+        self.job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
         return await self._probe(href)
 
     def _probed(self, lease: Lease, href: str, answer: Response | Failure) -> bool:
-        frontier, name, now = self._job.frontier, lease.host.name, self._context.clock()
+        frontier, name, now = self.job.frontier, lease.host.name, self._line.surroundings.clock()
         answered = _is_response(answer)
         end = SideRequestDone(request_outcome(answer, self._retry)) if answered else TakenBack()
-        self._job.change_hosts(lambda batch: frontier.finish(lease, end, now, batch))
+        self.job.change_hosts(lambda batch: frontier.finish(lease, end, now, batch))
         if answered:
-            self._judge.answered(name, href, lease.taken_at)
+            self._line.judge.answered(name, href, lease.taken_at)
         elif isinstance(answer, Failure) and answer.kind.silent:
-            self._judge.failed(name, Failed(now, href, answer.address, witness=True, local=answer.local))
+            self._line.judge.failed(name, Failed(now, href, answer.address, witness=True, local=answer.local))
         return answered
 
 

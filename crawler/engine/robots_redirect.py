@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
-from crawler.engine.own_line import OwnLine
+from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
 from crawler.fetch import Failure, FailureKind, Followed, Keeps, NotNow, Response, ask_robots
 from crawler.fetch.robots_cache import RobotsCache, encode_robots
@@ -69,7 +69,7 @@ class RobotsRedirect:
     """Follows the redirects of robots.txt for the hosts of one job."""
 
     def __init__(
-        self, job: Job, cache: RobotsCache, line: OwnLine, settings: RobotsVisitSettings, context: Context
+        self, job: Job, cache: RobotsCache, line: LineEnd, settings: RobotsVisitSettings, context: Context
     ) -> None:
         self._job = job
         self._line = line

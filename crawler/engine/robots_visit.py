@@ -12,7 +12,7 @@ from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
 from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
-from crawler.engine.own_line import OwnLine
+from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
 from crawler.fetch import Failure, FailureKind, NotNow, Response, RobotsResult, fetch_robots
@@ -56,7 +56,7 @@ class RobotsVisits:
     """The robots.txt of the hosts of one job, and the visits that fetch them."""
 
     def __init__(
-        self, job: Job, discovery: Discovery, line: OwnLine, settings: RobotsVisitSettings, context: Context
+        self, job: Job, discovery: Discovery, line: LineEnd, settings: RobotsVisitSettings, context: Context
     ) -> None:
         self._job = job
         self._line = line

@@ -31,7 +31,7 @@ from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
-from crawler.engine.own_line import OwnLine
+from crawler.engine.own_line import LineEnd
 from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
@@ -74,7 +74,7 @@ class Run:
         self.job = job
         self.life = Lifecycle(settings.crawl, context.clock())
         proxies = ProxyWatch(context.fetcher, context.clock, job)
-        self._wake = context.wake
+        self._wake: Callable[[bool], None] = lambda _: context.wake()
         self._context = context = replace(context, fetcher=_fenced(proxies, member), wake=self.wake)
         self._member = member
         job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store), Bounds.of(settings))
@@ -85,7 +85,7 @@ class Run:
             log.warning("lifted: %s: pages with links that this left out are visited again", lifted)
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
-        self._line = OwnLine(job, context, settings)
+        self._line = LineEnd(context.line, job, context.fetcher, settings.retry, self.wake)
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
@@ -102,9 +102,11 @@ class Run:
 
     # -- what the worker does with it, in this order -----------------------------------------------------------
 
-    def begin(self, group: asyncio.TaskGroup, wake: Callable[[], None]) -> None:
-        """Start the tasks that run besides the visits. ``wake`` is called when something has changed in this run."""
+    def begin(self, group: asyncio.TaskGroup, wake: Callable[[bool], None]) -> None:
+        """Start the tasks that run besides the visits. ``wake`` is called when something has changed in this run; True:
+        who waits for the rate limit may do so in vain."""
         job, self._wake = self.job, wake
+        self._line.join()
         beside = [
             self._beside.first(),
             self.keeper.watch(),
@@ -112,7 +114,6 @@ class Run:
             compact_beside(job.compact),
             self.keeper.compress(),
             self.incoming.watch(self._context.clock),
-            self._line.watch(),
         ]
         if job.ledger is not None:
             beside.append(resolve_beside(self._decide, lambda: job.doubted, self._has_no_work))
@@ -209,7 +210,7 @@ class Run:
 
     async def end_tasks(self) -> None:
         """Wait until the tasks of a run that is over have ended."""
-        tasks = [*self._visits, *self._beside.tasks]
+        tasks = [*self._visits, *self._beside.tasks, *self._line.tasks]
         if tasks:
             await asyncio.wait(tasks)
 
@@ -221,8 +222,7 @@ class Run:
         if reason is Stop.INTERRUPTED:
             self.keeper.hurry()
         if self.life.stop(reason):
-            self._context.interrupt()
-            self._context.wake()
+            self._wake(True)
             self._line.close()
             asyncio.get_running_loop().call_later(GRACE, self.release_all)
             if reason is Stop.MAX_PAGES:
@@ -246,8 +246,7 @@ class Run:
         self.gauges.states.settings = HostTableSettings.of(settings)
         if not self.life.is_over:
             self._beside.begin([self._reconsider(reconsidering), *self._returns()])
-        self._context.interrupt()  # who waits for the rate may have another one
-        self.wake()
+        self._wake(True)  # there may be another rate
 
     def hold(self) -> None:
         """Pause: hand out no URLs until ``go_on``. Requests in flight finish. The pause ends with the run."""
@@ -263,7 +262,7 @@ class Run:
 
     def wake(self) -> None:
         """Make the worker look for a ready host again, because something has changed."""
-        self._wake()
+        self._wake(False)
 
     @property
     def paused(self) -> Pause | None:
@@ -483,6 +482,7 @@ class Run:
 
     def _leave(self) -> None:
         self._beside.end()
+        self._line.leave()
         self.keeper.close()
         self._visitor.close()
 

@@ -26,7 +26,7 @@ from crawler.engine.heading import links_that_lead_on
 from crawler.engine.judge import as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
-from crawler.engine.own_line import OwnLine
+from crawler.engine.own_line import LineEnd
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
@@ -109,7 +109,7 @@ class Visitor:
         job: Job,
         discovery: Discovery,
         robots: RobotsVisits,
-        line: OwnLine,
+        line: LineEnd,
         settings: VisitSettings,
         context: Context,
     ) -> None:

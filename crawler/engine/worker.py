@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
+from crawler.engine.own_line import OwnLine, Surroundings
 from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
@@ -81,6 +82,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
         slots.tell = self._wake.set
+        ways = Surroundings(clock, self._rate.turn, self._interrupted.set, self._touch_all, slots.doubt)
         lag = lag or LoopLag()
         reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
@@ -88,7 +90,7 @@ class Worker:
             network,
             clock,
             self._wake.set,
-            self._interrupted.set,
+            OwnLine(ways, settings.rate),
             slots,
             lag,
             reading,
@@ -152,8 +154,7 @@ class Worker:
         if not run.life.is_over:
             run.break_off()
         run.release_all()
-        self._touch(run)
-        self._interrupted.set()  # who waits for the rate may be its
+        self._touch(run, True)
         await over.wait()
         await run.job.at_rest()
 
@@ -161,7 +162,8 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as self._group:
                 group = self._group
-                beside = [group.create_task(self.context.lag.watch()), group.create_task(self._watch_disks())]
+                watches = (self.context.lag.watch(), self._watch_disks(), self.context.line.watch())
+                beside = [group.create_task(watch) for watch in watches]
                 try:
                     for run in self._runs:
                         self._begin(run, group)
@@ -187,12 +189,15 @@ class Worker:
         self._rota.join(run)
         self._wake.set()
 
-    def _touch(self, run: Run) -> None:
-        """Something has changed in a run."""
+    def _touch(self, run: Run, interrupt: bool) -> None:
+        """Something has changed in a run. ``interrupt``: who waits for the rate limit may do so in vain."""
         self._rota.touch(run)
         self._wake.set()
+        if interrupt:
+            self._interrupted.set()
 
     def _touch_all(self) -> None:
+        """Something may have changed in any run."""
         self._rota.touch_all()
         self._wake.set()
 

@@ -16,6 +16,7 @@ from crawler.fetch import Failure, Response, SimulatedWeb
 from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.kv import Family
 from crawler.settings import Settings
 from crawler.store import MemoryStore
 from tests.driving import Unwatched
@@ -96,3 +97,15 @@ class Fleet:
 
 async def _only(seeds: tuple[str, ...]) -> AsyncIterator[list[str]]:
     yield list(seeds)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for at most a thousand seconds of virtual time."""
+    async with asyncio.timeout(1_000):
+        while not true():  # noqa: ASYNC110 (virtual time)
+            await asyncio.sleep(0.05)
+
+
+def contents(store: MemoryStore) -> dict[Family, list[tuple[bytes, bytes]]]:
+    """All rows."""
+    return {family: store.scan(family, b"") for family in Family}

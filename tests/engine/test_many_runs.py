@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,9 @@ from crawler.engine.worker import Worker
 from crawler.fetch import Fetcher, Response
 from crawler.fetch.fence import FencedOffError
 from crawler.found import Found
-from crawler.kv import Family
 from crawler.settings import FetchSettings, PolitenessSettings
-from crawler.store import MemoryStore
 from crawler.urls import Canonical, Canonicaliser
-from tests.engine.fleet import Fleet
+from tests.engine.fleet import Fleet, contents, until
 from tests.laboratory import SETTINGS, links
 
 PAGES = 8
@@ -37,16 +35,6 @@ def site(*names: str, pages: int = PAGES) -> dict[str, str | Response]:
 
 def all_once(*names: str, pages: int = PAGES) -> dict[str, int]:
     return dict.fromkeys(site(*names, pages=pages), 1)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(1_000):
-        while not true():  # noqa: ASYNC110 (virtual time)
-            await asyncio.sleep(0.05)
-
-
-def contents(store: MemoryStore) -> dict[Family, list[tuple[bytes, bytes]]]:
-    return {family: store.scan(family, b"") for family in Family}
 
 
 def tree(directory: Path) -> dict[str, bytes]:

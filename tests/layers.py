@@ -67,7 +67,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "partition": """
-        placement messages parcel_codec outbox inlet router end_rounds
+        placement messages parcel_codec outbox inlet router end_rounds quota
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client engine_address redis_link

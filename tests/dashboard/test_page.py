@@ -99,7 +99,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "2URLs of cloud metadatanever asked",
         "1URL at ports of other servicessee the rule blocked-port",
         "284URLs at too many ports of one addresssee the rule too-many-ports",
-        "244links deeper than the limitraise --depth: the next run gets them",
+        "244links deeper than the limitraise --max-depth: the next run gets them",
     ]
     assert page == {
         "ahead": [
@@ -130,7 +130,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
             "8pages that only say “not found”the links to them are broken",
             "9pages behind a challenge or a loginsee Walls in the documentation",
             "2URLs probably taken for seenexpected from the seen-set; a job begun without --no-ledger finds them",
-            "1line of the seeds that are not URLscorrect them and run again",
+            "1line of the seeds that is not a URLcorrect them and run again",
         ],
         "next": (
             "It grows (by 64.0 KiB) after 11,655 more URLs, in about 25 s at the last minute's 476 new URLs/s. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from crawler.cli import command_parser
+from crawler.scope import COUNTED
 from tests.dashboard.browser import Crawl, complaints, host, open_page, record, shown, survey, text, until
 from tests.metrics.samples import statistics
 
@@ -244,6 +247,24 @@ async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: C
         await until(browser, lambda: "Check that the server is up" in text(browser, "#hosts .detail"))
 
 
+async def test_what_to_do_about_a_host_can_be_done_also_when_no_crawl_runs(browser: Chrome) -> None:
+    crawl = Crawl(state="stopped")
+    crawl.hosts = [host(0) | {"state": "idle", "pending": 0, "failed": 7, "fetched": 0, "errors": {"refused": 2}}]
+    crawl.hosts += [host(1) | {"state": "waiting", "rule": "retry_after", "failed": 0, "errors": {"throttled": 3}}]
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "h000.test" in text(browser, "#attention"))
+        said = await asyncio.to_thread(text, browser, "#attention")
+        assert "crawler retry --failed --host h000.test, and run the crawl again" in said
+        assert "press" not in said
+        assert "Pause lets it wait" not in said
+        button = browser.find_element(By.CSS_SELECTOR, "#hosts-table tbody button")
+        await asyncio.to_thread(button.click)
+        await until(browser, lambda: "pending" in text(browser, "#hosts .detail"))
+        pressed = await asyncio.to_thread(browser.find_elements, By.CSS_SELECTOR, "[data-host-do]:enabled")
+        assert not pressed
+
+
 async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chrome) -> None:
     crawl = Crawl(state="paused", paused="paused by user", paused_by="user", seen=None, proxies=None, text_failed=0)
     over = {"state": "idle", "pending": 0, "fetched": 0, "failed": 1, "errors": {"refused": 1}, "share": 1.0}
@@ -326,6 +347,48 @@ async def test_broken_links_of_a_host_that_is_done_are_said(browser: Chrome) -> 
         await open_page(browser, url)
         await until(browser, lambda: "36 of 102 URLs answer 4xx" in text(browser, "#attention"))
         assert titles(browser, "#attention") == ["h.test"]
+
+
+async def test_what_was_missed_is_told_in_words_for_one_and_with_flags_that_exist(browser: Chrome) -> None:
+    one = {"links_rejected": 1, "seeds_rejected": 1, "pages_soft404": 1, "pages_failed": 1, "links_off_scope": 1}
+    one |= {"status": {"4xx": 1, "5xx": 0}, "urls_held_back": {}, "urls_excluded": 1}
+    left_out = {limit.value: 1 for limit in COUNTED}
+    crawl = Crawl(**one, links_filtered=1, links_left_out=left_out)
+    rows = "return [...document.querySelectorAll('#lost li, #left-out li')].map(node => node.innerText)"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "scope" in text(browser, "#left-out"))
+        found = [row.split("\n")[1:] for row in await asyncio.to_thread(browser.execute_script, rows)]
+    said = {what for what, _ in found}
+    assert len(said) == len(found), "each is told once"
+    assert {
+        "line of the seeds that is not a URL",
+        "page that only says “not found”",
+        "answer 4xx, such as 404 not found",
+        "link that is not a web address",
+        "link that matches no include pattern",
+        "link longer than the limit",
+        "page longer than was read",
+        "URL refused by robots.txt, a budget, a block or a trap",
+    } <= said
+    assert not [what for what in said if re.search(r" (are|were|match|say) ", what)]
+    flags = set(re.findall(r"--[a-z-]+", " ".join(how for _, how in found)))
+    assert flags >= {"--max-depth", "--scope", "--failed"}
+    commands = command_parser("crawl", "retry", "tail").commands.values()
+    assert flags <= {flag for command in commands for flag in re.findall(r"--[a-z-]+", command.format_help())}
+
+
+async def test_a_blocked_host_has_no_next_request(browser: Chrome) -> None:
+    crawl = Crawl()
+    blocked = {"state": "blocked", "reason": "its host was blocked by hand", "pending": 40, "next_time": None}
+    crawl.hosts = [host(0) | blocked | {"wait_seconds": None, "in_flight": 0}]
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "h000.test" in text(browser, "#hosts-table"))
+        button = browser.find_element(By.CSS_SELECTOR, "#hosts-table tbody button")
+        await asyncio.to_thread(button.click)
+        await until(browser, lambda: "blocked by hand." in text(browser, "#hosts .detail"))
+        assert "Next request" not in await asyncio.to_thread(text, browser, "#hosts .detail")
 
 
 async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:

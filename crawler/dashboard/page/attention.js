@@ -17,6 +17,7 @@ let hosts = []; // answers by host, from the survey
 let asked = 0;
 let wait = 0;
 let trouble = ""; // what the crawl said of trouble when the hosts were asked for
+let over = false; // no crawl runs, so nothing can be pressed
 let open = () => {};
 
 const item = (level, what, why, act, host = null, pending = 0) => ({ level, what, why, act, host, pending, key: `${host ?? ""} ${host ? "" : what.replace(/[\d,]+/g, "")}` });
@@ -28,7 +29,7 @@ const ofCrawl = (needs) => (needs ?? []).map((need) => ({ ...item(need.level, ne
 function withButtons(found) {
   if (!found || !found.pending || found.level === "note") return found;
   const urls = format.counted(found.pending, "URL");
-  const press = found.what === "was given up" ? "" : ` Or open it here: Pause lets it wait, Block… ends the crawl without its ${urls}.`;
+  const press = over || found.what === "was given up" ? "" : ` Or open it here: Pause lets it wait, Block… ends the crawl without its ${urls}.`;
   return { ...found, why: `${found.why}; ${urls} ${found.pending === 1 ? "waits" : "wait"} for it`, act: `${found.act}${press}` };
 }
 
@@ -37,10 +38,12 @@ const ofHost = (row) => {
   return found && withButtons({ ...found, pending: (row.pending ?? 0) + (row.in_flight ?? 0) });
 };
 
+const again = (host) => (over ? `Then crawler retry --failed --host ${host}, and run the crawl again.` : "Then open it and press Visit again.");
+
 function troubleOfHost(row) {
   const kind = mainClass(row);
   const lost = row.failed ? `${format.counted(row.failed, "URL")} failed` : "";
-  if (row.state === "retired") return item("bad", "was given up", [kind ? cause(kind) : row.reason, lost].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} Then use Visit again.`, row.host);
+  if (row.state === "retired") return item("bad", "was given up", [kind ? cause(kind) : row.reason, lost].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
   if (isUsedUp(row)) return item("note", "has used up its budget", row.reason, "Raise the budget to go on.", row.host);
   const next = row.next_time && row.wait_seconds > 30 ? `; asked again at ${format.stamp(row.next_time, false)}` : "";
   if (row.state === "snoozed") return item("bad", "does not answer", `${kind ? cause(kind) : row.reason}${next}`, kind ? remedy(kind) : "", row.host);
@@ -48,7 +51,7 @@ function troubleOfHost(row) {
     const held = ["retry_after", "backoff"].includes(row.rule) ? "throttled" : row.rule === "errors" ? "server_error" : kind;
     return item("wait", held === "throttled" ? "slows the crawl down" : "is held back", `${held ? cause(held) : row.reason}${next}`, held ? remedy(held) : "", row.host);
   }
-  if (row.failed) return item(row.fetched ? "wait" : "bad", row.fetched ? "failed on some pages" : "gave no page", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} Then open it and press Visit again.`, row.host);
+  if (row.failed) return item(row.fetched ? "wait" : "bad", row.fetched ? "failed on some pages" : "gave no page", [lost, kind ? `most often: ${className(kind)}` : ""].filter(Boolean).join("; "), `${kind ? remedy(kind) : ""} ${again(row.host)}`, row.host);
   return null;
 }
 
@@ -101,6 +104,7 @@ function lasting(found) {
 
 export function showAttention({ stats, needs }, left) {
   if (rows === null) return; // all at once, so that nothing moves
+  over = ["ended", "stopped"].includes(stats.state);
   const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
   const found = lasting([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left).filter(({ host }) => !known.has(host))].filter(Boolean));
   keep(find("attention"), found, (one) => one.key, create, update);

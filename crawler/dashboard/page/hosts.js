@@ -155,7 +155,7 @@ function robotsPairs({ robots, settings }) {
 function showDetails(node, row) {
   const { why, act, facts, recent, queue, robots } = node.parts;
   const kind = mainClass(row);
-  const next = row.pending || row.in_flight ? ` Next request: ${when(row)}.` : "";
+  const next = (row.pending || row.in_flight) && when(row) !== "–" ? ` Next request: ${when(row)}.` : "";
   write(why, row.pending || row.in_flight || row.state === "retired" || row.state === "blocked" ? `${stateWords(row)}: ${row.reason ?? "–"}.${next}` : "All of its URLs are done.");
   const held = ["bad", "wait"].includes(stateMark(row)) || row.failed;
   write(act, kind && held ? `Most often ${cause(kind)}. ${remedy(kind)}` : "");

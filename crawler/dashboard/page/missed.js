@@ -5,8 +5,7 @@ import * as format from "./format.js";
 
 // Limits that leave links out, by their setting: what they leave out, and how to get it.
 const LIMITS = {
-  "crawl.max_depth": ["links deeper than the limit", "raise --depth"],
-  "crawl.max_pages": ["links beyond the number of pages", "raise --max-pages"],
+  "crawl.max_depth": ["links deeper than the limit", "raise --max-depth"],
   "crawl.scope": ["links outside the scope", "widen --scope or add seeds"],
   "scope.include": ["links that match no include pattern", "change scope.include"],
   "scope.exclude": ["links that match an exclude pattern", "change scope.exclude"],
@@ -14,6 +13,7 @@ const LIMITS = {
   "links.max_links": ["pages with more links than were read", "raise links.max_links"],
   "fetch.max_body": ["pages longer than were read", "raise fetch.max_body"],
   "links.max_sitemap_bytes": ["sitemaps longer than were read", "raise links.max_sitemap_bytes"],
+  "hooks.filter_link": ["links that your code refused", "change hooks.filter_link"],
 };
 
 const RULES = {
@@ -65,7 +65,7 @@ function leftOut(stats) {
   const excluded = (stats.urls_excluded ?? 0) - total(...held.map(([, number]) => number));
   const by = stats.links_left_out ?? {};
   return [
-    ["excluded", Math.max(0, excluded), "URLs refused by robots.txt, a budget or a trap", "crawler tail --outcome excluded lists them"],
+    ["excluded", Math.max(0, excluded), "URLs refused by robots.txt, a budget, a block or a trap", "crawler tail --outcome excluded lists them"],
     ...held.map(([rule, number]) => [rule, number, RULES[rule]?.[0] ?? rule, RULES[rule]?.[1] ?? "a rule of ours"]),
     ...limits.map(([setting, number]) => [setting, number, LIMITS[setting]?.[0] ?? `left out by ${setting}`, `${LIMITS[setting]?.[1] ?? `change ${setting}`}: the next run gets them`]),
     ["include", by["scope.include"] === undefined ? stats.links_not_included : 0, "links that match no include pattern", "as you asked (scope.include)"],
@@ -73,7 +73,7 @@ function leftOut(stats) {
     ["off", by["crawl.scope"] ? 0 : stats.links_off_scope, "links outside the scope", "as you asked (--scope)"],
     ["trapped", stats.links_trapped, "links into traps", "URLs made up without end"],
     ["copies", total(stats.links_of_copies, stats.links_of_soft404), "links on copies and “not found” pages", "the originals have them"],
-    ["filtered", stats.links_filtered, "links that your code refused", "as you asked (hooks.filter_link)"],
+    ["filtered", by["hooks.filter_link"] === undefined ? stats.links_filtered : 0, "links that your code refused", "as you asked (hooks.filter_link)"],
     ["invalid", stats.links_rejected, "links that are not web addresses", "such as mailto: and broken URLs"],
   ];
 }
@@ -107,9 +107,13 @@ function create([, , , , filter]) {
   return make("li", {}, number, make("span"), make("small"));
 }
 
+// The words for a single one, of words for many.
+const SINGLE = [[/^(\w+?)s\b/, "$1"], [/ are not (\w+ address|URL)e?s$/, " is not a $1"], [/ that (only say|answer|match)\b/, (_, verb) => ` that ${verb}${verb === "match" ? "es" : "s"}`], [/ were read$/, " was read"]];
+const single = (what) => SINGLE.reduce((words, [many, one]) => words.replace(many, one), what);
+
 function update(node, [, number, what, how]) {
   write(node.children[0], format.figure(number));
-  write(node.children[1], number === 1 ? what.replace(/^(\w+?)s\b/, "$1") : what);
+  write(node.children[1], number === 1 ? single(what) : what);
   write(node.children[2], how);
 }
 

@@ -1,0 +1,138 @@
+"""A web of chains: each page has one link, to a page of another host, so that a single lost link loses the rest of its
+chain. Every request is written down, with the times at which it came and was answered.
+
+    python benchmarks/partitions/chain_web.py --log FILE --seeds FILE [--chains N] [--steps N] [--hosts N] [--slow MS]
+
+The hosts are loopback addresses, 127.20.0.1 and so on, on one free port. Serves until standard input ends. A line of
+the log is: host, path, seconds of the monotonic clock when the request had come, and when its answer was written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+_END = b"\r\n\r\n"
+_TEXT = "A page of a chain says little, but says it at the length of a short page. " * 8
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """``chains`` chains with ``steps`` pages each, on ``hosts`` hosts."""
+
+    chains: int
+    steps: int
+    hosts: int
+    port: int
+
+    def address(self, host: int) -> str:
+        return f"127.20.{host // 250}.{host % 250 + 1}"
+
+    def host_of(self, chain: int, step: int) -> int:
+        digest = hashlib.blake2b(f"{chain}/{step}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") % self.hosts
+
+    def url(self, chain: int, step: int) -> str:
+        return f"http://{self.address(self.host_of(chain, step))}:{self.port}/c/{chain}/{step}"
+
+    def all(self) -> Iterator[str]:
+        for chain in range(self.chains):
+            for step in range(self.steps):
+                yield self.url(chain, step)
+
+    def seeds(self) -> list[str]:
+        return [self.url(chain, 0) for chain in range(self.chains)]
+
+    def page(self, host: str, path: str) -> tuple[int, bytes]:
+        """Status and body."""
+        if path == "/robots.txt":
+            return 404, b""
+        parts = path.split("/")
+        if len(parts) != 4 or parts[1] != "c" or not (parts[2].isdigit() and parts[3].isdigit()):
+            return 404, b"no such page"
+        chain, step = int(parts[2]), int(parts[3])
+        if chain >= self.chains or step >= self.steps or self.address(self.host_of(chain, step)) != host:
+            return 404, b"no such page"
+        link = f'<a href="{self.url(chain, step + 1)}">next</a>' if step + 1 < self.steps else "the end"
+        title = f"Chain {chain}, page {step}"
+        return 200, f"<!doctype html><title>{title}</title><h1>{title}</h1><p>{_TEXT}</p><p>{link}</p>".encode()
+
+
+async def _serve(chains: Chains, sockets: Sequence[socket.socket], log: TextIO, slow: float) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host = writer.get_extra_info("sockname")[0]
+        try:
+            while True:
+                head = await reader.readuntil(_END)
+                began = time.monotonic()
+                path = head.split(b" ", 2)[1].decode("ascii")
+                if slow:
+                    await asyncio.sleep(slow)
+                status, body = chains.page(host, path)
+                words = "OK" if status == 200 else "Not Found"
+                lines = f"HTTP/1.1 {status} {words}\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n\r\n"
+                log.write(f"{host} {path} {began:.6f} {time.monotonic():.6f}\n")
+                log.flush()
+                writer.write(lines.encode() + body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    servers = [await asyncio.start_server(answer, sock=each, backlog=1024) for each in sockets]
+    await asyncio.to_thread(sys.stdin.read)
+    for server in servers:
+        server.close()
+
+
+def bind(hosts: int) -> tuple[Chains, list[socket.socket]]:
+    """Take one free port on all addresses."""
+    for _ in range(20):
+        made: list[socket.socket] = []
+        port = 0
+        try:
+            for host in range(hosts):
+                each = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                made.append(each)
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                each.bind((Chains(1, 1, hosts, 0).address(host), port))
+                port = each.getsockname()[1]
+        except OSError:
+            for each in made:
+                each.close()
+            continue
+        return Chains(1, 1, hosts, port), made
+    raise SystemExit("no port is free on all addresses")
+
+
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument(
+        "--seeds", type=Path, required=True, help="gets the first page of each chain; then all can be had"
+    )
+    parser.add_argument("--chains", type=int, default=81)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--hosts", type=int, default=60)
+    parser.add_argument("--slow", type=float, default=0.0, help="milliseconds that each answer takes")
+    chosen = parser.parse_args(words)
+    bound, sockets = bind(chosen.hosts)
+    chains = Chains(chosen.chains, chosen.steps, chosen.hosts, bound.port)
+    with open(chosen.log, "w", encoding="ascii") as log:
+        part = chosen.seeds.with_name(chosen.seeds.name + ".part")
+        part.write_text("".join(f"{url}\n" for url in chains.seeds()))
+        part.rename(chosen.seeds)
+        asyncio.run(_serve(chains, sockets, log, chosen.slow / 1_000))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,116 @@
+"""How many pages each partition may fetch, of those that the whole crawl may. One partition keeps the bank, which
+grants allowances in blocks; an idle partition gives back what it has not spent.
+
+An allowance is a total with a version. The bank raises a total, its partition lowers it, and each change takes the next
+version. Both send what they know, again and again, over a carrier that may lose entries and may deliver old ones once
+more: whatever arrives is compared by its version, so nothing is granted twice. The bank stores what it grants before it
+tells it, and a partition stores what it gives back before it tells it. Hence what partitions may fetch never exceeds
+the limit, whatever is lost or killed:
+
+    what a partition believes  <=  what the bank holds for it
+
+Pure: stores and messages are the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+
+class Allowance(Struct, frozen=True, array_like=True):
+    """How many pages a partition may have fetched in all, and the number of changes that led there."""
+
+    version: int = 0
+    total: int = 0
+
+
+class Wish(Struct, frozen=True):
+    """What a partition tells the bank: its allowance, and how many more pages it could fetch now."""
+
+    has: Allowance
+    more: int = 0
+
+
+class Grant(Struct, frozen=True):
+    """What the bank tells a partition: its allowance, and whether there is anything left to grant."""
+
+    gives: Allowance
+    left: bool
+
+
+class Bank:
+    """Grants at most ``limit`` pages to ``partitions`` partitions. ``allowances``: what was granted by earlier runs,
+    also under another limit; if that is more than the limit, nothing is granted any more."""
+
+    def __init__(self, limit: int, partitions: int, allowances: Mapping[int, Allowance]) -> None:
+        self._limit = limit
+        self._partitions = partitions
+        self.allowances = dict(allowances)
+
+    @property
+    def left(self) -> int:
+        """How many pages are not granted."""
+        return max(0, self._limit - sum(each.total for each in self.allowances.values()))
+
+    def hear(self, partition: int, wish: Wish) -> tuple[Grant, bool]:
+        """Return the answer, and whether the allowance of that partition has changed: then store it durably before the
+        answer is sent."""
+        held = before = self.allowances.get(partition, Allowance())
+        if wish.has.version > held.version:  # it gave something back; or this bank was lost
+            held = wish.has
+        if wish.has == held and wish.more > 0:
+            self.allowances[partition] = held
+            block = min(wish.more, self._block())
+            if block:
+                held = Allowance(held.version + 1, held.total + block)
+        self.allowances[partition] = held
+        return Grant(held, self.left > 0), held != before
+
+    def _block(self) -> int:
+        """Pages that are granted at a time: the fewer are left, the fewer lie unspent with one partition while others
+        wait."""
+        left = self.left
+        return min(left, max(1, left // (2 * self._partitions)))
+
+
+class Purse:
+    """The allowance of one partition, as the partition knows it."""
+
+    def __init__(self, allowance: Allowance) -> None:
+        self.allowance = allowance
+        self._answered = True  # the last wish for more
+        self.bank_is_empty = False  # as the last answer said
+
+    @property
+    def total(self) -> int:
+        """How many pages the partition may have fetched in all."""
+        return self.allowance.total
+
+    def wish(self, more: int) -> Wish:
+        """What to tell the bank: ``more`` pages could be fetched now."""
+        if more:
+            self._answered = False
+        return Wish(self.allowance, more)
+
+    def hear(self, grant: Grant) -> bool:
+        """Take in an answer. Returns whether the allowance has changed."""
+        if grant.gives.version < self.allowance.version:
+            return False  # the bank has not heard yet what was given back
+        self._answered = True
+        self.bank_is_empty = not grant.left
+        changed = grant.gives != self.allowance
+        # With the same version the bank's word holds: it has granted while this partition gave back.
+        self.allowance = grant.gives
+        return changed
+
+    def give_back(self, spent: int) -> bool:
+        """Keep only ``spent`` pages, those fetched or in flight. Returns whether that changed anything: then store the
+        allowance durably before the bank is told. Not while a wish for more is unanswered: its answer may be on its
+        way."""
+        if not self._answered or spent >= self.total:
+            return False
+        self.allowance = replace(self.allowance, version=self.allowance.version + 1, total=spent)
+        return True

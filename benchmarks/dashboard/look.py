@@ -35,7 +35,6 @@ from selenium.webdriver.common.keys import Keys
 from tests.dashboard.browser import chromium, complaints, text
 
 ROOT = Path(__file__).resolve().parents[2]
-WIDTHS = (360, 1_280, 3_840)
 # On the page, in the statistics, among the metrics.
 COUNTS = {
     "pages_fetched": "crawler_pages_fetched_total",
@@ -115,7 +114,8 @@ class Page:
         browser = self.browser
         browser.find_element(By.ID, "explain-url").send_keys(seed, Keys.ENTER)
         until(lambda: "seen" in text(browser, "#explanation"), "the explanation")
-        for key in ("host", "share", "pending", "pace", "seconds_left", "state", "latency_seconds", "failed"):
+        heads = [head for head in browser.find_elements(By.CSS_SELECTOR, "[data-sort]") if head.is_displayed()]
+        for key in [head.get_attribute("data-sort") for head in heads]:
             self.click(f"[data-sort={key}]")
             order = browser.find_element(By.CSS_SELECTOR, f"th:has([data-sort={key}])").get_attribute("aria-sort")
             rows = self.ask(f"api/hosts?limit=50&sort={key}&order={'asc' if order == 'ascending' else 'desc'}")["hosts"]
@@ -130,7 +130,7 @@ class Page:
 
     def pictures(self, directory: Path | None, name: str) -> None:
         rules = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
-        for width in WIDTHS:
+        for width in HEIGHTS:
             for theme in ("light", "dark"):
                 size(self.browser, width, HEIGHTS.get(width, 900), theme)
                 time.sleep(1)

@@ -209,8 +209,11 @@ class _BlockedReads:
 
     async def close(self) -> None:
         """Who waits gets a CarrierError."""
-        for _, link in list(self._running.values()):
+        running = list(self._running.values())
+        for _, link in running:
             await link.close()
+        if running:
+            await asyncio.wait([task for task, _ in running])
         await self._close_free()
 
     def _read(self, command: Command, block: float) -> asyncio.Task[Any]:

@@ -11,11 +11,14 @@ from typing import Any
 
 from redis.asyncio.connection import Connection
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     AuthenticationWrongNumberOfArgsError,
+    MovedError,
     NoPermissionError,
     RedisError,
     ResponseError,
+    TryAgainError,
 )
 
 from crawler.carrier.engine_address import PASSWORD, PASSWORD_FILE, USER, Server
@@ -125,8 +128,15 @@ async def _exchange(connection: Connection, commands: list[Words]) -> Answers:
         try:
             answers.append(await connection.read_response())
         except ResponseError as error:
-            answers.append(error)
+            answers.append(_classed(error))
     return answers
+
+
+def _classed(error: ResponseError) -> ResponseError:
+    """Some versions of redis know these only in their client of clusters."""
+    word, _, rest = str(error).partition(" ")
+    known = {"MOVED": MovedError, "ASK": AskError, "TRYAGAIN": TryAgainError}.get(word)
+    return error if known is None else known(rest)
 
 
 async def _disconnect(connection: Connection) -> None:

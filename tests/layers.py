@@ -160,7 +160,7 @@ MODULES: dict[str, str] = {
         crawl_progress worker_session
     """,
     "backup": """
-        layout copying body_copies back_up restoration
+        layout copying body_copies back_up restoration crawl_backup
     """,
     "hooks": """
         named_code page_view answers calls thread_calls loop_calls page_child process_calls hook call_watch on_page

@@ -63,7 +63,7 @@ def back_up(directory: Path, to: Path, take: Callable[[], None], now: float) -> 
     check_readable(directory)
     if (directory / REPAIRED).exists():
         raise BackupError(f"{directory}: {BROKEN_OFF}")
-    _check_apart(directory, to)
+    check_apart(directory, to)
     with ExitStack() as held:
         held.enter_context(_alone(directory, "of that job"))
         before = _check_target(to)
@@ -76,7 +76,8 @@ def back_up(directory: Path, to: Path, take: Callable[[], None], now: float) -> 
             remove_snapshot(directory)
 
 
-def _check_apart(directory: Path, to: Path) -> None:
+def check_apart(directory: Path, to: Path) -> None:
+    """Raise BackupError if one of the directories lies inside the other."""
     job, target = directory.resolve(), to.resolve()
     if target == job or job in target.parents:
         raise BackupError(f"{to} lies inside the job {directory}: name a directory elsewhere")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 
-from crawler.cli.exit_codes import UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
 from crawler.engine.seeds import STDIN, stream_batches
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
 from crawler.job.inbox import MOST_URLS, Answer
+from crawler.job.run_settings import read_run
+from crawler.metrics import counted
+from crawler.progress.say import say
 from crawler.settings import CLASSES, Settings
-from crawler.urls import Canonicaliser
+from crawler.urls import Canonical, Canonicaliser
 
 _PATIENCE = 1.0  # seconds to gather lines of standard input
 _UNANSWERED = 8  # files in the inbox at which reading standard input pauses
@@ -34,10 +40,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"their priority class, from 0, which goes first, to {CLASSES - 1}; it overrides the [[priority]] rules",
     )
     add_no_wait(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if holds_crawl(arguments.job):
+        if arguments.seed:
+            raise UsageError(
+                f"{arguments.job} holds a crawl of partitions, whose scope `crawler add --seed` does not extend: name "
+                "the URLs as seeds of its next run"
+            )
+        return deliver_to_crawl(arguments, lambda crawl: _add_to_crawl(arguments, crawl))
     return deliver(arguments, lambda _, settings: _add(arguments, settings))
 
 
@@ -50,25 +63,74 @@ async def _add(arguments: argparse.Namespace, settings: Settings) -> int:
     return await _Adding(arguments, settings).all([url.text for url in urls])
 
 
+async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
+    """Leave each URL in the inbox of the partition that it belongs to."""
+    settings = {each.number: read_run(each.directory).settings for each in crawl.found}
+    canonicaliser = Canonicaliser(settings[crawl.found[0].number].canonical.rules)
+    streams = "-" in arguments.urls
+    if streams and len(arguments.urls) > 1:
+        raise UsageError("give URLs, or - for standard input, not both")
+    adding: dict[int, _Adding] = {}
+    placement, lost = crawl.placement, 0
+
+    async def add(texts: Sequence[str]) -> None:
+        nonlocal lost
+        of: defaultdict[int, list[str]] = defaultdict(list)
+        for text in texts:
+            url = canonicaliser.canonicalise(text)
+            # What is no URL is reported by any partition.
+            of[placement.of(url.href) if isinstance(url, Canonical) else crawl.found[0].number].append(text)
+        absent = {number: urls for number, urls in of.items() if number not in settings}
+        if absent and not streams:
+            number, urls = next(iter(absent.items()))
+            raise UsageError(
+                f"{urls[0]} belongs to partition {number:02}, which has not begun: name it as a seed of the next run"
+            )
+        lost += sum(map(len, absent.values()))
+        for number, urls in of.items():
+            if number in settings:
+                if number not in adding:
+                    adding[number] = _Adding(arguments, settings[number], crawl.partition(number))
+                await adding[number].take(urls)
+
+    if streams:
+        async for lines in gathered(stream_batches(STDIN)):
+            await add(lines)
+    else:
+        await add([url.text for url in named_urls(arguments.urls, canonicaliser)])
+    code = max([await adding[number].report() for number in sorted(adding)], default=Exit.OK)
+    if lost:
+        say(sys.stderr, f"crawler: {counted(lost, 'URL')} of partitions that have not begun: name them as seeds")
+    return Exit.FAILED if lost else code
+
+
 class _Adding:
     """One call of the command."""
 
-    def __init__(self, arguments: argparse.Namespace, settings: Settings) -> None:
-        self._parcels = Parcels(arguments, settings)
+    def __init__(self, arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> None:
+        self._parcels = Parcels(arguments, settings, partition)
         self._seed: bool = arguments.seed
         self._priority: int | None = arguments.priority
 
     async def all(self, urls: Sequence[str]) -> int:
         for start in range(0, len(urls), MOST_URLS):
             self._deposit(urls[start : start + MOST_URLS])
-        return await self._parcels.report(_words)
+        return await self.report()
 
     async def stream(self) -> int:
         """Add standard input as it arrives, until it ends. Raises SeedsError."""
         async for lines in gathered(stream_batches(STDIN)):
-            self._deposit(lines)
-            if self._parcels.waits and self._parcels.unanswered >= _UNANSWERED:
-                await self._parcels.wait_until(_UNANSWERED - 1)
+            await self.take(lines)
+        return await self.report()
+
+    async def take(self, lines: Sequence[str]) -> None:
+        """Add at most as many URLs as a file holds."""
+        self._deposit(lines)
+        if self._parcels.waits and self._parcels.unanswered >= _UNANSWERED:
+            await self._parcels.wait_until(_UNANSWERED - 1)
+
+    async def report(self) -> int:
+        """Wait for the answers, and say what they are."""
         return await self._parcels.report(_words)
 
     def _deposit(self, urls: Sequence[str]) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from crawler.backup.back_up import BackedUp, back_up
+from crawler.backup.crawl_backup import back_up_crawl
 from crawler.backup.layout import BackupError
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.clock import SteadyClock
+from crawler.inspect.crawl_partitions import holds_crawl
 from crawler.metrics import counted
 from crawler.progress.say import say
 from crawler.service.commands import Refused
@@ -27,21 +31,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("to", type=Path, metavar="TO", help="a missing or empty directory, or an earlier backup")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=guarded(run))
+    parser.set_defaults(run=guarded(run), takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     directory, to = arguments.job, arguments.to
     refusals: list[Refused] = []
 
-    def take() -> None:
-        refused = run_interruptible(lambda: request_snapshot(directory))
+    def take(job: Path) -> None:
+        refused = run_interruptible(lambda: request_snapshot(job))
         if refused is not None:
             refusals.append(refused)
             raise BackupError(refused.text)
 
     try:
-        made = back_up(directory, to, take, SteadyClock()())
+        if holds_crawl(directory):
+            made = list(back_up_crawl(directory, to, lambda job: partial(take, job), SteadyClock()()))
+        else:
+            made = [back_up(directory, to, partial(take, directory), SteadyClock()())]
     except BackupError as error:
         if refusals:
             say(sys.stderr, f"crawler: error: no backup was made: {error}")
@@ -49,25 +56,27 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     except OSError as error:
         text = " ".join(str(error).split())
-        say(sys.stderr, f"crawler: error: no backup was made: {text}; an earlier backup in {to} is unchanged")
+        before = "" if holds_crawl(directory) else f"; an earlier backup in {to} is unchanged"
+        say(sys.stderr, f"crawler: error: no backup was made: {text}{before}")
         return Exit.FAILED
     print(json.dumps(_as_json(made), indent=2) if arguments.json else _as_text(to, made))
     return Exit.OK
 
 
-def _as_json(made: BackedUp) -> dict[str, int]:
+def _as_json(made: Sequence[BackedUp]) -> dict[str, int]:
+    """Of a job, or the sums of all partitions."""
     return {
-        "number": made.manifest.number,
-        "bytes": made.size,
-        "written_files": made.written.files,
-        "written_bytes": made.written.bytes,
-        "urls_admitted": made.counters.admitted,
-        "urls_pending": made.counters.pending,
+        "number": max(each.manifest.number for each in made),
+        "bytes": sum(each.size for each in made),
+        "written_files": sum(each.written.files for each in made),
+        "written_bytes": sum(each.written.bytes for each in made),
+        "urls_admitted": sum(each.counters.admitted for each in made),
+        "urls_pending": sum(each.counters.pending for each in made),
     }
 
 
-def _as_text(to: Path, made: BackedUp) -> str:
-    urls = f"{counted(made.counters.admitted, 'URL')} admitted, {made.counters.pending:,} pending"
-    return (
-        f"{to}: backup {made.manifest.number}: {urls}; {made.size:,} bytes, of which {made.written.bytes:,} were copied"
-    )
+def _as_text(to: Path, made: Sequence[BackedUp]) -> str:
+    told = _as_json(made)
+    urls = f"{counted(told['urls_admitted'], 'URL')} admitted, {told['urls_pending']:,} pending"
+    size = f"{told['bytes']:,} bytes, of which {told['written_bytes']:,} were copied"
+    return f"{to}: backup {told['number']}: {urls}; {size}"

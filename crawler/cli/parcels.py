@@ -8,8 +8,9 @@ import asyncio
 import errno
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from crawler.cli.damaged_job import say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
@@ -20,13 +21,14 @@ from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
 from crawler.engine.seeds import SeedsError
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
 from crawler.job.directory import JobError
-from crawler.job.identity import check_fetcher
+from crawler.job.identity import check_fetcher, read_identity
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import read_run
-from crawler.job.stored_errors import DAMAGE
+from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
 from crawler.metrics import counted
 from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError
@@ -53,12 +55,31 @@ def deliver(arguments: argparse.Namespace, work: Callable[[Path, Settings], Awai
         say_defaults(directory)
         return await work(directory, read_run(directory).settings)
 
+    return _done(directory, do)
+
+
+def deliver_to_crawl(arguments: argparse.Namespace, work: Callable[[CrawlPartitions], Awaitable[int]]) -> int:
+    """Do the ``work`` with the partitions of a crawl. Returns the exit code. Raises UsageError."""
+    directory: Path = arguments.job
+
+    async def do() -> int:
+        crawl = crawl_partitions(directory)
+        say_defaults(directory)
+        return await work(crawl)
+
+    return _done(directory, do)
+
+
+def _done(directory: Path, do: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
         return run_interruptible(do)
     except (JobError, SettingsError, SeedsError) as error:
         raise UsageError(str(error)) from error
     except NotStoredError as error:
         say(sys.stderr, f"crawler: error: {error}")
+        return Exit.FAILED
+    except DamagedPartitionError as error:
+        say(sys.stderr, f"crawler: error: {error}: `crawler repair` of that partition repairs it")
         return Exit.FAILED
     except DAMAGE as error:
         say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` repairs it")
@@ -72,8 +93,11 @@ class NotStoredError(Exception):
 class Parcels:
     """The files of URLs that one call of a command leaves in the inbox."""
 
-    def __init__(self, arguments: argparse.Namespace, settings: Settings) -> None:
-        self._directory: Path = arguments.job
+    def __init__(self, arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> None:
+        """``partition``: that of the crawl in ``arguments.job`` in whose inbox they are left."""
+        self._directory: Path = arguments.job if partition is None else partition.directory
+        self.of_partition = partition is not None
+        self._label = "" if partition is None else f"partition {partition.number:02}: "
         self.waits: bool = not arguments.no_wait
         self._settings = settings
         self._inbox = Inbox(self._directory, RealDisk())
@@ -115,6 +139,8 @@ class Parcels:
             if len(self._unanswered) <= most:
                 return
             if lock_holder(self._directory) is None:
+                if read_identity(self._directory).partition is not None:
+                    return  # a worker may be about to open it
                 await self._admit_inbox()
             else:
                 await asyncio.sleep(_POLL)
@@ -164,12 +190,18 @@ class Parcels:
             named = f"{counted(answer.credentials_dropped, 'URL')} with credentials"
             say(sys.stderr, f"crawler: warning: {named}, which are not sent: they belong in the configuration")
         if self.waits:
-            print(words(answer))
+            print(f"{self._label}{words(answer)}")
             if self._left and self._full is not None:
                 say(
                     sys.stderr,
                     f"crawler: the URLs cannot be admitted now: {self._full}: {counted(self._left, 'URL')} left in "
                     f"{self._inbox.path}; the next run, or the next `crawler add`, admits them",
+                )
+            elif self._left and lock_holder(self._directory) is None:
+                say(
+                    sys.stderr,
+                    f"crawler: no process runs this partition: {counted(self._left, 'URL')} left in "
+                    f"{self._inbox.path}; the next run admits them",
                 )
             elif self._left:
                 say(
@@ -177,5 +209,5 @@ class Parcels:
                     f"crawler: no answer from the crawl yet: {counted(self._left, 'URL')} left in {self._inbox.path}",
                 )
         else:
-            print(f"{self._left} left in the inbox")
+            print(f"{self._label}{self._left} left in the inbox")
         return Exit.OK

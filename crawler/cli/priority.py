@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
 from crawler.job.inbox import Answer
+from crawler.job.run_settings import read_run
 from crawler.metrics import counted
 from crawler.scope import Pattern, PatternError
 from crawler.settings import CLASSES, Settings
@@ -27,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"from 0, which goes first, to {CLASSES - 1}",
     )
     add_no_wait(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,11 +37,18 @@ def run(arguments: argparse.Namespace) -> int:
         Pattern(arguments.pattern)
     except PatternError as error:
         raise UsageError(f"{arguments.pattern!r}: {error}") from error
+    if holds_crawl(arguments.job):
+        return deliver_to_crawl(arguments, lambda crawl: _move_in_crawl(arguments, crawl))
     return deliver(arguments, lambda _, settings: _move(arguments, settings))
 
 
-async def _move(arguments: argparse.Namespace, settings: Settings) -> int:
-    parcels, pattern, priority = Parcels(arguments, settings), arguments.pattern, arguments.priority
+async def _move_in_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
+    """Any partition may have URLs that match."""
+    return max([await _move(arguments, read_run(each.directory).settings, each) for each in crawl.found])
+
+
+async def _move(arguments: argparse.Namespace, settings: Settings, partition: Partition | None = None) -> int:
+    parcels, pattern, priority = Parcels(arguments, settings, partition), arguments.pattern, arguments.priority
 
     def words(answer: Answer) -> str:
         return f"{counted(answer.admitted, 'URL')} moved to class {priority}"

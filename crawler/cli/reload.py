@@ -10,6 +10,7 @@ from pathlib import Path
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.disk import RealDisk
+from crawler.inspect.crawl_partitions import holds_crawl, jobs_of
 from crawler.job.directory import JobError, holds_job
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import lock_holder
@@ -25,20 +26,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "cannot change while a crawl runs is named; flags that the crawl was started with still win."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
-    if not holds_job(directory):
+    if not holds_job(directory) and not holds_crawl(directory):
         raise UsageError(f"{directory} holds no crawl: name a job directory")
     try:
-        pid = lock_holder(directory)
+        running = {job: pid for job in jobs_of(directory) if (pid := lock_holder(job))}
     except JobError as error:
         raise UsageError(str(error)) from error
-    if not pid:
+    if not running:
         say(sys.stderr, f"crawler: error: {NOT_RUNNING.text}: the next run reads its configuration anyway")
         return Exit.FAILED
+    # Partitions that one process runs have one configuration.
+    return max(_reload(job, pid) for pid, job in {pid: job for job, pid in running.items()}.items())
+
+
+def _reload(directory: Path, pid: int) -> int:
     result = run_interruptible(lambda: give_command(Inbox(directory, RealDisk()), pid, Command("reload")))
     if isinstance(result, Refused):
         old = result.text.startswith("do must be one of")

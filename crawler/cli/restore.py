@@ -6,9 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from crawler.backup.crawl_backup import restore_crawl
 from crawler.backup.layout import BackupError
-from crawler.backup.restoration import restore
+from crawler.backup.restoration import Restored, restore
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.inspect.crawl_partitions import holds_crawl
 from crawler.job.directory import JobError
 from crawler.metrics import counted, noun
 from crawler.progress.say import say
@@ -20,15 +22,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("backup", type=Path, metavar="FROM", help="a directory that `crawler backup` has written")
     parser.add_argument("job", type=Path, metavar="DIR", help="a missing or empty directory")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
     try:
-        manifest, written, damaged = restore(arguments.backup, directory)
+        if holds_crawl(arguments.backup):
+            made = [(each.directory, restored) for each, restored in restore_crawl(arguments.backup, directory)]
+        else:
+            made = [(directory, restore(arguments.backup, directory))]
     except (BackupError, JobError) as error:
         raise UsageError(str(error)) from error
+    return max([_said(arguments.backup, job, restored) for job, restored in made], default=Exit.OK)
+
+
+def _said(backup: Path, directory: Path, restored: Restored) -> int:
+    """Say what was restored, and what was not; the exit code."""
+    manifest, written, damaged = restored
     print(f"{directory}: restored from backup {manifest.number} of {manifest.source.directory}")
     if not written.missing and not damaged:
         return Exit.OK
@@ -36,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     holds = f"holds {counted(damaged, 'body', 'bodies')} that {noun(damaged, 'is', 'are')} damaged" if damaged else ""
     say(
         sys.stderr,
-        f"crawler: error: {arguments.backup} {' and '.join(filter(None, (lacks, holds)))}; all else is restored: "
+        f"crawler: error: {backup} {' and '.join(filter(None, (lacks, holds)))}; all else is restored: "
         f"`crawler verify {directory}` lists what is lost, and `crawler repair {directory}` has it fetched again",
     )
     return Exit.FAILED

@@ -8,13 +8,17 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions, holds_crawl
+from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
 from crawler.job.inbox import MOST_URLS, Answer
+from crawler.job.run_settings import read_run
 from crawler.metrics import counted
 from crawler.output.finished import Choice, Past, knows_host, rules_of, select
 from crawler.progress.say import say
@@ -49,34 +53,75 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"the class in which they wait, 0 to {CLASSES - 1}; with 0 they are the next ones of their hosts",
     )
     add_no_wait(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if holds_crawl(arguments.job):
+        return deliver_to_crawl(arguments, lambda crawl: _retry_in_crawl(arguments, crawl))
     return deliver(arguments, lambda directory, settings: _retry(arguments, directory, settings))
 
 
 async def _retry(arguments: argparse.Namespace, directory: Path, settings: Settings) -> int:
+    choice = _choice(arguments, settings)
+    found, code = await _put_back_all(directory, choice, Parcels(arguments, settings), arguments.priority)
+    return _said(arguments.job, choice, found) or code
+
+
+async def _retry_in_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
+    """Any partition may have what is to be visited again; a URL only the one that it belongs to."""
+    choice, found, code = _choice(arguments, read_run(crawl.found[0].directory).settings), _Found(), int(Exit.OK)
+    owners = {crawl.placement.of(href) for href in choice.hrefs}
+    for partition in crawl.found:
+        if owners and partition.number not in owners:
+            continue
+        with partition.named():
+            parcels = Parcels(arguments, read_run(partition.directory).settings, partition)
+            there, code_there = await _put_back_all(partition.directory, choice, parcels, arguments.priority)
+        found, code = _Found(found.urls + there.urls, found.hrefs | there.hrefs), max(code, code_there)
+    if not found.urls:
+        print(_words(Answer()))
+    return _said(arguments.job, choice, found) or code
+
+
+class _Found(NamedTuple):
+    """How many URLs fit, and which of those that were named."""
+
+    urls: int = 0
+    hrefs: frozenset[str] = frozenset()
+
+
+def _choice(arguments: argparse.Namespace, settings: Settings) -> Choice:
     hrefs = frozenset(each.url.href for each in named_urls(arguments.urls, Canonicaliser(settings.canonical.rules)))
     choice = Choice(arguments.failed, arguments.excluded, arguments.host, hrefs)
     if choice.is_empty:
         raise UsageError("name what to visit again: --failed, --excluded RULE, --host HOST, or URLs")
-    parcels, missing, pasts = Parcels(arguments, settings), set(choice.hrefs), _selected(directory, choice)
-    found = 0
+    return choice
+
+
+async def _put_back_all(directory: Path, choice: Choice, parcels: Parcels, priority: int | None) -> tuple[_Found, int]:
+    """Put back what fits in a job. Returns what that was, and the exit code."""
+    found, hrefs, pasts = 0, set[str](), _selected(directory, choice)
     while part := list(islice(pasts, MOST_URLS)):
         found += len(part)
-        missing.difference_update(past.href for past in part)
-        await _put_back(parcels, part, arguments.priority)
-    code = await parcels.report(_words)
-    if choice.excluded is not None and not found:
-        rules = sorted(rules_of(Tail(directory).more()))
+        hrefs |= choice.hrefs.intersection(past.href for past in part)
+        await _put_back(parcels, part, priority)
+    says = found or not parcels.of_partition  # otherwise 16 lines would say nothing
+    return _Found(found, frozenset(hrefs)), await parcels.report(_words) if says else Exit.OK
+
+
+def _said(directory: Path, choice: Choice, found: _Found) -> int:
+    """Say what was asked for and not found in a job or a crawl; the exit code for it."""
+    missing = choice.hrefs - found.hrefs
+    if choice.excluded is not None and not found.urls:
+        rules = sorted(rules_of(tail_of(directory).more()))
         named = f"the rules of this job are {', '.join(rules)}" if rules else "no URL of this job is excluded"
         say(sys.stderr, f"{choice.excluded!r} excluded no such URL: {named}")
-    if choice.host is not None and not found and not knows_host(Tail(directory).more(), choice.host):
+    if choice.host is not None and not found.urls and not knows_host(tail_of(directory).more(), choice.host):
         say(sys.stderr, f"this job knows no finished URL of the host {choice.host}")
     for href in sorted(missing):
         say(sys.stderr, f"not finished, or of another outcome or host: {href}")
-    return Exit.FAILED if missing else code
+    return Exit.FAILED if missing else Exit.OK
 
 
 async def _put_back(parcels: Parcels, part: list[Past], priority: int | None) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from crawler.disk import RealDisk
 from crawler.job.crawl_file import CrawlFile, begin_crawl_file, partition_directory
-from crawler.job.identity import shaping_of
+from crawler.job.formats import OF_A_CRAWL
+from crawler.job.identity import read_identity, shaping_of, write_identity
 from crawler.partition.placement import Placement
 from crawler.settings import Settings
 from tests.program import Ran, crawler
@@ -55,7 +59,7 @@ class Crawled:
 
 def begin(directory: Path) -> None:
     """As a crawl of partitions begins."""
-    crawl = CrawlFile("crawl", "0" * 32, PARTITIONS, SECRET, "1", shaping_of(Settings()))
+    crawl = CrawlFile("crawl", secrets.token_hex(16), PARTITIONS, SECRET, "1", shaping_of(Settings()))
     begin_crawl_file(RealDisk(), directory, crawl)
 
 
@@ -73,7 +77,14 @@ def crawled(directory: Path, *options: object, limits: dict[int, int] | None = N
             limit = (limits or {}).get(number)
             ran = made.run(number, *options, *(() if limit is None else ("--max-pages", str(limit))))
             assert ran.code == (0 if limit is None else 3), ran.err
+            adopt(made.part(number), number)
         yield made
+
+
+def adopt(job: Path, number: int) -> None:
+    """Make a job a partition of a crawl, which no run of a job takes for its own any more."""
+    identity = replace(read_identity(job), partition=(number, PARTITIONS), format=OF_A_CRAWL)
+    write_identity(RealDisk(), job, identity)
 
 
 def told(*words: object) -> Any:

@@ -23,6 +23,7 @@ from crawler.fetch import Fetcher, OwnDelays
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
+from crawler.job.shared_platform import SharedPlatform
 from crawler.metrics import Kind
 from crawler.service.command_files import obey
 from crawler.service.commands import Refusal, Refused, performing
@@ -96,27 +97,28 @@ async def work(
 ) -> MemberResult:
     """Work on the crawl until it has ended or is stopped. ``settings.crawl.max_time`` counts from now. Raises what
     ``run_member`` raises, and JobError if the limit on open files is too low."""
-    number = allow_files(settings.crawl.concurrency)
+    number = allow_files(settings.crawl.concurrency, crawl.partitions)
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
     beside = Beside(clock, options.begin)
     limits = replace(settings.crawl, concurrency=number)
     delays = OwnDelays(lag.stalled, slots.wait)
     fetcher = Fetcher(Sites(settings), concurrency=number, per_host=settings.politeness.per_host, delays=delays)
-    async with fetcher:
-        member = MemberOptions(
-            fetcher=fetcher,
-            clock=clock,
-            lag=lag,
-            slots=slots,
-            seeds=options.seeds,
-            code=options.code,
-            name=options.name,
-            expected=options.expected,
-            opened=beside.opened,
-            closing=beside.closing,
-        )
-        whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id)
-        with contextlib.closing(options.code):
+    with contextlib.closing(options.code), SharedPlatform(crawl.partitions) as platform:
+        async with fetcher:
+            member = MemberOptions(
+                fetcher=fetcher,
+                clock=clock,
+                lag=lag,
+                slots=slots,
+                seeds=options.seeds,
+                code=options.code,
+                name=options.name,
+                expected=options.expected,
+                opened=beside.opened,
+                closing=beside.closing,
+                platform=platform,
+            )
+            whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id)
             try:
                 return await run_member(whole, carrier, replace(settings, crawl=limits), member, options.begun)
             finally:

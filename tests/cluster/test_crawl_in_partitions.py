@@ -60,12 +60,12 @@ def ended(process: Any) -> Ran:
 
 
 def test_a_crawl_goes_on_with_another_number_of_processes_and_more_seeds(tmp_path: Path) -> None:
-    with Chain(6, 20) as chain:
+    with Chain(6, 8) as chain:
         ran = crawler(*chain.seeds[:3], *in_two(tmp_path / "crawl")[:-1])
         assert ran.code == 0, ran.err
-        assert re.search(r"^pages +60 fetched", ran.err, re.MULTILINE), "the summary is that of all partitions"
+        assert re.search(r"^pages +24 fetched", ran.err, re.MULTILINE), "the summary is that of all partitions"
         first = records(tmp_path / "crawl")
-        assert len(first) == 60
+        assert len(first) == 24
         plain = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS[:-2])
         assert (plain.code, plain.err.count("\n")) == (2, 1)
         assert "4 partitions" in plain.err
@@ -79,7 +79,7 @@ def test_a_crawl_goes_on_with_another_number_of_processes_and_more_seeds(tmp_pat
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    with Chain(12, 20, 0.05) as chain, begun(chain, *in_two(tmp_path / "crawl")) as process:
+    with Chain(16, 10, 0.1) as chain, begun(chain, *in_two(tmp_path / "crawl")) as process:
         for _ in range(2):
             wait_until(lambda: len(workers(process.pid)) == 2, "both workers run")
             os.kill(workers(process.pid)[0], signal.SIGKILL)
@@ -91,7 +91,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("all_at_once", [False, True])
 def test_the_same_command_goes_on_after_the_first_process_was_killed(tmp_path: Path, all_at_once: bool) -> None:
-    with Chain(12, 15, 0.03) as chain:
+    with Chain(16, 8, 0.05) as chain:
         words = in_two(tmp_path / "crawl")
         with begun(chain, *words) as process:
             there = workers(process.pid)
@@ -109,7 +109,7 @@ def test_the_same_command_goes_on_after_the_first_process_was_killed(tmp_path: P
 
 
 def test_ctrl_c_stops_all_in_order(tmp_path: Path) -> None:
-    with Chain(12, 15, 0.03) as chain:
+    with Chain(16, 8, 0.05) as chain:
         words = in_two(tmp_path / "crawl")
         with begun(chain, *words) as process:
             process.send_signal(signal.SIGINT)
@@ -125,9 +125,30 @@ def test_ctrl_c_stops_all_in_order(tmp_path: Path) -> None:
 
 def test_the_time_limit_is_one_for_all(tmp_path: Path) -> None:
     with Chain(2, 1_000, 0.05) as chain:
-        ran = crawler(*chain.seeds, *in_two(tmp_path / "crawl", "--max-time", "6"))
+        ran = crawler(*chain.seeds, *in_two(tmp_path / "crawl", "--max-time", "4"))
         assert ran.code == 3, ran.err
         assert len(records(tmp_path / "crawl")) < 1_000
+
+
+def test_a_worker_comes_by_hand_and_goes(tmp_path: Path) -> None:
+    directory = tmp_path / "crawl"
+    with Chain(12, 12, 0.1) as chain, begun(chain, *in_two(directory), "--partitions", "1") as process:
+        at = ("--engine", f"unix:{directory / 'carrier.sock'}", "--crawl")
+        refused = crawler("work", *at, "crawl", "--dir", directory, "--fpp", "0.5")
+        assert (refused.code, refused.err.count("\n")) == (2, 1), "what is fixed is no matter of a worker"
+        with running("work", *at, "crawl", "--dir", directory, "--quiet") as other:
+            wait_until(lambda: _has_partition(directory, other.pid), "it has a partition")
+            other.send_signal(signal.SIGINT)
+            left = ended(other)
+            assert left.code == 130, left.err
+        ran = ended(process)
+        assert ran.code == 0, ran.err
+        assert records(directory) == Counter(dict.fromkeys(chain.pages, 1))
+        assert set(chain.asked.values()) == {1}
+
+
+def _has_partition(directory: Path, pid: int) -> bool:
+    return str(pid) in {path.read_text().strip() for path in directory.glob("partitions/*/lock")}
 
 
 @pytest.mark.parametrize(

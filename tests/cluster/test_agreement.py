@@ -1,0 +1,209 @@
+"""Workers agree on a crawl by its carrier, or one of them is refused before anything is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from crawler import __version__
+from crawler.carrier.memory_carrier import MemoryCarrier
+from crawler.carrier.verbs import CarrierRefusedError
+from crawler.cluster.agreement import (
+    CRAWL,
+    IDENTITY,
+    PRESENT,
+    SETTINGS,
+    Present,
+    check_present,
+    joined,
+    keep_present,
+    settings_of_crawl,
+    shared_settings,
+)
+from crawler.cluster.crawl_directory import new_crawl
+from crawler.disk import RealDisk
+from crawler.job.crawl_file import CrawlFile, encode_crawl, read_crawl_file
+from crawler.settings import (
+    FetchSettings,
+    PartitionSettings,
+    ScopeSettings,
+    SeenSettings,
+    Settings,
+    SitesSettings,
+    SiteTable,
+    settings_from,
+)
+from tests.virtual import run_virtually
+
+T = TypeVar("T")
+NEWS = Settings(partitions=PartitionSettings(engine="memory", crawl="news", count=4))
+
+
+def now(coroutine: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(coroutine)
+
+
+def test_who_joins_gets_the_secret_in_a_directory_of_its_own(tmp_path: Path) -> None:
+    async def both() -> tuple[CrawlFile, CrawlFile]:
+        carrier = MemoryCarrier()
+        first = await joined(carrier, RealDisk(), tmp_path / "a", NEWS, "memory")
+        given_no_count = replace(NEWS, partitions=replace(NEWS.partitions, count=None))
+        return first, await joined(carrier, RealDisk(), tmp_path / "b", given_no_count, "memory")
+
+    first, second = now(both())
+    assert first.id != second.id
+    assert replace(first, id="") == replace(second, id="")
+    assert first.partitions == 4
+    assert read_crawl_file(tmp_path / "b") == second
+
+
+def test_of_many_that_begin_at_once_all_get_the_same_secret(tmp_path: Path) -> None:
+    async def all_at_once() -> list[CrawlFile]:
+        carrier = MemoryCarrier()
+        return await asyncio.gather(
+            *(joined(carrier, RealDisk(), tmp_path / str(number), NEWS, "memory") for number in range(8))
+        )
+
+    assert len({crawl.secret for crawl in now(all_at_once())}) == 1
+
+
+def test_a_directory_tells_a_carrier_that_has_lost_all(tmp_path: Path) -> None:
+    async def again() -> tuple[CrawlFile, CrawlFile, CrawlFile]:
+        before = await joined(MemoryCarrier(), RealDisk(), tmp_path / "a", NEWS, "memory")
+        carrier = MemoryCarrier()
+        after = await joined(carrier, RealDisk(), tmp_path / "a", NEWS, "memory")
+        return before, after, await joined(carrier, RealDisk(), tmp_path / "b", NEWS, "memory")
+
+    before, after, other = now(again())
+    assert before == after
+    assert other.secret == before.secret
+
+
+@pytest.mark.parametrize(
+    ("other", "about"),
+    [
+        (replace(NEWS, partitions=replace(NEWS.partitions, count=5)), "4 partitions, not 5"),
+        (replace(NEWS, seen=SeenSettings(fpp=0.25)), "seen.fpp = 0.001, not 0.25"),
+    ],
+)
+def test_another_shape_under_the_same_name_is_refused(tmp_path: Path, other: Settings, about: str) -> None:
+    async def join() -> None:
+        carrier = MemoryCarrier()
+        await joined(carrier, RealDisk(), tmp_path / "a", NEWS, "memory")
+        await joined(carrier, RealDisk(), tmp_path / "b", other, "memory")
+
+    with pytest.raises(CarrierRefusedError, match=about):
+        now(join())
+    assert not (tmp_path / "b").exists()
+
+
+def test_another_crawl_and_another_list_of_suffixes_are_refused(tmp_path: Path) -> None:
+    async def meet(known: CrawlFile) -> None:
+        carrier = MemoryCarrier()
+        await carrier.put(CRAWL, {IDENTITY: encode_crawl(known)})
+        await joined(carrier, RealDisk(), tmp_path / "a", NEWS, "memory")
+
+    now(joined(MemoryCarrier(), RealDisk(), tmp_path / "a", NEWS, "memory"))
+    mine = read_crawl_file(tmp_path / "a")
+    now(meet(mine))
+    with pytest.raises(CarrierRefusedError, match="another crawl"):
+        now(meet(new_crawl(NEWS)))
+    with pytest.raises(CarrierRefusedError, match="public suffix list"):
+        now(meet(replace(mine, suffixes="1999-12-31")))
+
+
+@pytest.mark.parametrize(
+    ("program", "apart", "alive", "about"),
+    [
+        (__version__, 0.0, True, None),
+        (__version__, 30.0, True, None),
+        ("0.0.1", 0.0, True, "crawler 0.0.1"),
+        ("0.0.1", 0.0, False, None),
+        (__version__, 7_200.0, True, "7200 seconds apart"),
+        (__version__, -7_200.0, True, "7200 seconds apart"),
+        (__version__, -7_200.0, False, None),
+    ],
+)
+def test_who_does_not_fit_those_at_work_is_refused(program: str, apart: float, alive: bool, about: str | None) -> None:
+    async def look() -> None:
+        carrier, clock = MemoryCarrier(), 1_000_000.0
+
+        async def beat(_: float = 0.0) -> None:
+            """A worker says that it is there."""
+            value = Present(program, clock + apart, str(asyncio.get_running_loop().time()))
+            await carrier.put(CRAWL, {PRESENT: msgspec.json.encode(value)})
+
+        async def nothing(_: float) -> None:
+            """It has ended."""
+
+        await beat()
+        await check_present(carrier, lambda: clock, "memory", beat if alive else nothing)
+
+    if about is None:
+        now(look())
+    else:
+        with pytest.raises(CarrierRefusedError, match=about):
+            now(look())
+
+
+def test_what_others_need_is_put_back_again_and_again() -> None:
+    carrier, crawl = MemoryCarrier(), new_crawl(NEWS)
+
+    async def keep() -> list[bytes | None]:
+        keeping = asyncio.create_task(keep_present(carrier, crawl, NEWS, lambda: 5.0))
+        found = []
+        for key in (IDENTITY, SETTINGS, PRESENT, PRESENT):
+            await asyncio.sleep(10.0)
+            found += await carrier.get([CRAWL], key)
+            await carrier.put(CRAWL, {key: b""})
+        keeping.cancel()
+        return found
+
+    identity, settings, first, second = run_virtually(keep())
+    assert identity == encode_crawl(replace(crawl, id=""))
+    assert settings == shared_settings(NEWS)
+    assert first
+    assert second
+    assert first != second
+
+
+def test_the_settings_of_the_crawl_reach_who_joins() -> None:
+    settings = Settings(
+        scope=ScopeSettings(exclude=("*.pdf",)),
+        seen=SeenSettings(fpp=0.01),
+        partitions=PartitionSettings(processes=3),
+    )
+
+    async def pass_on(value: bytes) -> dict[str, dict[str, Any]]:
+        carrier = MemoryCarrier()
+        await carrier.put(CRAWL, {SETTINGS: value})
+        return await settings_of_crawl(carrier, "memory")
+
+    got = settings_from(now(pass_on(shared_settings(settings))))
+    assert (got.scope, got.seen) == (settings.scope, settings.seen)
+    assert got.partitions == PartitionSettings(), "how many processes there are is a matter of each machine"
+    for value in (b"", b"no zlib", zlib.compress(b"no JSON")):
+        with pytest.raises(CarrierRefusedError):
+            now(pass_on(value))
+    with pytest.raises(CarrierRefusedError, match="knows no crawl"):
+        now(settings_of_crawl(MemoryCarrier(), "memory"))
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        Settings(site=SitesSettings((SiteTable(match="a.test", headers=("Cookie: s3cret",)),))),
+        Settings(fetch=FetchSettings(proxy_login="env:LOGIN")),
+        Settings(scope=ScopeSettings(exclude=tuple(f"*{json.dumps(n)}{hash(n)}*" for n in range(60_000)))),
+    ],
+)
+def test_secrets_and_what_is_too_long_stay_on_the_machine(secret: Settings) -> None:
+    assert shared_settings(secret) == b""

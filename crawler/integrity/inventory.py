@@ -271,10 +271,12 @@ class Inventory:
         before: tuple[int, int] | None = None
         for row in self._store.rows(Family.OUTBOX):
             try:
-                target, number = outbox.check_row(*row, *partition)
+                target, number = outbox.read_key(row[0])
+                outbox.check_row(*row, *partition)
             except ValueError as error:
                 yield self._damage(Kind.OUTBOX_DAMAGED, Family.OUTBOX, row, error)
-                continue
+                if len(row[0]) != outbox.KEY_SIZE:
+                    continue
             if before is not None and before[0] == target and number != before[1] + 1:
                 lost: dict[str, Detail] = {"target": target, "number": number, "missing": number - before[1] - 1}
                 yield Finding(Kind.MESSAGES_MISSING, STORE, lost, Family.OUTBOX, row[0])

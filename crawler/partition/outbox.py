@@ -32,6 +32,7 @@ WINDOW = 32  # parcels on their way to one target
 _ROWS = 64  # that are read at a time
 
 _KEY = struct.Struct(">HQ")
+KEY_SIZE = _KEY.size
 
 
 def row_key(target: int, number: int) -> bytes:

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -40,6 +40,9 @@ asyncio.run(main())
 """
 
 
+Start = Callable[[], subprocess.Popen[str]]
+
+
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[LocalServer]:
     made = LocalServer(tmp_path)
@@ -55,14 +58,23 @@ async def carrier(server: LocalServer) -> AsyncIterator[LocalCarrier]:
     await made.close()
 
 
-def started(directory: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(directory)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.stdout.close()
-    return process
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Start]:
+    """Begins another process that serves in the directory of the test."""
+    made: list[subprocess.Popen[str]] = []
+
+    def start() -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", SERVE, str(tmp_path)]
+        made.append(process := subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True))
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.stdout.close()
+        return process
+
+    yield start
+    for process in made:
+        process.kill()
+        process.wait()
 
 
 async def say(path: Path, *parts: bytes) -> bytes:
@@ -115,9 +127,10 @@ class TestSocket:
         assert not server.path.exists()
         await server.close()
 
-    async def test_that_of_a_dead_server_is_replaced(self, tmp_path: Path) -> None:
-        with started(tmp_path) as process:
-            process.kill()
+    async def test_that_of_a_dead_server_is_replaced(self, tmp_path: Path, started: Start) -> None:
+        process = started()
+        process.kill()
+        process.wait()
         assert (tmp_path / "carrier.sock").is_socket()
         server = LocalServer(tmp_path)
         await server.start()
@@ -158,8 +171,8 @@ class TestSocket:
 
 
 class TestDeaths:
-    async def test_calls_that_wait_fail_and_later_ones_connect_again(self, tmp_path: Path) -> None:
-        process = started(tmp_path)
+    async def test_calls_that_wait_fail_and_later_ones_connect_again(self, tmp_path: Path, started: Start) -> None:
+        process = started()
         carrier = LocalCarrier(tmp_path / "carrier.sock")
         position = await carrier.append("p1", "p2", 7, [b"a"])
         read = asyncio.create_task(carrier.read({"p1": position}, 10, 60))
@@ -170,13 +183,11 @@ class TestDeaths:
         process.wait()
         with pytest.raises(CarrierError, match=r"no carrier at .*: Connection refused"):
             await carrier.last(["p1"])
-        process = started(tmp_path)
+        process = started()
         assert await carrier.last(["p1"]) == [START]
         await carrier.append("p1", "p2", 1, [b"b"])
         assert [entry.data for entry in (await carrier.read({"p1": position}, 10, 0))["p1"]] == [b"b"]
         await carrier.close()
-        process.kill()
-        process.wait()
 
     async def test_a_server_that_is_not_there(self, tmp_path: Path) -> None:
         carrier = LocalCarrier(tmp_path / "carrier.sock")
@@ -184,8 +195,10 @@ class TestDeaths:
             await carrier.claim("p1", "one", 0, 10)
         await carrier.close()
 
-    async def test_a_server_that_stands_still_costs_the_patience_and_no_more(self, tmp_path: Path) -> None:
-        process = started(tmp_path)
+    async def test_a_server_that_stands_still_costs_the_patience_and_no_more(
+        self, tmp_path: Path, started: Start
+    ) -> None:
+        process = started()
         carrier = LocalCarrier(tmp_path / "carrier.sock", patience=0.2)
         assert await carrier.claim("p1", "one", 0, 10) == 1
         os.kill(process.pid, signal.SIGSTOP)
@@ -200,8 +213,6 @@ class TestDeaths:
                 await asyncio.sleep(0.01)
         assert await carrier.read({"p1": START}, 10, 0) == {}, "what was not sent whole is not appended"
         await carrier.close()
-        process.kill()
-        process.wait()
 
     async def test_closing_fails_what_waits(self, carrier: LocalCarrier) -> None:
         read = asyncio.create_task(carrier.read({"p1": START}, 10, 60))

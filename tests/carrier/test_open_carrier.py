@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -19,6 +20,7 @@ from crawler.carrier.verbs import START, CarrierError, CarrierRefusedError
 from tests.asked import free_port
 from tests.carrier.kits import crawl_name
 from tests.carrier.redis_server import RedisServer, redis_server
+from tests.documents import page
 from tests.fetch.certificates import Authority
 
 PASSWORD = "correct horse"
@@ -41,7 +43,13 @@ async def opens(engine: str, environ: dict[str, str] | None = None) -> None:
     carrier = await open_carrier(engine, crawl_name(), environ or {})
     last = await carrier.append("p1", "p2", 1, [b"a"])
     assert [entry.data for entry in (await carrier.read({"p1": START}, 1, 5))["p1"]] == [b"a"]
+    await carrier.trim("p1", last)
     assert await carrier.last(["p1"]) == [last]
+    assert await carrier.claim("p1", "one", 0, 10) == 1
+    assert await carrier.renew("p1", "one", 1, 10)
+    assert await carrier.renew("p1", "one", 1, 0)
+    await carrier.put("p1", {"a": b"b"})
+    assert await carrier.get(["p1"], "a") == [b"b"]
     await carrier.close()
 
 
@@ -97,6 +105,13 @@ class TestAddresses:
             check_crawl(name)
 
 
+def permitted() -> str:
+    """The commands that the page names, as an ACL has them."""
+    found = re.search(r"^    (\+info .*)$", page("format-carrier.md"), re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
 class TestLogins:
     def test_where_a_password_comes_from(self, tmp_path: Path) -> None:
         (tmp_path / "password").write_text(f"{PASSWORD}\n")
@@ -125,7 +140,7 @@ class TestLogins:
         with redis_server(
             tmp_path / "r",
             f'requirepass "{PASSWORD}"',
-            "user worker on >secret ~crawler:* +@all",
+            f"user worker on >secret ~crawler:* {permitted()}",
             "user reader on >secret ~crawler:* +@read +info",
         ) as server:
             await opens(server.url, {"CRAWLER_ENGINE_PASSWORD": PASSWORD})

@@ -99,7 +99,8 @@ class RedisServers:
     async def _ask(self, waiting: dict[int, Command], reading: bool) -> Answers:
         answers: Answers = [None] * len(waiting)
         elsewhere: dict[int, Server] = {}  # by a redirection for this once
-        for _ in range(_MOST_TURNS):
+        turns = 0
+        while turns < _MOST_TURNS:
             await self._learn()
             sent: dict[Server, list[int]] = {}
             for index, command in waiting.items():
@@ -122,8 +123,10 @@ class RedisServers:
                     raise told(answer, server)
             if not waiting:
                 return answers
-            if pause:
+            if pause:  # only the caller's patience ends that: it lasts as long as the slot's keys are in two places
                 await asyncio.sleep(_PAUSE)
+            else:
+                turns += 1
         raise CarrierError(f"the cluster of {self.text} sends a command from server to server")
 
     async def _learn(self) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from crawler.carrier.verbs import CarrierError
+from crawler.carrier.verbs import START, CarrierError
 from crawler.cluster.ownership import Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.partition.end_rounds import (
@@ -50,9 +50,7 @@ class Ours(Protocol):
     def epoch(self) -> int:
         """The epoch under which it sends."""
 
-    @property
-    def read_to(self) -> str:
-        """The position up to which its stream is read and admitted."""
+    read_to: str  # the position up to which its stream is read and admitted
 
 
 class EndWatch:
@@ -75,6 +73,7 @@ class EndWatch:
         self._rounds: EndRounds | None = None  # of a coordinator
         self._answers: dict[int, tuple[Status, float]] = {}  # what was told, and when
         self._before: Announcement | None = None  # the last announcement that was read
+        self._has_looked = False
 
     async def watch(self) -> None:
         """Look until the crawl is over, or until cancelled."""
@@ -95,11 +94,12 @@ class EndWatch:
         carrier, call = self._reach.carrier, self._reach.call
         told = decode_announcement((await call(carrier.get([CRAWL], END)))[0])
         changed = told != self._before
-        first, self._before = self._before is None, told
+        first, self._before, self._has_looked = not self._has_looked, told, True
         if told is not None:
             if self._is_over(told, news=changed and not first):
                 self._ended()
                 return True
+            await self._look_at_streams()
             await self._answer(told)
         return await self._coordinate(told) or changed
 
@@ -111,9 +111,19 @@ class EndWatch:
             return news and bool(told.ended)
         return any(told.ends(number, each.epoch) for number, each in ours.items())
 
+    async def _look_at_streams(self) -> None:
+        """Of a stream that was trimmed to its end before this process read it, nothing says that it is read."""
+        carrier, call = self._reach.carrier, self._reach.call
+        ours = {name_of(number): each for number, each in self._ours().items()}
+        lasts = await call(carrier.last(list(ours))) if ours else []
+        for (name, each), last in zip(ours.items(), lasts, strict=True):
+            before = each.read_to
+            if last not in (START, before) and not await call(carrier.read({name: before}, 1, 0.0)):
+                each.read_to = last if each.read_to == before else each.read_to
+
     async def _answer(self, told: Announcement) -> None:
         now, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
-        for number, ours in self._ours().items():
+        for number, ours in list(self._ours().items()):
             name = name_of(number)
             status = Status(told.round, ours.epoch, ours.version, ours.is_at_rest, ours.is_sent, ours.read_to)
             before, at = self._answers.get(number, (None, 0.0))

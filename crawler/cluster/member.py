@@ -92,6 +92,11 @@ class Member:
         return self._station.ownership.holder
 
     @property
+    def reason(self) -> Stop | None:
+        """Why it ends; None while it does not."""
+        return self._reason
+
+    @property
     def runs(self) -> dict[int, Run]:
         """The runs of the partitions that are open here."""
         return {number: partition.run for number, partition in self._station.open.items()}

@@ -88,7 +88,13 @@ class EndRounds:
         """Look at the statuses of all partitions, and then at the last positions of their streams; None: there is no
         status."""
         if self._ended:
-            return Look.ENDED
+            if all(
+                status is None or epoch == status.epoch for epoch, status in zip(self._ended, statuses, strict=True)
+            ):
+                return Look.ENDED
+            self._ended, self._quiet = (), None  # a partition was opened again since
+            self._number += 1
+            return Look.AGAIN
         asked, answered = self.announcement.round, list[tuple[int, int]]()
         is_quiet = len(statuses) == len(lasts) == self._partitions
         for status, last in zip(statuses, lasts, strict=True):

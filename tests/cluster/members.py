@@ -42,48 +42,51 @@ SETTINGS = Settings(
 class Line:
     """The carrier as one member reaches it: it can be cut."""
 
-    def __init__(self, carrier: MemoryCarrier) -> None:
+    def __init__(self, carrier: MemoryCarrier, latency: float = 0.0) -> None:
         self._carrier = carrier
+        self._latency = latency
         self.is_cut = False
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
-        self._look()
+        await self._look()
         return await self._carrier.append(stream, writer, epoch, entries)
 
     async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
-        self._look()
+        await self._look()
         found = await self._carrier.read(after, most, wait)
-        self._look()
+        await self._look()
         return found
 
     async def trim(self, stream: str, upto: Position) -> None:
-        self._look()
+        await self._look()
         await self._carrier.trim(stream, upto)
 
     async def last(self, streams: Sequence[str]) -> list[Position]:
-        self._look()
+        await self._look()
         return await self._carrier.last(streams)
 
     async def claim(self, name: str, holder: str, floor: int, seconds: float) -> int | None:
-        self._look()
+        await self._look()
         return await self._carrier.claim(name, holder, floor, seconds)
 
     async def renew(self, name: str, holder: str, epoch: int, seconds: float) -> bool:
-        self._look()
+        await self._look()
         return await self._carrier.renew(name, holder, epoch, seconds)
 
     async def put(self, name: str, values: Mapping[str, bytes]) -> None:
-        self._look()
+        await self._look()
         await self._carrier.put(name, values)
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
-        self._look()
+        await self._look()
         return await self._carrier.get(names, key)
 
     async def close(self) -> None:
         await self._carrier.close()
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
+        if self._latency:
+            await asyncio.sleep(self._latency)
         if self.is_cut:
             raise CarrierError("the line is cut")
 
@@ -137,6 +140,7 @@ class Crawling:
     seeds: tuple[str, ...] = ()
     settings: Settings = field(default_factory=lambda: SETTINGS)
     seconds: float = 0.2  # of a response
+    latency: float = 0.0  # of a call to the carrier
     asked: list[Asked] = field(default_factory=list)
     stores: dict[Path, MemoryStore] = field(default_factory=dict)
     working: list[Working] = field(default_factory=list)
@@ -167,7 +171,7 @@ class Crawling:
         self, name: str | None = None, *, expected: int = 1, boottime: Callable[[], float] | None = None
     ) -> Working:
         """Begin a member."""
-        line, is_dead = Line(self.carrier), [False]
+        line, is_dead = Line(self.carrier, self.latency), [False]
         crawl = Crawl(self.directory, self.partitions, SECRET, "here")
         said = list[str]()
 

@@ -234,6 +234,17 @@ def test_what_is_in_a_stream_is_read_before_the_end_but_a_lost_stream_holds_noth
     assert rounds.look([quiet(rounds)], [""]) is Look.ENDED
 
 
+def test_rounds_begin_again_when_a_partition_was_opened_after_the_end() -> None:
+    rounds = EndRounds(1, "c")
+    for look in (Look.AGAIN, Look.ENDED, Look.ENDED):
+        assert rounds.look([quiet(rounds)], ["7"]) is look
+    assert rounds.look([quiet(rounds, epoch=2)], ["7"]) is Look.AGAIN
+    assert rounds.announcement.ended == ()
+    assert rounds.look([quiet(rounds, epoch=2)], ["7"]) is Look.AGAIN
+    assert rounds.look([quiet(rounds, epoch=2)], ["7"]) is Look.ENDED
+    assert rounds.announcement.ended == (2,)
+
+
 def test_an_end_counts_in_the_epochs_in_which_it_was_found() -> None:
     told = Announcement("c-3", (4, 9))
     assert told.ends(0, 4)

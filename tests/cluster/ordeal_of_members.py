@@ -1,0 +1,131 @@
+"""One crawl of several members under random faults, from a single seed: members that are killed, stopped, started and
+cut off; a carrier that loses all, a part or what it acknowledged last, and that is slow."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler.engine.lifecycle import Stop
+from crawler.fetch.simulated import Answer
+from tests.chance import CHANCE
+from tests.cluster.members import SETTINGS, Crawling, Working, with_delay
+
+FAULTS = 120.0  # seconds with faults; then none come any more
+PATIENCE = 3_000.0  # seconds until a crawl must have ended
+
+
+@dataclass
+class Outcome:
+    """What came of it."""
+
+    missing: set[str]
+    twice: list[str]
+    asked: int
+    in_flight: int  # requests whose members were killed
+    shortest_gap: float
+    seconds: float
+
+
+def webs(chance: random.Random) -> dict[str, Answer]:
+    """Chains across hosts, and a few links besides."""
+    hosts = chance.randint(2, 14)
+    hrefs = [f"http://h{number % hosts}.test/{number // hosts}" for number in range(chance.randint(10, 60))]
+    pages: dict[str, Answer] = {}
+    for number, href in enumerate(hrefs):
+        links = hrefs[number + 1 : number + 2] + ([chance.choice(hrefs)] if chance.random() < 0.3 else [])
+        pages[href] = "".join(f'<a href="{link}">x</a>' for link in links)
+    return pages
+
+
+class Ordeal:
+    """The faults of one crawl."""
+
+    def __init__(self, seed: int, directory: Path) -> None:
+        self.chance = random.Random(seed)
+        CHANCE.seed(seed)
+        pages = webs(self.chance)
+        settings = with_delay(SETTINGS, self.chance.choice([0.5, 3.0]))
+        partitions = self.chance.choice([2, 4, 8])
+        self.crawling = Crawling(directory, pages, partitions, (next(iter(pages)),), settings)
+        self.crawling.latency = self.chance.choice([0.0, 0.01, 0.4])
+        self.kills = 0
+
+    def run(self) -> Outcome:
+        """Live through it."""
+        seconds = self.crawling.live(self._live)
+        recorded = self.crawling.recorded()
+        return Outcome(
+            set(self.crawling.pages) - set(recorded),
+            [url for url, count in recorded.items() if count > 1],
+            len(self.crawling.asked),
+            sum(not asked.end for asked in self.crawling.asked),
+            self.crawling.shortest_gap() / self.crawling.settings.politeness.delay,
+            seconds,
+        )
+
+    async def _live(self, crawling: Crawling) -> float:
+        chance, began = self.chance, crawling.clock()
+        members = [crawling.begin(f"m{number}", expected=chance.choice([1, 3])) for number in range(3)]
+        while crawling.clock() < began + FAULTS and any(not each.task.done() for each in members):
+            await asyncio.sleep(chance.expovariate(0.3))
+            at = chance.randrange(3)
+            await chance.choice([self._kill, self._stop, self._cut, self._forget, self._restart])(members, at)
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                for at, each in enumerate(members):
+                    each.line.is_cut = False
+                    if each.task.done():
+                        each.task.result()
+                        if each.member.reason is not Stop.FINISHED:
+                            members[at] = crawling.begin(f"m{at}")
+                if all(each.task.done() for each in members):
+                    return crawling.clock() - began
+                await asyncio.sleep(1.0)
+
+    async def _kill(self, members: list[Working], at: int) -> None:
+        if not members[at].task.done():
+            await members[at].kill()
+            members[at] = self.crawling.begin(self.chance.choice([f"m{at}", None]))
+
+    async def _stop(self, members: list[Working], at: int) -> None:
+        if not members[at].task.done():
+            members[at].line.is_cut = False
+            await members[at].stop()
+
+    async def _restart(self, members: list[Working], at: int) -> None:
+        if members[at].task.done():
+            members[at] = self.crawling.begin(f"m{at}")
+
+    async def _cut(self, members: list[Working], at: int) -> None:
+        members[at].line.is_cut = not members[at].line.is_cut
+
+    async def _forget(self, members: list[Working], at: int) -> None:
+        holdings, chance = self.crawling.holdings, self.chance
+        which = chance.random()
+        names = [f"p{number}" for number in range(self.crawling.partitions)]
+        if which < 0.4:
+            holdings.forget()
+        elif which < 0.7:
+            holdings.forget(chance.sample([*names, "crawl", "w0", "w1"], 2))
+        else:
+            holdings.forget_end(chance.choice(names), chance.randint(1, 3))
+
+
+def ordeal(seed: int, directory: Path) -> Outcome:
+    """The outcome of that seed."""
+    return Ordeal(seed, directory).run()
+
+
+def check(outcome: Outcome) -> list[str]:
+    """What is wrong with an outcome."""
+    wrong: list[str] = []
+    if outcome.missing:
+        wrong.append(f"missing: {sorted(outcome.missing)[:3]} of {len(outcome.missing)}")
+    if outcome.twice:
+        wrong.append(f"twice: {outcome.twice[:3]}")
+    if outcome.shortest_gap < 0.999:
+        wrong.append(f"gap: {outcome.shortest_gap:.3f} of the delay")
+    return wrong

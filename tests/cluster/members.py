@@ -4,6 +4,7 @@ web without sockets."""
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +20,11 @@ from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.disk import PowerCutError
 from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import Answer
+from crawler.job.directory import STORE
 from crawler.job.platform import Platform
 from crawler.kv import Batch
 from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.store import MemoryStore
+from crawler.store import FaultyStore
 from tests.driving import Unwatched
 from tests.durability.power import Inline
 from tests.jobs import rows
@@ -107,6 +109,8 @@ class Working:
         self.is_dead[0] = True
         self.task.cancel()
         await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.exception()  # of what it wrote after its death
 
     async def stop(self) -> MemberResult:
         """Hand over in order."""
@@ -117,7 +121,7 @@ class Working:
 class Mortal:
     """A store to which a process that is dead writes no more."""
 
-    def __init__(self, store: MemoryStore, is_dead: list[bool]) -> None:
+    def __init__(self, store: FaultyStore, is_dead: list[bool]) -> None:
         self._store = store
         self._is_dead = is_dead
 
@@ -125,6 +129,11 @@ class Mortal:
         if self._is_dead[0]:
             raise PowerCutError
         self._store.write(batch)
+
+    def sync(self) -> None:
+        if self._is_dead[0]:
+            raise PowerCutError
+        self._store.sync()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -142,7 +151,7 @@ class Crawling:
     seconds: float = 0.2  # of a response
     latency: float = 0.0  # of a call to the carrier
     asked: list[Asked] = field(default_factory=list)
-    stores: dict[Path, MemoryStore] = field(default_factory=dict)
+    stores: dict[Path, FaultyStore] = field(default_factory=dict)
     working: list[Working] = field(default_factory=list)
     began: float = START
 
@@ -176,7 +185,7 @@ class Crawling:
         said = list[str]()
 
         def open_store(path: Path) -> Any:
-            return Mortal(self.stores.setdefault(path, MemoryStore()), is_dead)
+            return Mortal(self.stores.setdefault(path, FaultyStore()), is_dead)
 
         async def inline(what: Callable[[], Any]) -> Any:
             return what()
@@ -209,6 +218,13 @@ class Crawling:
             asked.end = self.clock()
 
         return SimulatedWeb(self.pages, before)
+
+    async def lose_power(self, working: Working, chance: random.Random) -> None:
+        """End a member as a loss of power does: what it had not synced is gone, from somewhere on."""
+        had = [run.job.directory / STORE for run in working.member.runs.values()]
+        await working.kill()
+        for path in had:
+            self.stores[path] = self.stores[path].lose_power(chance)
 
     # -- what came of it ---------------------------------------------------------------------------------------
 

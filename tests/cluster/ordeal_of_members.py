@@ -8,6 +8,8 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from crawler.engine.lifecycle import Stop
 from crawler.fetch.simulated import Answer
 from tests.chance import CHANCE
@@ -29,13 +31,13 @@ class Outcome:
     seconds: float
 
 
-def webs(chance: random.Random) -> dict[str, Answer]:
-    """Chains across hosts, and a few links besides."""
+def chains(chance: random.Random, count: int) -> dict[str, Answer]:
+    """So many chains across hosts, and a few links besides. The first pages are the begins of the chains."""
     hosts = chance.randint(2, 14)
-    hrefs = [f"http://h{number % hosts}.test/{number // hosts}" for number in range(chance.randint(10, 60))]
+    hrefs = [f"http://h{number % hosts}.test/{number // hosts}" for number in range(count * chance.randint(5, 30))]
     pages: dict[str, Answer] = {}
     for number, href in enumerate(hrefs):
-        links = hrefs[number + 1 : number + 2] + ([chance.choice(hrefs)] if chance.random() < 0.3 else [])
+        links = hrefs[number + count : number + count + 1] + ([chance.choice(hrefs)] if chance.random() < 0.1 else [])
         pages[href] = "".join(f'<a href="{link}">x</a>' for link in links)
     return pages
 
@@ -46,10 +48,12 @@ class Ordeal:
     def __init__(self, seed: int, directory: Path) -> None:
         self.chance = random.Random(seed)
         CHANCE.seed(seed)
-        pages = webs(self.chance)
+        count = self.chance.randint(1, 8)
+        pages = chains(self.chance, count)
         settings = with_delay(SETTINGS, self.chance.choice([0.5, 3.0]))
-        partitions = self.chance.choice([2, 4, 8])
-        self.crawling = Crawling(directory, pages, partitions, (next(iter(pages)),), settings)
+        durability = replace(settings.durability, sync_interval=self.chance.choice([1.0, 5.0]))
+        partitions, seeds = self.chance.choice([2, 4, 8]), tuple(pages)[:count]
+        self.crawling = Crawling(directory, pages, partitions, seeds, replace(settings, durability=durability))
         self.crawling.latency = self.chance.choice([0.0, 0.01, 0.4])
         self.kills = 0
 
@@ -72,7 +76,8 @@ class Ordeal:
         while crawling.clock() < began + FAULTS and any(not each.task.done() for each in members):
             await asyncio.sleep(chance.expovariate(0.3))
             at = chance.randrange(3)
-            await chance.choice([self._kill, self._stop, self._cut, self._forget, self._restart])(members, at)
+            faults = [self._kill, self._lose_power, self._stop, self._cut, self._forget, self._restart]
+            await chance.choice(faults)(members, at)
         async with asyncio.timeout(PATIENCE):
             while True:
                 for at, each in enumerate(members):
@@ -88,6 +93,13 @@ class Ordeal:
     async def _kill(self, members: list[Working], at: int) -> None:
         if not members[at].task.done():
             await members[at].kill()
+            members[at] = self.crawling.begin(self.chance.choice([f"m{at}", None]))
+
+    async def _lose_power(self, members: list[Working], at: int) -> None:
+        if not members[at].task.done():
+            await self.crawling.lose_power(members[at], self.chance)
+            if self.chance.random() < 0.5:
+                self.crawling.holdings.forget()  # or the stream would still have what a receiver lost
             members[at] = self.crawling.begin(self.chance.choice([f"m{at}", None]))
 
     async def _stop(self, members: list[Working], at: int) -> None:

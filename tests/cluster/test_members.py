@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -197,3 +198,28 @@ def test_a_time_limit_ends_the_work_of_a_member(tmp_path: Path) -> None:
 
     assert crawling.live(test) == [Stop.MAX_TIME]
     assert 5 < len(crawling.recorded()) < len(crawling.pages)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_losses_of_power_of_senders_and_receivers_lose_no_link(tmp_path: Path, seed: int) -> None:
+    durability = replace(SETTINGS.durability, sync_interval=4.0)
+    settings = replace(with_delay(SETTINGS, 0.2), durability=durability)
+    crawling = Crawling(tmp_path, chain(12, 12), seeds=(SEED,), settings=settings)
+    chance, lost = random.Random(seed), 0
+
+    async def test(crawling: Crawling) -> None:
+        nonlocal lost
+        members = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
+        while any(not each.task.done() for each in members):
+            await asyncio.sleep(chance.uniform(2.0, 6.0))
+            at = chance.randrange(2)
+            if lost < 20 and not members[at].task.done():
+                lost += 1
+                await crawling.lose_power(members[at], chance)
+                crawling.holdings.forget()  # or the stream would still have what the receiver lost
+                members[at] = crawling.begin(f"m{at}")
+        await to_the_end(*members)
+
+    crawling.live(test)
+    assert_complete(crawling)
+    assert lost >= 5

@@ -1,5 +1,5 @@
-"""Whole crawls of several members through random faults: nothing is lost, nothing is written twice, no gap is shortened,
-and each ends."""
+"""Whole crawls of several members through random faults: nothing is lost, nothing is written twice, no gap is
+shortened, and each ends."""
 
 from __future__ import annotations
 

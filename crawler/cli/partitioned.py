@@ -35,7 +35,7 @@ from crawler.disk import RealDisk, private_opener
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import SeedsError
 from crawler.inspect.crawl_reader import stats_of
-from crawler.job.crawl_file import CrawlFile
+from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.directory import JobError
 from crawler.job.job_lock import JobLock
 from crawler.progress.say import say
@@ -133,7 +133,8 @@ async def _whole(
         outcome = await _watched(supervisor, progress, view, settings)
     if outcome.reason is Stop.FINISHED and outcome.failed is None:
         _forget_spooled(directory)
-    return outcome, await asyncio.to_thread(stats_of, directory)
+    # Stopped before a worker had opened any partition, there is nothing to tell.
+    return outcome, await asyncio.to_thread(stats_of, directory) if partition_directories(directory) else {}
 
 
 def _plan(

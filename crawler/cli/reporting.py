@@ -47,8 +47,8 @@ def hooks_of(settings: Settings) -> Hooks | None:
 
 
 def report_end(result: Result, quiet: bool) -> int:
-    """Report how a run has ended, and return the exit code."""
-    if not quiet:
+    """Report how a run has ended, and return the exit code. It has no ``stats`` if it was over before it had a job."""
+    if not quiet and result.stats:
         say(sys.stderr, summary(result.stats, result.before))
     match result.reason:
         case Stop.INTERRUPTED:
@@ -58,7 +58,7 @@ def report_end(result: Result, quiet: bool) -> int:
         case Stop.CODE:
             return Exit.FAILED
         case Stop.FINISHED if result.seeds_fetched == 0:
-            counts = result.stats["urls_held_back"].items()
+            counts = result.stats.get("urls_held_back", {}).items()
             held_back = [f"{count(number)} held back by {rule}" for rule, number in counts if number]
             why = result.last_seed_error or ", ".join(held_back)
             say(sys.stderr, f"crawler: no seed could be fetched{why and f': {why}'}")

@@ -101,10 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         text = trouble_text(error, arguments.dir)
         say(sys.stderr, f"crawler: stopped: {text}; progress is saved: run the same command to go on")
         return Exit.FAILED
-    if not result.stats:
-        if not arguments.quiet:
-            say(sys.stderr, "no partition was left for this worker: others have them all")
-        return Exit.INTERRUPTED if result.reason is Stop.INTERRUPTED else Exit.OK
+    if not result.stats and not arguments.quiet:
+        say(sys.stderr, "no partition was left for this worker: others have them all")
     # Another worker may have had the seeds: that none was fetched here means nothing.
     return report_end(Result(result.reason, result.stats, None, 1, None), arguments.quiet)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from crawler.engine.lifecycle import Stop
 DESCRIPTOR = "--channel"  # the flag for the number of the inherited socket
 FIRST_PAUSE = 0.1  # seconds before a worker is replaced that died at once; doubles ...
 MOST_PAUSE = 10.0  # ... up to this
+LAST_BREATH = 5.0  # seconds from the end of what a worker says to its own
 MOST_ERRORS = 4  # workers that end with an error, and no page is fetched between them
 MOST_DEATHS = 25  # the same of all that die
 
@@ -123,8 +125,10 @@ class Supervisor:
                     self._say(message.text)
                 else:
                     last = message
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_BREATH):
+                    await worker.process.wait()
         finally:
-            # One that has closed its channel has nothing left to do.
             worker.kill()
             await worker.channel.close()
             await worker.process.wait()
@@ -160,8 +164,11 @@ class _Worker(Struct):
     channel: Channel
 
     def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it has ended
-            self.process.send_signal(signal.SIGKILL)
+        """End it, if it has not ended yet. Not by ``send_signal`` of the process, which may take its exit code away
+        from who waits for it."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
 
 
 class _Patience:

@@ -51,7 +51,8 @@ class HostTableSettings(Struct, frozen=True):
 def table_row(host: HostRow) -> Row:
     """Return a host as a row of the table. URLs in flight do not count as pending."""
     values = {name: getattr(host, name) for name in _COLUMNS}
-    values["pending"] -= host.in_flight
+    # From outside, the two are of different moments: a URL that has just finished may still be told to be in flight.
+    values["pending"] = max(0, values["pending"] - host.in_flight)
     return values
 
 

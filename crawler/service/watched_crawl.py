@@ -29,6 +29,12 @@ from crawler.service.job_survey import JobSurvey
 from crawler.service.view import Table, TableAsked
 from crawler.settings import Settings
 
+# A worker would open a partition again whose run was stopped: that is how it comes back from another worker.
+_STOPS = Refused(
+    Refusal.NOT_NOW,
+    "stop a crawl of partitions by Ctrl-C, or SIGINT, where it was started: its first process ends the others in order",
+)
+
 
 class _Look(Struct, frozen=True):
     """A partition, what watches it, what a look at it has shown, and how many messages wait in it."""
@@ -162,10 +168,12 @@ class WatchedCrawl:
 
     async def perform(self, command: Command) -> Result:
         """Leave the command for all partitions that run, or for the one that has the host. Of several refusals the
-        first is told."""
+        first is told. Nobody stops a crawl by its partitions."""
         running = [look.job for look in self._reading.looks if look.reading.live is not None]
         if not running:
             return NOT_RUNNING
+        if command.word == "stop":
+            return _STOPS
         if command.word in HOST_WORDS:
             running = [job for job in running if command.host and job.host(command.host, self._clock()) is not None]
             if not running:

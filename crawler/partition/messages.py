@@ -121,6 +121,8 @@ def _kind(data: bytes) -> int | None:
 def links_of(found: Found, positions: Sequence[int]) -> Links:
     """The message for the owner of those URLs of ``found``."""
     urls = [found.urls[position] for position in positions]
+    if found.found_at is not None and _says_nothing_else(found) and all(url.key == url.href for url in urls):
+        return Links([url.href for url in urls], found.depth, found.via)  # nearly all are such
     return Links(
         [url.href for url in urls],
         found.depth,
@@ -137,6 +139,11 @@ def links_of(found: Found, positions: Sequence[int]) -> Links:
         None if found.copy is None else _copied(found.copy),
         found.probe,
     )
+
+
+def _says_nothing_else(found: Found) -> bool:
+    rest = found.reach or found.share or found.seed or found.redirects or found.probe or found.priority is not None
+    return not rest and found.listing is None and found.classes is None and found.copy is None
 
 
 def found_of(links: Links, now: float) -> Found:

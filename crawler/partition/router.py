@@ -72,28 +72,34 @@ class PartitionRouter:
 
     def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
         """See ``Router``."""
-        of, me = self.placement.of, self.me
-        kept: list[Canonical] = []
-        away: dict[int, list[int]] = {}
+        kept, away = list[Canonical](), list[tuple[int, int]]()
+        of, me, own = self.placement.of, self.me, "/"
         for position, url in enumerate(found.urls):
-            if (target := of(url.href)) == me:
+            href = url.href
+            if href.startswith(own):  # most links of a page are on its host
                 kept.append(url)
+            elif (target := of(href)) == me:
+                kept.append(url)
+                own = href[: href.find("/", 8) + 1]
             else:
-                away.setdefault(target, []).append(position)
+                away.append((position, target))
         if not away:
             return found.urls
-        for target, positions in away.items():
-            for some in _parts(found, self._unsent(found, positions)):
+        by_target: dict[int, list[int]] = {}
+        for position, target in self._unsent(found, away):
+            by_target.setdefault(target, []).append(position)
+        for target, positions in by_target.items():
+            for some in _parts(found, positions):
                 self.outbox.put(target, encode_message(links_of(found, some)), batch)
                 self._counters.sent_elsewhere += len(some)
         return kept
 
-    def _unsent(self, found: Found, positions: Sequence[int]) -> Sequence[int]:
-        """Those of the URLs that must be sent."""
+    def _unsent(self, found: Found, away: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Those of the URLs that must be sent, each with its position and its target."""
         if self.sent is None or not _is_plain(found):
-            return positions
-        digests = self._digests([found.urls[position].key for position in positions])
-        return [positions[at] for at in self.sent.meet(digests)]
+            return away
+        digests = self._digests([found.urls[position].key for position, _ in away])
+        return [away[at] for at in self.sent.meet(digests)]
 
     def tell_widened(self, hrefs: Sequence[str], batch: Batch) -> None:
         """Tell all others that these URLs have widened the scope."""

@@ -38,6 +38,7 @@ JOBS = {
     "limits-stopped": ("--max-pages", "16", "--max-depth", "3"),
 }
 REQUESTS = "requests-killed.tar.gz"  # not among the jobs that `crawler crawl` resumes
+PARTITION = "partition-killed.tar.gz"  # nor is this one
 CONFIGS = {
     "text-stopped": '[recrawl]\ncompare = "text"\n',
     "rotated-killed": "[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.05\n[output]\npages_size = 3000\n",
@@ -78,6 +79,9 @@ def main() -> None:
         job = Path(scratch, "requests")
         _requests(job)
         _pack(job, target / REQUESTS)
+        job = Path(scratch, "partition")
+        _partition(job)
+        _pack(job, target / PARTITION)
         for kind, words in FILTERS.items():
             _filter(target / f"{kind}.filter", kind, words)
 
@@ -116,6 +120,33 @@ for each in taken[:8]:
 job.put_note(b"spider", b"corpus")
 job.flush()
 job.job.close()
+"""
+    subprocess.run([sys.executable, "-c", program, str(job)], check=True)
+
+
+def _partition(job: Path) -> None:
+    """Partition 1 of 3, killed in epoch 5: 20 links of a page, of which those for others wait, and parcel 2 of epoch 7
+    of partition 0."""
+    program = """
+import asyncio
+import os
+import sys
+from pathlib import Path
+from crawler.found import Found
+from crawler.job.job import Job
+from crawler.partition import Parcel, PartitionRouter, Placement
+from crawler.settings import Settings
+from crawler.urls import Canonical
+
+router = PartitionRouter(1, Placement(b"secret of corpus", 3))
+job = Job(Path(sys.argv[1]), Settings(), 1.0, router=router)
+asyncio.run(job.begin_epoch(5))
+links = [Canonical(f"http://h{number}.test/", f"http://h{number}.test/") for number in range(20)]
+job.widen("http://h1.test/")
+job.admit(Found(links, 1, "http://a.test/", found_at=1.0))
+job.receive(Parcel(0, 1, 7, 1, []), 1.0)
+job.receive(Parcel(0, 1, 7, 2, []), 1.0)
+os._exit(0)
 """
     subprocess.run([sys.executable, "-c", program, str(job)], check=True)
 

@@ -78,10 +78,17 @@ class Fleet:
             for name in list(self.jobs):
                 self.close(name)
 
-    def begin(self, worker: Worker, name: str, *seeds: str, member: Membership | None = None) -> Run:
+    def begin(
+        self,
+        worker: Worker,
+        name: str,
+        *seeds: str,
+        member: Membership | None = None,
+        partition: tuple[int, int] | None = None,
+    ) -> Run:
         """Open a job, or open it again, and have the worker drive it."""
         store = self.stores.setdefault(name, MemoryStore())
-        platform = Platform(open_store=lambda _: store, executor=Inline)
+        platform = Platform(open_store=lambda _: store, executor=Inline, partition=partition)
         self.jobs[name] = job = Job(self.directory / name, self.settings, self.clock(), platform)
         run = Run(job, self.settings, worker.context, _only(seeds), member=member)
         worker.add(run)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from msgspec.structs import replace
 
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.run import GRACE, Run
-from crawler.engine.worker import Worker
+from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher, Response
 from crawler.fetch.fence import FencedOffError
 from crawler.found import Found
-from crawler.settings import FetchSettings, PolitenessSettings
+from crawler.job.job import Job
+from crawler.job.shared_platform import SharedPlatform
+from crawler.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.urls import Canonical, Canonicaliser
 from tests.engine.fleet import Fleet, contents, until
+from tests.jobs import rows
 from tests.laboratory import SETTINGS, links
 
 PAGES = 8
@@ -312,3 +318,111 @@ async def test_a_request_is_not_sent_on_a_connection_that_was_made_too_late(kept
     assert server.requests == ["/first"] * kept + ["/last", "/free"]
     assert server.connections == 2
     assert not answers
+
+
+def test_the_generations_of_partitions_are_written_one_after_the_other(fleet: Fleet) -> None:
+    fleet.settings = replace(
+        fleet.settings, durability=replace(fleet.settings.durability, sync_interval=1.0, checkpoint_interval=60.0)
+    )
+    fleet.pages |= site("a", "b", "c", "d", "e", pages=200)
+
+    async def test(worker: Worker) -> None:
+        runs = {
+            name: fleet.begin(worker, name, f"http://{name}.test/", partition=(number, 4))
+            for number, name in enumerate("abcd")
+        }
+        runs["e"] = fleet.begin(worker, "e", "http://e.test/")
+        began, written = fleet.clock(), dict[str, float]()
+        while len(written) < 5:
+            await asyncio.sleep(0.5)
+            for name, run in runs.items():
+                if run.job.checkpointer.manifest is not None:
+                    written.setdefault(name, fleet.clock() - began)
+        expected = {"a": 15.0, "b": 30.0, "c": 45.0, "d": 60.0, "e": 60.0}
+        assert written == pytest.approx(expected, abs=2.0)
+        for run in runs.values():
+            await worker.break_off(run)
+
+    fleet.live(test)
+
+
+# -- real jobs and servers ---------------------------------------------------------------------------------------
+
+ADDRESSES = [f"127.0.0.{number}" for number in range(2, 10)]
+REAL = Settings(
+    crawl=CrawlSettings(concurrency=4),
+    politeness=PolitenessSettings(delay=0.0, per_host=4),
+    fetch=FetchSettings(allow_private=True),
+    robots=RobotsSettings(ignore=True),
+)
+
+
+async def serve(asked: list[str]) -> tuple[web.AppRunner, int]:
+    """One site of ``PAGES`` pages at each address, all on one port."""
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(f"{request.host}{request.path}")
+        await asyncio.sleep(0.02)
+        return web.Response(text=links([f"/{n}" for n in range(1, PAGES)]), content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    port = 0
+    for address in ADDRESSES:
+        await web.TCPSite(runner, address, port).start()
+        port = runner.addresses[0][1]
+    return runner, port
+
+
+async def test_real_jobs_come_and_go_and_share_a_platform(tmp_path: Path) -> None:
+    asked: list[str] = []
+    runner, port = await serve(asked)
+    jobs = dict[str, Job]()
+    try:
+        with SharedPlatform(len(ADDRESSES)) as platform:
+            async with Fetcher(REAL.fetch, concurrency=4, per_host=4) as fetcher:
+                worker = Worker(fetcher, WorkerSettings.of(REAL), time.time)
+                serving = asyncio.create_task(worker.serve())
+
+                def begin(name: str, *urls: str) -> Run:
+                    jobs[name] = Job(tmp_path / name, REAL, time.time(), platform)
+                    run = Run(jobs[name], REAL, worker.context, only(*urls))
+                    worker.add(run)
+                    return run
+
+                runs = {name: begin(name, f"http://{name}:{port}/") for name in ADDRESSES}
+                moved, lost = ADDRESSES[:2]
+                while min(jobs[name].counters.fetched for name in (moved, lost)) < 2:  # noqa: ASYNC110 (what is waited for is on the other side of a socket)
+                    await asyncio.sleep(0.01)
+                await worker.remove(runs[moved])
+                await worker.break_off(runs[lost])
+                in_flight = {name: jobs[name].counters.pending - jobs[name].frontier.queued for name in (moved, lost)}
+                for name in (moved, lost):
+                    jobs.pop(name).close()
+                    runs[name] = begin(name)
+                await asyncio.gather(*(worker.until_over(run) for run in runs.values()))
+                worker.end()
+                await serving
+                assert {run.life.reason for run in runs.values()} == {Stop.FINISHED}
+            for job in jobs.values():
+                job.close()
+    finally:
+        await runner.cleanup()
+    for name in ADDRESSES:
+        assert {row["url"] for row in rows(tmp_path / name)} == {
+            f"http://{name}:{port}/{page}" for page in ("", *range(1, PAGES))
+        }
+        assert len(rows(tmp_path / name)) == PAGES
+    times_asked = Counter(asked)
+    assert in_flight[moved] == 0
+    again = [page for page, times in times_asked.items() if times > 1]
+    assert all(page.startswith(f"{lost}:") for page in again)
+    assert len(again) <= 4, "at most what was in flight"
+    first = [page.split(":")[0] for page in asked[: 2 * len(ADDRESSES)]]
+    assert set(first) == set(ADDRESSES), f"they take turns: {first}"
+
+
+async def only(*urls: str) -> AsyncIterator[list[str]]:
+    yield list(urls)

@@ -2,6 +2,9 @@
 
 Rows wait in the store, and memory holds numbers only, so an outage of the carrier costs time and disk. Nothing here is
 the truth: a parcel that was appended counts as being on its way until its target says that it is durable there.
+
+What is not acknowledged in time is sent again, but not into a stream from which nothing was taken since the last time:
+nobody reads it now, and it would only grow.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from crawler.carrier.verbs import CarrierError, StaleEpochError
+from crawler.carrier.verbs import START, CarrierError, StaleEpochError
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of
 from crawler.cluster.reach import Backoff, Reach
@@ -49,6 +52,7 @@ class Sending:
         self._partitions = partitions
         self._clock = clock
         self._replaced = replaced
+        self._heads: dict[tuple[int, int], str] = {}  # of ways: the first entry, when last sent again
         self._owed: dict[int, dict[int, Ack]] = {}  # of each partition, by sender: what could not be said yet
 
     async def keep(self) -> None:
@@ -93,6 +97,7 @@ class Sending:
     def forget(self, partition: OpenPartition) -> None:
         """The partition is not open any more."""
         self._owed.pop(partition.number, None)
+        self._heads = {way: head for way, head in self._heads.items() if way[0] != partition.number}
 
     def lag(self) -> Lag:
         """What waits now."""
@@ -111,7 +116,7 @@ class Sending:
         if not self._may_send(partition):
             return False
         now, room = self._clock(), IN_FLIGHT - self._in_flight()
-        parcels = partition.outbox.due(now)
+        parcels = await self._taken(partition, partition.outbox.due(now))
         if room > 0:
             parcels += partition.outbox.gather(now, min(room, _A_TURN))
         by_target: dict[int, list[Parcel | Ack]] = {}
@@ -121,6 +126,17 @@ class Sending:
             if not await self._append(partition, target, some):
                 return False
         return bool(parcels) and room > _A_TURN
+
+    async def _taken(self, partition: OpenPartition, parcels: Sequence[Parcel]) -> list[Parcel]:
+        """Those parcels, of the ones to be sent again, for whose targets somebody reads. Raises CarrierError."""
+        targets = {parcel.target for parcel in parcels}
+        for target in sorted(targets):
+            name, way = name_of(target), (partition.number, target)
+            found = (await self._reach.call(self._reach.carrier.read({name: START}, 1, 0.0))).get(name)
+            if found and self._heads.get(way) == found[0].position:
+                targets.discard(target)
+            self._heads[way] = found[0].position if found else START
+        return [parcel for parcel in parcels if parcel.target in targets]
 
     async def _append(self, partition: OpenPartition, target: int, what: Sequence[Parcel | Ack]) -> bool:
         """Append to the stream of a target. Returns whether the partition may still send. Raises CarrierError."""

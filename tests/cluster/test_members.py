@@ -11,9 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.engine.lifecycle import Stop
+from crawler.job.job_lock import JobLock
 from tests.cluster.members import SETTINGS, Crawling, Working, chain, with_delay
 
 SEED = "http://h0.test/0"
+NAMES = [f"p{number}" for number in range(8)]
 
 
 async def to_the_end(*members: Working) -> list[Stop]:
@@ -32,6 +34,13 @@ async def until(condition: Callable[[], bool]) -> None:
 async def until_asked(crawling: Crawling, count: int) -> None:
     """Wait until so many requests have begun."""
     await until(lambda: len(crawling.asked) >= count)
+
+
+def lock_of(crawling: Crawling, number: int) -> JobLock:
+    """The lock of a partition's directory, held."""
+    directory = crawling.directory / "partitions" / f"{number:02d}"
+    directory.mkdir(parents=True)
+    return JobLock(directory)
 
 
 def assert_complete(crawling: Crawling) -> None:
@@ -223,3 +232,28 @@ def test_losses_of_power_of_senders_and_receivers_lose_no_link(tmp_path: Path, s
     crawling.live(test)
     assert_complete(crawling)
     assert lost >= 5
+
+
+def test_a_stream_that_nobody_reads_does_not_grow_for_ever(tmp_path: Path) -> None:
+    hosts = [f"http://h{number}.test/" for number in range(30)]
+    web = {SEED: "".join(f'<a href="{href}">x</a>' for href in hosts), **dict.fromkeys(hosts, "x")}
+    crawling = Crawling(tmp_path, web, seeds=(SEED,))
+
+    def entries() -> int:
+        return sum(len(found) for found in crawling.holdings.read(dict.fromkeys(NAMES, ""), 10_000).values())
+
+    async def test(crawling: Crawling) -> tuple[int, int]:
+        locks = [lock_of(crawling, number) for number in range(1, crawling.partitions)]  # as another process does
+        member = crawling.begin("m0")
+        await asyncio.sleep(60.0)
+        soon = entries()
+        await asyncio.sleep(600.0)
+        late = entries()
+        for lock in locks:
+            lock.release()
+        assert await to_the_end(member) == [Stop.FINISHED]
+        return soon, late
+
+    soon, late = crawling.live(test)
+    assert 0 < soon == late <= 2 * crawling.partitions
+    assert_complete(crawling)

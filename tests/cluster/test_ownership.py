@@ -1,0 +1,143 @@
+"""Claims: who may ask, until when, and what happens when they are lost. Time is a number."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.carrier.verbs import CarrierError
+from crawler.cluster.ownership import ASKED, HELD, Ownership
+from crawler.cluster.reach import Reach
+from tests.cluster.members import Line
+
+
+class Times:
+    """Two processes on one machine, and what carries their claims."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.holdings = Holdings()
+        carrier = MemoryCarrier(self.holdings, lambda: self.now)
+        self.lines = [Line(carrier), Line(carrier)]
+        self.said: list[str] = []
+        self.first, self.second = (self._owner(f"m{number}") for number in range(2))
+        self.changed: list[tuple[str, int | None]] = []
+        self.first.changed = lambda name: self.changed.append((name, self.first.epoch(name)))
+
+    def _owner(self, name: str) -> Ownership:
+        line = self.lines[int(name[1:])]
+        return Ownership(Reach(line, lambda: self.now, self.said.append), name, lambda: self.now)
+
+
+def test_requests_end_at_half_the_claim_and_begin_again_when_it_is_renewed() -> None:
+    times = Times()
+
+    async def test() -> None:
+        assert not times.first.may_request("p0")
+        assert await times.first.claim("p0", 0) == 1
+        assert times.first.may_request("p0")
+        times.now += ASKED - 0.01
+        assert times.first.may_request("p0")
+        times.now += 0.01
+        assert not times.first.may_request("p0")
+        assert await times.first.renew()
+        assert times.first.may_request("p0")
+
+    asyncio.run(test())
+
+
+def test_half_a_claim_counts_from_the_begin_of_its_renewal() -> None:
+    times = Times()
+
+    class Slow(Line):
+        async def renew(self, name: str, holder: str, epoch: int, seconds: float) -> bool:
+            answer = await super().renew(name, holder, epoch, seconds)
+            times.now += ASKED
+            return answer
+
+    async def test() -> None:
+        line = Slow(MemoryCarrier(times.holdings, lambda: times.now))
+        owner = Ownership(Reach(line, lambda: times.now), "m0", lambda: times.now)
+        await owner.claim("p0", 0)
+        await owner.renew()
+        assert not owner.may_request("p0")
+
+    asyncio.run(test())
+
+
+def test_nobody_else_may_claim_before_the_owner_has_stopped_asking() -> None:
+    times = Times()
+
+    async def test() -> None:
+        await times.first.claim("p0", 0)
+        while await times.second.claim("p0", 0) is None:
+            times.now += 0.1
+        assert not times.first.may_request("p0")
+        assert times.now >= 1_000.0 + HELD - 0.11
+
+    asyncio.run(test())
+
+
+def test_a_claim_that_another_one_got_is_lost() -> None:
+    times = Times()
+
+    async def test() -> None:
+        await times.first.claim("p0", 0)
+        times.now += HELD  # stopped, or asleep
+        assert await times.second.claim("p0", 0) == 2
+        assert await times.first.renew()
+        assert times.changed == [("p0", None)]
+        assert not times.first.may_request("p0")
+        assert times.second.may_request("p0")
+
+    asyncio.run(test())
+
+
+def test_what_the_carrier_forgot_is_claimed_again_in_a_greater_epoch() -> None:
+    times = Times()
+
+    async def test() -> None:
+        await times.first.claim("p0", 41)
+        times.holdings.forget()
+        assert await times.first.renew()
+        assert times.changed == [("p0", 43)]
+        assert times.first.may_request("p0")
+        assert await times.second.claim("p0", 0) is None
+
+    asyncio.run(test())
+
+
+def test_a_carrier_that_cannot_be_reached_keeps_the_claim_and_is_said_once() -> None:
+    times = Times()
+
+    async def test() -> None:
+        await times.first.claim("p0", 0)
+        times.lines[0].is_cut = True
+        for _ in range(30):
+            times.now += 1.0
+            assert not await times.first.renew()
+        assert times.first.epoch("p0") == 1
+        assert not times.first.may_request("p0")
+        with pytest.raises(CarrierError):
+            await times.first.claim("p1", 0)
+        assert len(times.said) == 1
+        times.lines[0].is_cut = False
+        assert await times.first.renew()
+        assert times.first.may_request("p0")
+        assert len(times.said) == 2
+
+    asyncio.run(test())
+
+
+def test_a_freed_name_can_be_claimed_at_once() -> None:
+    times = Times()
+
+    async def test() -> None:
+        await times.first.claim("p0", 0)
+        await times.first.free("p0")
+        assert await times.second.claim("p0", 0) == 2
+        assert times.first.names == []
+
+    asyncio.run(test())

@@ -1,0 +1,84 @@
+"""Who is alive, and whose each partition is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.cluster.ownership import HELD, Ownership
+from crawler.cluster.reach import Reach
+from crawler.cluster.seats import Seats, share
+
+
+class Hall:
+    """The seats of a crawl of four partitions; time is a number."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.holdings = Holdings()
+
+    def enter(self, name: str, home: str = "here") -> Seats:
+        reach = Reach(MemoryCarrier(self.holdings, lambda: self.now), lambda: self.now)
+        return Seats(reach, Ownership(reach, name, lambda: self.now), 4, home, lambda: self.now)
+
+
+def test_members_see_each_other_until_one_leaves_or_says_nothing_any_more() -> None:
+    hall = Hall()
+
+    async def test() -> None:
+        first, second, third = hall.enter("a"), hall.enter("b"), hall.enter("c")
+        for seats in (first, second, third):
+            await seats.look()
+        assert await first.look() == {"a": "here", "b": "here", "c": "here"}
+        await second.leave()
+        assert await first.look() == {"a": "here", "c": "here"}
+        hall.now += HELD - 1.0
+        assert await first.look() == {"a": "here", "c": "here"}
+        hall.now += 1.0
+        assert await first.look() == {"a": "here"}
+
+    asyncio.run(test())
+
+
+def test_a_carrier_that_forgets_the_seats_ends_nobody() -> None:
+    hall = Hall()
+
+    async def test() -> None:
+        first, second = hall.enter("a"), hall.enter("b")
+        for seats in (first, second, first):
+            await seats.look()
+        hall.holdings.forget()
+        assert await first.look() == {"a": "here", "b": "here"}
+        await second.look()
+        hall.now += HELD - 0.1
+        assert await first.look() == {"a": "here", "b": "here"}
+
+    asyncio.run(test())
+
+
+def test_who_finds_no_seat_has_no_partition_and_gets_the_next_free_one() -> None:
+    hall = Hall()
+
+    async def test() -> None:
+        seated = [hall.enter(f"m{number}") for number in range(4)]
+        for seats in seated:
+            await seats.look()
+        late = hall.enter("late")
+        alive = await late.look()
+        assert "late" not in alive
+        assert share("late", alive, [None] * 4) == set()
+        await seated[2].leave()
+        assert "late" in await late.look()
+
+    asyncio.run(test())
+
+
+def test_all_partitions_are_shared_out_and_those_with_a_home_stay_there() -> None:
+    alive = {"a": "here", "b": "here", "c": "there"}
+    shares = [share(name, alive, [None] * 16) for name in alive]
+    assert sorted(number for each in shares for number in each) == list(range(16))
+    assert sorted(len(each) for each in shares) == [5, 5, 6]
+    at_home = [share(name, alive, ["here"] * 12 + ["there"] * 3 + ["gone"]) for name in alive]
+    assert at_home[0] | at_home[1] == set(range(12))
+    assert not at_home[0] & at_home[1]
+    assert at_home[2] == {12, 13, 14}

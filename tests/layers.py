@@ -67,7 +67,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "partition": """
-        placement messages parcel_codec outbox inlet router end_rounds quota
+        placement messages parcel_codec outbox inlet router end_rounds quota notes
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client engine_address redis_link
@@ -141,7 +141,7 @@ MODULES: dict[str, str] = {
         focusing change_check handing_over visit run put_aside rate rota worker
     """,
     "cluster": """
-        reach ownership member_options open_partition tally sender receiver seats end_watch partition_life member
+        reach ownership member_options open_partition tally sender quota_desk receiver seats end_watch partition_life member
         crawl_directory agreement worker_channel worker_supervisor
     """,
     "integrity": """

@@ -29,7 +29,8 @@ from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.partition_life import PartitionLife, Station
-from crawler.cluster.reach import Reach
+from crawler.cluster.quota_desk import QuotaDesk
+from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.seats import Seats, share
 from crawler.cluster.sender import Lag, Sending
@@ -77,7 +78,9 @@ class Member:
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
         placement, opened = Placement(crawl.secret, crawl.partitions), dict[int, OpenPartition]()
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
-        self._station = Station(crawl, options, self._settings_now, placement, ownership, worker, sending, opened)
+        quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
+        now = self._settings_now
+        self._station = Station(crawl, options, now, placement, ownership, worker, sending, quota, opened)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
         self._stopped = asyncio.Event()
@@ -136,13 +139,14 @@ class Member:
             station.open,
             station.worker.context.turns,
             self._options.clock,
+            station.quota.heard,
         )
         watch = EndWatch(self._reach, station.ownership, partitions, lambda: station.open, self._ended)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(station.worker.serve())
-                parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), watch.watch()]
-                beside = [group.create_task(each) for each in (*parts, self._check_claims())]
+                parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), station.quota.keep()]
+                beside = [group.create_task(each) for each in (*parts, watch.watch(), self._check_claims())]
                 await self._take_part(group)
                 if self._lives:
                     await asyncio.wait(self._lives.values())
@@ -207,10 +211,11 @@ class Member:
 
     def _ended(self) -> None:
         """The crawl is over."""
-        self._reason = Stop.FINISHED
+        spent = any(run.is_spent and not run.is_idle for run in self.runs.values())
+        self._reason = Stop.MAX_PAGES if spent else Stop.FINISHED
         for run in self.runs.values():
             # What came in from outside at the last moment stays for the next start.
-            run.finish() if run.is_idle else run.stop()
+            run.finish() if run.is_idle else run.stop(Stop.MAX_PAGES if run.is_spent else Stop.INTERRUPTED)
         self._station.wanted.clear()
         self._stopped.set()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from crawler.carrier.verbs import START, Position
 from crawler.cluster.ownership import name_of
@@ -20,7 +21,11 @@ class OpenPartition:
     write to its job; who does so holds ``writing``. Nothing is sent while a new epoch ``is_rising``. ``claim_changed``
     is set when its claim has another epoch, or is lost."""
 
-    def __init__(self, number: int, run: Run, outbox: Outbox, inlet: Inlet) -> None:
+    def __init__(
+        self, number: int, run: Run, outbox: Outbox, inlet: Inlet, settled: Callable[[OpenPartition], bool]
+    ) -> None:
+        """``settled``: whether no part of the pages that the whole crawl may fetch is to be granted to it or given
+        back."""
         self.number = number
         self.name = name_of(number)
         self.run = run
@@ -32,6 +37,7 @@ class OpenPartition:
         self.writing = asyncio.Lock()
         self.claim_changed = asyncio.Event()
         self.claim_changed.set()  # the first epoch is to be begun
+        self._settled = partial(settled, self)
         self._since: dict[int, float] = {}  # of partitions for which something waits: when that was last seen to move
         self._read: deque[tuple[int, Position]] = deque()  # a position, and the transaction after which it is durable
 
@@ -63,7 +69,10 @@ class OpenPartition:
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is left to do in it, and all of that is durable."""
-        return not self.is_closing and not self.is_rising and self.durable == self.version and self.run.is_idle
+        is_over = self.run.is_idle or (self.run.is_spent and self.is_sent)
+        return (
+            is_over and not self.is_closing and not self.is_rising and self.durable == self.version and self._settled()
+        )
 
     def acknowledged(self, acks: Sequence[Ack], now: float) -> None:
         """Remove from the outbox what is durable where it belongs. Raises OSError."""

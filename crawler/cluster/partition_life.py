@@ -13,6 +13,7 @@ from crawler.clock import SteadyClock
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
+from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.sender import Sending
 from crawler.cluster.tally import Tally
 from crawler.disk import FULL, Expendable, no_room
@@ -42,6 +43,7 @@ class Station(Struct):
     ownership: Ownership
     worker: Worker
     sending: Sending
+    quota: QuotaDesk
     open: dict[int, OpenPartition]
     wanted: set[int] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
@@ -123,10 +125,15 @@ class PartitionLife:
         def may_request() -> bool:
             return station.ownership.may_request(self._name)
 
+        def allowance() -> int | None:
+            return station.quota.allowance(number)
+
         context = worker.context.with_code(options.code)
-        seeds, member = options.seeds() if number == 0 else no_seeds(), Membership(may_request, is_sent)
+        seeds, member = options.seeds() if number == 0 else no_seeds(), Membership(may_request, is_sent, allowance)
         run = Run(job, settings, context, seeds, member=member)
-        partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet)
+        partition = station.open[number] = OpenPartition(
+            number, run, router.outbox, router.inlet, station.quota.is_settled
+        )
         options.opened(number, run)
         worker.add(run)
         try:

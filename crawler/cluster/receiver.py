@@ -15,7 +15,7 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach
 from crawler.engine.turns import Turns
 from crawler.partition.inlet import Verdict
-from crawler.partition.parcel_codec import Ack, Parcel, ParcelCodec, ParcelError
+from crawler.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec, ParcelError
 
 log = logging.getLogger("crawler")
 
@@ -36,7 +36,10 @@ class Receiving:
         partitions: Mapping[int, OpenPartition],
         turns: Turns,
         clock: Callable[[], float],
+        heard: Callable[[OpenPartition, Note], None],
     ) -> None:
+        """``heard`` is told of notes."""
+        self._heard = heard
         self._reach = reach
         self._codec = codec
         self._partitions = partitions
@@ -84,6 +87,8 @@ class Receiving:
                 acks = []
             if isinstance(content, Parcel):
                 await self._admit(partition, content)
+            elif isinstance(content, Note):
+                self._heard(partition, content)
             if partition.is_closing:
                 return
             if not acks:
@@ -117,7 +122,7 @@ class Receiving:
         for found in receipt.doubted:
             await partition.run.incoming.look_up(found)
 
-    def _decode(self, entry: Entry) -> Parcel | Ack | None:
+    def _decode(self, entry: Entry) -> Parcel | Ack | Note | None:
         try:
             return self._codec.decode(entry.data)
         except ParcelError as error:

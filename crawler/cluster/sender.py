@@ -18,7 +18,7 @@ from crawler.carrier.verbs import START, CarrierError, StaleEpochError
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of
 from crawler.cluster.reach import Backoff, Reach
-from crawler.partition.parcel_codec import Ack, Parcel, ParcelCodec
+from crawler.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec
 
 GATHER = 0.1  # seconds between two looks at what waits
 IN_FLIGHT = 4 * 2**20  # bytes of parcels that this process has sent and that are not acknowledged
@@ -94,6 +94,10 @@ class Sending:
             if owed.get(sender) is ack:
                 del owed[sender]
 
+    async def tell(self, partition: OpenPartition, target: int, message: bytes) -> None:
+        """Tell another partition something in passing. It may be lost. Raises CarrierError."""
+        await self._append(partition, target, [Note(partition.number, target, partition.epoch, 0, message)])
+
     def forget(self, partition: OpenPartition) -> None:
         """The partition is not open any more."""
         self._owed.pop(partition.number, None)
@@ -138,7 +142,7 @@ class Sending:
             self._heads[way] = found[0].position if found else START
         return [parcel for parcel in parcels if parcel.target in targets]
 
-    async def _append(self, partition: OpenPartition, target: int, what: Sequence[Parcel | Ack]) -> bool:
+    async def _append(self, partition: OpenPartition, target: int, what: Sequence[Parcel | Ack | Note]) -> bool:
         """Append to the stream of a target. Returns whether the partition may still send. Raises CarrierError."""
         if not self._may_send(partition):
             return False

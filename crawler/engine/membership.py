@@ -12,15 +12,21 @@ from crawler.fetch import Failure, Fetches, Keeps, Response, is_html
 from crawler.fetch.fence import check_fence, may_send
 
 
+def _without_limit() -> None:
+    """The allowance in a crawl without a limit."""
+
+
 class Membership(Struct, frozen=True):
     """What a run asks of whoever shares the crawl out.
 
     ``may_request()``: whether the partition is surely ours now, so that a request may begin. It is asked for each lease
     and each request, so it must be quick. Whoever supplies it calls ``Run.wake`` when it says yes again.
-    ``is_sent()``: whether everything that belongs to other partitions is durable there."""
+    ``is_sent()``: whether everything that belongs to other partitions is durable there. ``allowance()``: how many pages
+    the partition may have fetched in all, of those that the whole crawl may; None: there is no limit."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
+    allowance: Callable[[], int | None] = _without_limit
 
 
 class FencedNetwork:

@@ -131,7 +131,8 @@ class Run:
         if life.is_over:
             return True
         if life.reason is None:
-            limit = life.limit_reached(now, self.job.counters.fetched)
+            # The pages of a crawl of partitions are counted elsewhere.
+            limit = life.limit_reached(now, self.job.counters.fetched if self._member is None else 0)
             if limit is Stop.MAX_TIME:
                 self.stop(limit)
             elif not self._visits and self._ending.ends_crawl():
@@ -237,6 +238,13 @@ class Run:
         """Whether nothing is left to do and to send, now or later, unless something comes in from outside. Only what a
         restart would find as well is asked."""
         return self._ending.is_reached()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the run has fetched all pages that it may, and nothing is in flight. Others may have more for it."""
+        most = None if self._member is None else self._member.allowance()
+        spent = most is not None and self.job.counters.fetched >= most
+        return spent and not self._visits and not self.reads_seeds and self.job.blocked is None
 
     def change(self, settings: Settings) -> None:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
@@ -427,9 +435,10 @@ class Run:
         now = self._context.clock()
         if self.job.revisiting.timetable.opens(now) > now:
             return False
-        if life.max_pages is None:
+        most = life.max_pages if member is None else member.allowance()
+        if most is None:
             return True
-        left = life.max_pages - self.job.counters.fetched
+        left = most - self.job.counters.fetched
         return left > len(self._visits) or left > self._pages_to_come()
 
     def _pages_to_come(self) -> int:

@@ -14,6 +14,7 @@ Pure: stores and messages are the caller's.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -25,6 +26,27 @@ class Allowance(Struct, frozen=True, array_like=True):
 
     version: int = 0
     total: int = 0
+
+
+_FORM = struct.Struct(">BQQ")
+_VERSION = 1
+
+
+class QuotaError(ValueError):
+    """A stored allowance cannot be read."""
+
+
+def encode_allowance(allowance: Allowance) -> bytes:
+    """The stored form: version of the form (1 byte), version and total (8 bytes each, big-endian)."""
+    return _FORM.pack(_VERSION, allowance.version, allowance.total)
+
+
+def decode_allowance(value: bytes) -> Allowance:
+    """The inverse of ``encode_allowance``. Raises QuotaError."""
+    if len(value) != _FORM.size or value[0] != _VERSION:
+        raise QuotaError("a stored allowance of pages is of an unknown version")
+    _, version, total = _FORM.unpack(value)
+    return Allowance(version, total)
 
 
 class Wish(Struct, frozen=True):
@@ -43,25 +65,45 @@ class Grant(Struct, frozen=True):
 
 class Bank:
     """Grants at most ``limit`` pages to ``partitions`` partitions. ``allowances``: what was granted by earlier runs,
-    also under another limit; if that is more than the limit, nothing is granted any more."""
+    also under another limit; if that is more than the limit, nothing is granted any more.
+
+    Before all partitions have told a wish, nothing is granted either: a partition may have fetched pages in a run
+    without a limit, of which the bank does not know."""
 
     def __init__(self, limit: int, partitions: int, allowances: Mapping[int, Allowance]) -> None:
         self._limit = limit
         self._partitions = partitions
         self.allowances = dict(allowances)
+        self._wishes: dict[int, Wish] = {}  # the last one of each
 
     @property
     def left(self) -> int:
         """How many pages are not granted."""
         return max(0, self._limit - sum(each.total for each in self.allowances.values()))
 
+    @property
+    def unheard(self) -> list[int]:
+        """The partitions that have told no wish."""
+        return [number for number in range(self._partitions) if number not in self._wishes]
+
+    @property
+    def granting(self) -> list[int]:
+        """The partitions that are granted more as soon as their last wishes are heard again."""
+        held, could = self.allowances, not self.unheard and self.left > 0
+        return [number for number, wish in self._wishes.items() if could and wish.more and wish.has == held.get(number)]
+
+    def hear_again(self, partition: int) -> tuple[Grant, bool]:
+        """Hear the last wish of the partition once more."""
+        return self.hear(partition, self._wishes[partition])
+
     def hear(self, partition: int, wish: Wish) -> tuple[Grant, bool]:
         """Return the answer, and whether the allowance of that partition has changed: then store it durably before the
         answer is sent."""
+        self._wishes[partition] = wish
         held = before = self.allowances.get(partition, Allowance())
         if wish.has.version > held.version:  # it gave something back; or this bank was lost
             held = wish.has
-        if wish.has == held and wish.more > 0:
+        if wish.has == held and wish.more > 0 and not self.unheard:
             self.allowances[partition] = held
             block = min(wish.more, self._block())
             if block:
@@ -83,6 +125,15 @@ class Purse:
         self.allowance = allowance
         self._answered = True  # the last wish for more
         self.bank_is_empty = False  # as the last answer said
+
+    def begin(self, fetched: int) -> bool:
+        """Count the pages that were fetched without an allowance. Returns whether there are any: then store the
+        allowance durably before the bank is told."""
+        if fetched <= self.total:
+            return False
+        # The bank may have granted under the next version, and is never further ahead.
+        self.allowance = Allowance(self.allowance.version + 2, fetched)
+        return True
 
     @property
     def total(self) -> int:

@@ -136,14 +136,32 @@ def test_the_limit_holds_through_losses_and_is_reached_if_there_is_work(
 
 def test_a_limit_that_was_lowered_grants_nothing_and_one_that_was_raised_goes_on() -> None:
     granted = {0: Allowance(1, 8), 1: Allowance(3, 5)}
-    grant, changed = Bank(10, 4, granted).hear(1, Wish(Allowance(3, 5), 4))
-    assert (grant, changed) == (Grant(Allowance(3, 5), False), False)
-    grant, changed = Bank(1_000, 4, granted).hear(1, Wish(Allowance(3, 5), 4))
-    assert (grant, changed) == (Grant(Allowance(4, 9), True), True)
+    for limit, total, left in ((10, 5, False), (1_000, 9, True)):
+        bank = Bank(limit, 2, granted)
+        assert bank.hear(1, Wish(Allowance(3, 5), 4)) == (Grant(Allowance(3, 5), left), False), "0 was not heard"
+        assert bank.unheard == [0]
+        bank.hear(0, Wish(Allowance(1, 8)))
+        assert bank.granting == ([1] if left else [])
+        grant, changed = bank.hear_again(1)
+        assert (grant.gives.total, grant.left, changed) == (total, left, left)
+
+
+def test_pages_of_a_run_without_a_limit_count() -> None:
+    """Whatever the bank granted before, and whether the partition heard of it."""
+    for heard in (False, True):
+        bank, purse = Bank(30, 1, {}), Purse(Allowance())
+        grant, _ = bank.hear(0, purse.wish(4))
+        if heard:
+            purse.hear(grant)
+        assert purse.begin(20)
+        assert not purse.begin(20)
+        assert bank.hear(0, purse.wish(0))[0].gives.total == 20
+        assert bank.left == 10
 
 
 def test_what_was_given_back_is_granted_to_others() -> None:
     bank, idle, busy = Bank(6, 1, {}), Purse(Allowance()), Purse(Allowance())
+    bank.hear(0, idle.wish(0))
     idle.hear(bank.hear(0, idle.wish(3))[0])
     assert idle.total == 3
     while not busy.bank_is_empty:

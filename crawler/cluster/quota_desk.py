@@ -1,0 +1,223 @@
+"""The pages of a whole crawl with a limit, as one process handles them: for each partition that is open here the
+allowance, and, where partition 0 is open, the bank (``crawler.partition.quota``).
+
+A partition asks for more before its allowance is spent, and gives back what it has no URLs for. Notes may be lost, so
+what was told is told again until it is answered; a bank that has begun calls for the wishes that it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from crawler.carrier.verbs import CarrierError
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.reach import Backoff
+from crawler.kv import Batch, Family
+from crawler.partition.notes import Recall, decode_note, encode_note
+from crawler.partition.parcel_codec import Note
+from crawler.partition.quota import Allowance, Bank, Grant, Purse, Wish, decode_allowance, encode_allowance
+
+BANK = 0  # the partition that keeps the bank
+LOOK = 0.1  # seconds between two looks at what the partitions need
+AGAIN = 2.0  # seconds after which what was not answered is told again
+AHEAD = 64  # pages that a partition asks for at a time, at most
+_LOW = 8  # pages that may be fetched besides those in flight, below which more are asked for
+_OWN = b"allowance"  # the META key of a partition's own allowance
+_GRANTED = b"allowance/"  # ... and those of the bank, with the number of the partition behind it
+
+Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
+
+
+class _Account:
+    """The allowance of a partition that is open here."""
+
+    def __init__(self, partition: OpenPartition) -> None:
+        """Raises OSError, QuotaError."""
+        self.partition = partition
+        stored = partition.job.store.get(Family.META, _OWN)
+        self.purse = Purse(Allowance() if stored is None else decode_allowance(stored))
+        self.grant: Grant | None = None  # the last one, if it was not taken in yet
+        self.told: Wish | None = None  # the last wish
+        self.told_at = 0.0
+        self.is_answered = False  # the last wish
+
+    def more(self) -> int:
+        """How many pages beyond its allowance the partition could fetch now."""
+        counters, run = self.partition.job.counters, self.partition.run
+        if run.life.reason is not None or not counters.pending:
+            return 0
+        left = self.purse.total - counters.fetched
+        return min(AHEAD, counters.pending) if left < len(run.under_way) + _LOW else 0
+
+    @property
+    def is_over_full(self) -> bool:
+        """Whether pages are allowed for which there are no URLs."""
+        counters = self.partition.job.counters
+        return not counters.pending and self.purse.total > counters.fetched
+
+    def wants_to_tell(self, now: float) -> bool:
+        """Whether the bank is to be told a wish now."""
+        if self.told is None or (not self.is_answered and now >= self.told_at + AGAIN):
+            return True
+        known = self.told.has == self.purse.allowance
+        return not known or (self.is_answered and bool(self.more()) != bool(self.told.more))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the bank and the partition agree that it fetches nothing more."""
+        fetched = self.partition.job.counters.fetched
+        if self.told is None or not self.is_answered or self.purse.total > fetched:
+            return False
+        return self.purse.bank_is_empty or not self.partition.job.counters.pending
+
+
+class _Till:
+    """The bank, and the partition whose job stores it."""
+
+    def __init__(self, partition: OpenPartition, limit: int, partitions: int) -> None:
+        """Raises OSError, QuotaError."""
+        self.partition = partition
+        end = _GRANTED + b"\xff"
+        rows = partition.job.store.rows(Family.META, _GRANTED, end)
+        stored = {int(key.removeprefix(_GRANTED)): decode_allowance(value) for key, value in rows}
+        self.bank = Bank(limit, partitions, stored)
+        self.new: dict[int, Wish] = {}  # the last wish of each partition that has told one since the last look
+        self.called_at = float("-inf")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nobody is to be granted anything."""
+        return not self.new and not self.bank.unheard and not self.bank.granting
+
+
+class QuotaDesk:
+    """The desk of one process. Without a ``limit`` it does nothing."""
+
+    def __init__(
+        self, limit: int | None, partitions: int, opened: Mapping[int, OpenPartition], tell: Tell, room: Backoff
+    ) -> None:
+        """``opened`` are the partitions that are open here, ``tell`` sends notes, ``room`` paces tries that fail."""
+        self._limit = limit
+        self._partitions = partitions
+        self._opened = opened
+        self._tell = tell
+        self._backoff = room
+        self._accounts: dict[int, _Account] = {}
+        self._till: _Till | None = None
+
+    def allowance(self, number: int) -> int | None:
+        """How many pages the partition may have fetched in all; None: there is no limit."""
+        if self._limit is None:
+            return None
+        account = self._accounts.get(number)
+        return 0 if account is None else account.purse.total
+
+    def is_settled(self, partition: OpenPartition) -> bool:
+        """Whether the partition takes no part in what is still granted or given back."""
+        if self._limit is None:
+            return True
+        account, till = self._accounts.get(partition.number), self._till
+        if account is None or account.partition is not partition or not account.is_settled:
+            return False
+        return partition.number != BANK or (till is not None and till.partition is partition and till.is_settled)
+
+    def heard(self, partition: OpenPartition, note: Note) -> None:
+        """A note has come for the partition."""
+        said, till, account = decode_note(note.message), self._till, self._accounts.get(partition.number)
+        if isinstance(said, Wish) and till is not None and till.partition is partition:
+            till.new[note.sender] = said
+        elif isinstance(said, Grant) and account is not None and account.partition is partition:
+            account.grant = said
+        elif isinstance(said, Recall) and account is not None:
+            account.told = None
+
+    async def keep(self) -> None:
+        """Ask, grant and give back until cancelled. Raises OSError, QuotaError."""
+        while self._limit is not None:
+            await asyncio.sleep(LOOK)
+            try:
+                await self._look(self._limit)
+            except CarrierError:
+                await self._backoff.rest()
+            else:
+                self._backoff.reset()
+
+    async def _look(self, limit: int) -> None:
+        now = asyncio.get_running_loop().time()
+        usable = {number: each for number, each in self._opened.items() if not each.is_closing and not each.is_rising}
+        for number, partition in usable.items():
+            account = self._accounts.get(number)
+            if account is None or account.partition is not partition:
+                account = self._accounts[number] = _Account(partition)
+                if account.purse.begin(partition.job.counters.fetched):
+                    await self._store(partition, {_OWN: account.purse.allowance}, durable=True)
+                partition.run.wake()
+            await self._keep_account(account, now)
+        bank = usable.get(BANK)
+        if bank is None:
+            self._till = None
+            return
+        if self._till is None or self._till.partition is not bank:
+            self._till = _Till(bank, limit, self._partitions)
+        await self._keep_bank(self._till, now)
+
+    # -- a partition -------------------------------------------------------------------------------------------
+
+    async def _keep_account(self, account: _Account, now: float) -> None:
+        partition, purse = account.partition, account.purse
+        if (grant := account.grant) is not None:
+            account.grant = None
+            account.is_answered = grant.gives.version >= purse.allowance.version
+            if purse.hear(grant):
+                await self._store(partition, {_OWN: purse.allowance})
+                partition.run.wake()
+        if account.is_over_full and purse.give_back(partition.job.counters.fetched):
+            await self._store(partition, {_OWN: purse.allowance}, durable=True)
+        if account.wants_to_tell(now):
+            account.told = wish = purse.wish(account.more())
+            account.told_at, account.is_answered = now, False
+            if partition.number == BANK and self._till is not None and self._till.partition is partition:
+                self._till.new[BANK] = wish
+            else:
+                await self._tell(partition, BANK, encode_note(wish))
+
+    # -- the bank ----------------------------------------------------------------------------------------------
+
+    async def _keep_bank(self, till: _Till, now: float) -> None:
+        bank = till.bank
+        new, till.new = till.new, {}
+        answers, changed = dict[int, Grant](), dict[bytes, Allowance]()
+        for number in sorted({*new, *bank.granting}):
+            wish = new.get(number)
+            answers[number], is_new = bank.hear_again(number) if wish is None else bank.hear(number, wish)
+            if is_new:
+                changed[_GRANTED + b"%d" % number] = answers[number].gives
+        if changed:
+            await self._store(till.partition, changed, durable=True)
+        for number, grant in answers.items():
+            account = self._accounts.get(number)
+            if account is not None and self._opened.get(number) is account.partition:
+                account.grant = grant
+            else:
+                await self._tell(till.partition, number, encode_note(grant))
+        if bank.unheard and now >= till.called_at + AGAIN:
+            till.called_at = now
+            for number in bank.unheard:
+                if number not in self._accounts:
+                    await self._tell(till.partition, number, encode_note(Recall()))
+                else:
+                    self._accounts[number].told = None
+
+    async def _store(self, partition: OpenPartition, rows: Mapping[bytes, Allowance], *, durable: bool = False) -> None:
+        """Write rows to the job of the partition. Raises OSError."""
+        await partition.job.room()
+
+        def put(batch: Batch) -> None:
+            for key, allowance in rows.items():
+                batch.put(Family.META, key, encode_allowance(allowance))
+
+        partition.job.change_hosts(put)
+        if durable:
+            await partition.job.room()
+            await partition.job.sync()

@@ -1,0 +1,61 @@
+"""What partitions tell each other in passing: nobody keeps it, and it may be lost or come again. Whoever needs an answer
+asks once more. Arrays in MessagePack that begin with the number of their kind.
+
+    1  Wish    how many pages a partition may fetch, and how many more it could (``quota``)
+    2  Grant   what the bank answers
+    3  Recall  the bank has begun: who has not told it a wish since does so now
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from crawler.partition.quota import Allowance, Grant, Wish
+
+
+class Wished(Struct, array_like=True, tag=1, frozen=True):
+    """See ``Wish``."""
+
+    version: int
+    total: int
+    more: int
+
+
+class Granted(Struct, array_like=True, tag=2, frozen=True):
+    """See ``Grant``."""
+
+    version: int
+    total: int
+    left: bool
+
+
+class Recall(Struct, array_like=True, tag=3, frozen=True):
+    """The bank asks for wishes."""
+
+
+_Note = Wished | Granted | Recall
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Note).decode
+
+
+def encode_note(note: Wish | Grant | Recall) -> bytes:
+    """The note as bytes."""
+    if isinstance(note, Wish):
+        return _encode(Wished(note.has.version, note.has.total, note.more))
+    if isinstance(note, Grant):
+        return _encode(Granted(note.gives.version, note.gives.total, note.left))
+    return _encode(note)
+
+
+def decode_note(data: bytes) -> Wish | Grant | Recall | None:
+    """The inverse of ``encode_note``; None for what this version does not know, which may be missed."""
+    try:
+        note: _Note = _decode(data)
+    except msgspec.DecodeError:
+        return None
+    if isinstance(note, Wished):
+        return Wish(Allowance(note.version, note.total), note.more)
+    if isinstance(note, Granted):
+        return Grant(Allowance(note.version, note.total), note.left)
+    return note

@@ -69,10 +69,9 @@ class OpenPartition:
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is left to do in it, and all of that is durable."""
-        is_over = self.run.is_idle or (self.run.is_spent and self.is_sent)
-        return (
-            is_over and not self.is_closing and not self.is_rising and self.durable == self.version and self._settled()
-        )
+        if self.is_closing or self.is_rising or self.durable != self.version or not self._settled():
+            return False
+        return self.run.is_idle or (self.run.is_spent and self.is_sent)
 
     def acknowledged(self, acks: Sequence[Ack], now: float) -> None:
         """Remove from the outbox what is durable where it belongs. Raises OSError."""

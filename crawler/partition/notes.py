@@ -1,5 +1,5 @@
-"""What partitions tell each other in passing: nobody keeps it, and it may be lost or come again. Whoever needs an answer
-asks once more. Arrays in MessagePack that begin with the number of their kind.
+"""What partitions tell each other in passing: nobody keeps it, and it may be lost or come again. Whoever needs an
+answer asks once more. Arrays in MessagePack that begin with the number of their kind.
 
     1  Wish    how many pages a partition may fetch, and how many more it could (``quota``)
     2  Grant   what the bank answers

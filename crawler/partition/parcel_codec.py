@@ -6,9 +6,9 @@
     head             =  0xCA  version (1)  kind (1)  sender (2)  target (2)  epoch (8)  number (8)
 
 All numbers are big-endian. Sender and target are partitions; an acknowledgement names those of the parcels that it is
-about, and goes the other way. The number of a note is 0: it is neither kept nor acknowledged. The seal is keyed BLAKE2b of all before it, with the secret of the crawl: bytes that are
-damaged, that belong to another crawl, or that somebody wrote who can reach the carrier but does not know the crawl, are
-no parcel.
+about, and goes the other way. The number of a note is 0: it is neither kept nor acknowledged. The seal is keyed BLAKE2b
+of all before it, with the secret of the crawl: bytes that are damaged, that belong to another crawl, or that somebody
+wrote who can reach the carrier but does not know the crawl, are no parcel.
 """
 
 from __future__ import annotations

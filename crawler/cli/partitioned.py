@@ -69,8 +69,6 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
         )
     if getattr(arguments, "parquet", None) is not None:
         raise UsageError("--parquet: a crawl in partitions writes no Parquet files at its end: use `crawler export`")
-    if settings.crawl.max_pages is not None:
-        raise UsageError("--max-pages: pages are not counted over partitions: end such a crawl by --max-time")
     if settings.politeness.host_key == "address":
         raise UsageError('host_key = "address" goes with one process only: hosts of one address may be in several')
     if partitions.engine is not None and partitions.crawl is None:

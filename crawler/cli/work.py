@@ -90,6 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         arguments.beneath = asyncio.run(_settings(arguments.engine, arguments.crawl))
         settings, _ = build_settings(arguments)
+        if settings.crawl.max_pages != arguments.beneath.get("crawl", {}).get("max_pages"):
+            raise UsageError("--max-pages is a limit of the whole crawl: give it to the command that begins the crawl")
         result = asyncio.run(_by_hand(arguments.dir, settings, view))
     except (JobError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error

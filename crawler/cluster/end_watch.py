@@ -39,6 +39,10 @@ class Ours(Protocol):
         """Whether nothing is left to do in it, and all of that is durable."""
 
     @property
+    def is_spent(self) -> bool:
+        """Whether URLs are left in it that a limit on the pages of the crawl forbids."""
+
+    @property
     def is_sent(self) -> bool:
         """Whether all that belongs to other partitions is durable there."""
 
@@ -62,9 +66,10 @@ class EndWatch:
         ownership: Ownership,
         partitions: int,
         ours: Callable[[], Mapping[int, Ours]],
-        ended: Callable[[], None],
+        ended: Callable[[bool], None],
     ) -> None:
-        """``ours()``: the partitions that are open here. ``ended`` is called when the crawl is over."""
+        """``ours()``: the partitions that are open here. ``ended`` is called when the crawl is over, and told whether a
+        limit on its pages left URLs."""
         self._reach = reach
         self._ownership = ownership
         self._partitions = partitions
@@ -97,7 +102,7 @@ class EndWatch:
         first, self._before, self._has_looked = not self._has_looked, told, True
         if told is not None:
             if self._is_over(told, news=changed and not first):
-                self._ended()
+                self._ended(told.spent)
                 return True
             await self._look_at_streams()
             await self._answer(told)
@@ -125,7 +130,8 @@ class EndWatch:
         now, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
         for number, ours in list(self._ours().items()):
             name = name_of(number)
-            status = Status(told.round, ours.epoch, ours.version, ours.is_at_rest, ours.is_sent, ours.read_to)
+            at_rest, is_sent = ours.is_at_rest, ours.is_sent
+            status = Status(told.round, ours.epoch, ours.version, at_rest, is_sent, ours.read_to, ours.is_spent)
             before, at = self._answers.get(number, (None, 0.0))
             # Only an owner may answer: one that was stopped for long may have been replaced by one that is busy.
             if (status == before and now - at < _TOLD_AGAIN) or not self._ownership.may_request(name):

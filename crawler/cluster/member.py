@@ -209,9 +209,8 @@ class Member:
     def _is_closed(self, number: int, _: asyncio.Task[None]) -> None:
         self._lives.pop(number, None)
 
-    def _ended(self) -> None:
-        """The crawl is over."""
-        spent = any(run.is_spent and not run.is_idle for run in self.runs.values())
+    def _ended(self, spent: bool) -> None:
+        """The crawl is over. ``spent``: a limit on its pages left URLs."""
         self._reason = Stop.MAX_PAGES if spent else Stop.FINISHED
         for run in self.runs.values():
             # What came in from outside at the last moment stays for the next start.

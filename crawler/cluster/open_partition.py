@@ -67,6 +67,11 @@ class OpenPartition:
         return not self.outbox.waiting() and self.outbox.is_empty
 
     @property
+    def is_spent(self) -> bool:
+        """Whether URLs are left in it that a limit on the pages of the crawl forbids."""
+        return self.run.is_spent and not self.run.is_idle
+
+    @property
     def is_at_rest(self) -> bool:
         """Whether nothing is left to do in it, and all of that is durable."""
         if self.is_closing or self.is_rising or self.durable != self.version or not self._settled():

@@ -7,6 +7,7 @@ from crawler.filters import FilterError, FormatError
 from crawler.frontier import EntryError, HostRecordError, PageError
 from crawler.job.border import BorderError
 from crawler.job.held_back import HeldBackError
+from crawler.partition.quota import QuotaError
 from crawler.records import JournalError
 from crawler.robots import RobotsRecordError
 from crawler.scope import BoundsError
@@ -34,5 +35,6 @@ DAMAGE = (
     HeldBackError,
     BorderError,
     BoundsError,
+    QuotaError,
     DamagedPartitionError,
 )

@@ -6,6 +6,8 @@
     outbox        what waits for other partitions, and what of it is on its way
     inlet         what has come from other partitions
     router        sends URLs that belong elsewhere to the outbox, in the transaction that finds them
+    quota         how many pages a partition may fetch, of those that the whole crawl may
+    notes         what partitions tell each other in passing
     end_rounds    when the whole crawl is over
 
 A message is a row of the outbox, written in the transaction that it tells of. It goes on its way in a parcel with a

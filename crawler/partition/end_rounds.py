@@ -33,7 +33,8 @@ NOWHERE = ""  # the last position of a stream without entries
 class Status(Struct, frozen=True, array_like=True):
     """What the owner of a partition answers in a round. ``version`` counts the transactions written in this epoch; all
     of them are durable if the partition is ``idle``, which means that nothing is left to do in it. ``read_to`` is the
-    position up to which its stream is read."""
+    position up to which its stream is read. ``spent``: URLs are left, and the pages that the whole crawl may fetch are
+    fetched."""
 
     round: str
     epoch: int
@@ -41,6 +42,7 @@ class Status(Struct, frozen=True, array_like=True):
     idle: bool
     outbox_empty: bool
     read_to: str
+    spent: bool = False
 
     def is_quiet(self, last: str) -> bool:
         """Whether nothing is left to do, to be sent or to be read. ``last`` is the position of the stream's last
@@ -50,10 +52,12 @@ class Status(Struct, frozen=True, array_like=True):
 
 class Announcement(Struct, frozen=True, array_like=True):
     """What the coordinator tells the owners: the round that they are to answer, and, once the crawl has ended, the
-    epochs in which it has. It holds for a partition only in that epoch: what is opened later is another run."""
+    epochs in which it has. It holds for a partition only in that epoch: what is opened later is another run.
+    ``spent``: some partition has URLs left, that a limit forbids."""
 
     round: str
     ended: tuple[int, ...] = ()
+    spent: bool = False
 
     def ends(self, partition: int, epoch: int) -> bool:
         """Whether the crawl has ended for that partition in that epoch."""
@@ -78,11 +82,12 @@ class EndRounds:
         self._number = 0
         self._quiet: list[tuple[int, int]] | None = None  # epoch and version of each in the last round, if all were
         self._ended: tuple[int, ...] = ()
+        self._spent = False
 
     @property
     def announcement(self) -> Announcement:
         """What is to be told now."""
-        return Announcement(f"{self._name}-{self._number}", self._ended)
+        return Announcement(f"{self._name}-{self._number}", self._ended, self._spent)
 
     def look(self, statuses: Sequence[Status | None], lasts: Sequence[str]) -> Look:
         """Look at the statuses of all partitions, and then at the last positions of their streams; None: there is no
@@ -104,6 +109,7 @@ class EndRounds:
             is_quiet = is_quiet and status.is_quiet(last)
         if is_quiet and answered == self._quiet:
             self._ended = tuple(epoch for epoch, _ in answered)
+            self._spent = any(status is not None and status.spent for status in statuses)
             return Look.ENDED
         self._quiet = answered if is_quiet else None
         self._number += 1

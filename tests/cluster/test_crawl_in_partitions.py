@@ -148,6 +148,16 @@ def test_a_worker_comes_by_hand_and_goes(tmp_path: Path) -> None:
         assert set(chain.asked.values()) == {1}
 
 
+def test_a_limit_on_pages_is_one_of_the_whole_crawl(tmp_path: Path) -> None:
+    with Chain(6, 8) as chain:
+        ran = crawler(*chain.seeds, *in_two(tmp_path / "crawl", "--max-pages", "20"))
+        assert ran.code == 3, ran.err
+        assert records(tmp_path / "crawl").total() == sum(chain.asked.values()) == 20
+        again = crawler(*chain.seeds, *in_two(tmp_path / "crawl", "--max-pages", "100"))
+        assert again.code == 0, again.err
+        assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
+
+
 def _has_partition(directory: Path, pid: int) -> bool:
     return str(pid) in {path.read_text().strip() for path in directory.glob("partitions/*/lock")}
 
@@ -159,7 +169,6 @@ def _has_partition(directory: Path, pid: int) -> bool:
         (("--partitions", "2", "--host-key", "address"), "host_key"),
         (("--partitions", "2", "--dashboard", "0"), "--dashboard"),
         (("--partitions", "2", "--keep-open"), "--keep-open"),
-        (("--partitions", "2", "--max-pages", "5"), "--max-pages"),
         (("--partitions", "0"), "partitions.processes"),
         (("--partitions", "2", "--partition-count", "1025"), "partitions.count"),
         (("--partitions", "2", "--crawl", "a/b"), "'a/b'"),

@@ -20,6 +20,7 @@ from crawler.frontier import Entry, Place, class_of
 from crawler.inspect.job_reader import job_stats
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
+from crawler.job.formats import OF_A_FETCHER
 from crawler.job.identity import read_identity
 from crawler.job.platform import Platform
 from crawler.kv import Family
@@ -345,9 +346,11 @@ def test_a_crawl_of_the_command_line_is_no_job_for_a_spider(tmp_path: Path) -> N
         frontier.add("http://h.test/")
     with pytest.raises(JobError, match="holds a crawl of the command line, which Scrapy cannot go on with: name"):
         opened(tmp_path / "job", Clock())
-    assert read_identity(tmp_path / "job").format < 7
+    assert read_identity(tmp_path / "job").fetcher is None
     with job_in(tmp_path / "other"):
-        assert read_identity(tmp_path / "other").format == 7
+        identity = read_identity(tmp_path / "other")
+        assert identity.fetcher == FETCHER
+        assert identity.format >= OF_A_FETCHER, "older programs refuse it"
 
 
 def test_what_shaped_a_job_stays(tmp_path: Path) -> None:

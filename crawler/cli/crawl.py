@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     if settings.partitions.wanted:
         from crawler.cli.partitioned import run_partitioned  # noqa: PLC0415, most crawls are of one process
 
-        return run_partitioned(arguments, settings, seeds)
+        return run_partitioned(arguments, Configuration(settings, partial(read_again, arguments)), seeds)
     new = not holds_job(arguments.job)
     if new and seeds.finite:
         try:

@@ -10,7 +10,6 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ from crawler.cli.options import STDOUT
 from crawler.cli.reporting import progress_view, report_end, show_log, trouble_text
 from crawler.clock import SteadyClock
 from crawler.cluster.agreement import check_present, joined, keep_present
-from crawler.cluster.worker_channel import Instructions
+from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.disk import RealDisk, private_opener
 from crawler.engine.lifecycle import Stop
@@ -43,7 +42,8 @@ from crawler.progress.supervisor import Supervisor as ServiceManager
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.front import Result
-from crawler.settings import Settings, as_tables
+from crawler.service.reloading import Configuration, ConfigurationError
+from crawler.settings import Settings, as_tables, merge
 
 if TYPE_CHECKING:
     from crawler.progress.live_line import Progress
@@ -75,14 +75,14 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
         raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
 
 
-def run_partitioned(arguments: argparse.Namespace, settings: Settings, seeds: NamedSeeds) -> int:
+def run_partitioned(arguments: argparse.Namespace, configuration: Configuration, seeds: NamedSeeds) -> int:
     """Begin a crawl in partitions or go on with it, and return the exit code. Raises UsageError."""
-    _check_possible(arguments, settings)
+    _check_possible(arguments, configuration.settings)
     directory: Path = arguments.job
     view = None if arguments.quiet else progress_view(arguments.progress)
     show_log(partial(say, sys.stderr) if view is None else view.say)
     try:
-        outcome, stats = asyncio.run(_whole(directory, settings, seeds, view))
+        outcome, stats = asyncio.run(_whole(directory, configuration, seeds, view))
     except (JobError, SeedsError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error
     except CarrierError as error:
@@ -102,8 +102,9 @@ def run_partitioned(arguments: argparse.Namespace, settings: Settings, seeds: Na
 
 
 async def _whole(
-    directory: Path, settings: Settings, seeds: NamedSeeds, view: Progress | None
+    directory: Path, configuration: Configuration, seeds: NamedSeeds, view: Progress | None
 ) -> tuple[Outcome, dict[str, Any]]:
+    settings = configuration.settings
     clock, disk = SteadyClock(), RealDisk()
     engine = settings.partitions.engine
     async with contextlib.AsyncExitStack() as stack:
@@ -126,7 +127,7 @@ async def _whole(
         present = asyncio.create_task(keep_present(carrier, crawl, settings, clock))
         stack.callback(present.cancel)
         progress = CrawlProgress(directory, crawl.partitions)
-        plan = _plan(directory, crawl, str(engine), settings, (seeds.urls, files), progress.pages)
+        plan = _plan(directory, crawl, str(engine), _Given(configuration, seeds.urls, files), progress)
         supervisor = Supervisor(plan, view.say if view is not None else log.warning)
         outcome = await _watched(supervisor, progress, view, settings)
     if outcome.reason is Stop.FINISHED and outcome.failed is None:
@@ -135,37 +136,54 @@ async def _whole(
     return outcome, await asyncio.to_thread(stats_of, directory) if partition_directories(directory) else {}
 
 
-def _plan(
-    directory: Path,
-    crawl: CrawlFile,
-    engine: str,
-    settings: Settings,
-    seeds: tuple[list[str], list[Path]],
-    pages: Callable[[], int],
-) -> Plan:
-    processes = settings.partitions.processes or 1
-    rate = settings.politeness.rate
-    each = replace(
-        settings,
-        crawl=replace(settings.crawl, max_time=None),  # the first process has the clock
-        politeness=replace(settings.politeness, rate=None if rate is None else rate / processes),
-    )
-    # Names that no worker of an earlier start has: it may still hold claims where the engine outlives it.
-    start = secrets.token_hex(4)
+class _Given:
+    """What workers are given: the settings, which may be read again, and the seeds."""
 
-    def instructions(number: int) -> Instructions:
+    def __init__(self, configuration: Configuration, urls: list[str], files: list[Path]) -> None:
+        self._settings = configuration.settings
+        self._read_again = configuration.read_again
+        self._urls = urls
+        self._files = [str(path.absolute()) for path in files]
+        # Names that no worker of an earlier start has: it may still hold claims where the engine outlives it.
+        self._start = secrets.token_hex(4)
+        self.processes = configuration.settings.partitions.processes or 1
+
+    def instructions(self, number: int) -> Instructions:
+        """Those of the worker with that number."""
+        settings = self._settings
+        processes, rate = self.processes, settings.politeness.rate
+        each = replace(
+            settings,
+            crawl=replace(settings.crawl, max_time=None),  # the first process has the clock
+            politeness=replace(settings.politeness, rate=None if rate is None else rate / processes),
+        )
         return Instructions(
             tables=as_tables(each),
             places=[[*place, text] for place, text in settings.places.items()],
-            urls=seeds[0],
-            files=[str(path.absolute()) for path in seeds[1]],
-            name=f"{start}-{number}",
+            urls=self._urls,
+            files=self._files,
+            name=f"{self._start}-{number}",
             expected=processes,
         )
 
+    async def reread(self, number: int) -> Instructions | Refusal:
+        """The same after the configuration was read again. What needs a restart reaches no worker that is replaced."""
+        assert self._read_again is not None
+        try:
+            read = await asyncio.to_thread(self._read_again)
+        except ConfigurationError as error:
+            return Refusal(str(error))
+        before, self._settings = self._settings, read
+        asked = self.instructions(number)
+        self._settings = merge(before, read).settings
+        return asked
+
+
+def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progress: CrawlProgress) -> Plan:
     words = [sys.executable, "-P", "-m", "crawler", "work", f"--engine={engine}", f"--crawl={crawl.name}"]
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
-    return Plan((*words, f"--dir={directory}"), environment, processes, instructions, pages)
+    words.append(f"--dir={directory}")
+    return Plan(words, environment, given.processes, given.instructions, given.reread, progress.pages)
 
 
 async def _watched(

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from crawler.clock import SteadyClock
 from crawler.cluster.agreement import check_present, joined, keep_present, settings_of_crawl
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
-from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Said
+from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Refusal, Reread, Said
 from crawler.disk import RealDisk
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
@@ -46,6 +46,7 @@ from crawler.parent_death import end_with_parent
 from crawler.progress.say import say
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.front import Result
+from crawler.service.reloading import ConfigurationError
 from crawler.service.status_reporter import View
 from crawler.service.worker_session import WorkOptions, work
 from crawler.settings import Settings, SettingsError, settings_from
@@ -171,10 +172,11 @@ async def _started(arguments: argparse.Namespace, end: socket.socket) -> int:
         return Exit.FAILED  # it has ended already
     show_log(lambda text: channel.tell(Said(text)))
     member = _Stoppable()
-    listening = asyncio.create_task(_obey(channel, member))
+    first = _First(channel, member)
+    listening = asyncio.create_task(first.listen())
     code = Exit.FAILED
     try:
-        result = await _instructed(arguments, instructions, member)
+        result = await _instructed(arguments, instructions, member, first.reread)
         channel.tell(Ended(result.reason, result.seeds_fetched, result.last_seed_error))
         code = Exit.OK
     except CarrierError as error:
@@ -191,8 +193,17 @@ async def _started(arguments: argparse.Namespace, end: socket.socket) -> int:
     return code
 
 
-async def _instructed(arguments: argparse.Namespace, given: Instructions, member: _Stoppable) -> MemberResult:
-    settings = replace(settings_from(given.tables), places={tuple(place): text for *place, text in given.places})
+def _settings_in(given: Instructions) -> Settings:
+    return replace(settings_from(given.tables), places={tuple(place): text for *place, text in given.places})
+
+
+async def _instructed(
+    arguments: argparse.Namespace,
+    given: Instructions,
+    member: _Stoppable,
+    reread: Callable[[], Awaitable[Settings]],
+) -> MemberResult:
+    settings = _settings_in(given)
     crawl = read_crawl_file(arguments.dir)
     named = NamedSeeds(given.urls, [Path(file) for file in given.files])
     told = warned if is_unsaid(partition_directory(arguments.dir, 0), settings) else aiter
@@ -201,7 +212,7 @@ async def _instructed(arguments: argparse.Namespace, given: Instructions, member
         return told(named.batches())
 
     carrier = await open_carrier(arguments.engine, arguments.crawl)
-    options = WorkOptions(seeds, given.name, given.expected, begun=member.begun)
+    options = WorkOptions(seeds, given.name, given.expected, reread=reread, begun=member.begun)
     try:
         return await _worked(arguments.dir, crawl, carrier, settings, options)
     finally:
@@ -236,8 +247,27 @@ class _Stoppable:
         return {} if self._member is None else self._member.stats()
 
 
-async def _obey(channel: Channel, member: _Stoppable) -> None:
-    while (message := await channel.heard()) is not None:
-        if isinstance(message, Halt):
-            member.stop(message.reason)
-    os._exit(Exit.FAILED)  # the first process has ended, and all others end with it
+class _First:
+    """The first process, on the other end of the channel."""
+
+    def __init__(self, channel: Channel, member: _Stoppable) -> None:
+        self._channel = channel
+        self._member = member
+        self._answers = asyncio.Queue[Instructions | Refusal]()
+
+    async def listen(self) -> None:
+        """Do what it says until it ends, and end then too."""
+        while (message := await self._channel.heard()) is not None:
+            if isinstance(message, Halt):
+                self._member.stop(message.reason)
+            elif isinstance(message, Instructions | Refusal):
+                self._answers.put_nowait(message)
+        os._exit(Exit.FAILED)
+
+    async def reread(self) -> Settings:
+        """The settings that the configuration has now. Raises ConfigurationError."""
+        self._channel.tell(Reread())
+        answer = await self._answers.get()
+        if isinstance(answer, Refusal):
+            raise ConfigurationError(answer.text)
+        return _settings_in(answer)

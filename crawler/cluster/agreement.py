@@ -175,7 +175,8 @@ async def keep_present(
         values[SETTINGS] = shared_settings(settings)
     while True:
         present = Present(__version__, clock(), entropy.random_bytes(8).hex())
-        with contextlib.suppress(CarrierError):  # who cannot be reached now can be later
+        # Who cannot be reached now can be later. And a refusal is told by those who work.
+        with contextlib.suppress(CarrierError, CarrierRefusedError):
             await carrier.put(CRAWL, {**values, PRESENT: msgspec.json.encode(present)})
         await asyncio.sleep(PRESENT_INTERVAL)
 

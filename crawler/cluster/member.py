@@ -118,6 +118,13 @@ class Member:
         """The statistics of all partitions that this member has or had; numbers are added."""
         return self._station.tally.stats(self.runs)
 
+    def change(self, settings: Settings) -> None:
+        """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
+        self._settings = settings
+        self.worker.change(WorkerSettings.of(settings))
+        for run in self.runs.values():
+            run.change(self._crawl.settings_of_partition(settings))
+
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
         """Hand all partitions over in order, and end. Of several reasons the first counts, but an interruption counts
         before a limit."""

@@ -1,7 +1,8 @@
 """What the first process and its workers tell each other, on a socket that each worker inherits.
 
 The first process sends ``Instructions`` once, and ``Halt`` when the worker is to stop. The worker sends lines for the
-user, and at last how it ended. Each message is a line of JSON. Settings go this way because they may hold secrets: the
+user, and at last how it ended. When it is to reload its settings, it sends ``Reread``, and gets ``Instructions`` again
+or a ``Refusal``. Each message is a line of JSON. Settings go this way because they may hold secrets: the
 words of a command line can be read by everybody on the machine.
 
 When either end closes, the other process has ended.
@@ -40,6 +41,16 @@ class Halt(Struct, frozen=True, tag="halt"):
     reason: Stop
 
 
+class Reread(Struct, frozen=True, tag="reread"):
+    """The worker wants the settings that the configuration has now."""
+
+
+class Refusal(Struct, frozen=True, tag="refusal"):
+    """They cannot be used, told in a line."""
+
+    text: str
+
+
 class Said(Struct, frozen=True, tag="said"):
     """A line for the user."""
 
@@ -62,7 +73,7 @@ class Failed(Struct, frozen=True, tag="failed"):
     final: bool
 
 
-Message = Instructions | Halt | Said | Ended | Failed
+Message = Instructions | Halt | Reread | Refusal | Said | Ended | Failed
 _DECODER = msgspec.json.Decoder(Message)
 
 

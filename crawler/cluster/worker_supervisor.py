@@ -15,11 +15,21 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Message, Said
+from crawler.cluster.worker_channel import (
+    Channel,
+    Ended,
+    Failed,
+    Halt,
+    Instructions,
+    Message,
+    Refusal,
+    Reread,
+    Said,
+)
 from crawler.engine.lifecycle import Stop
 
 DESCRIPTOR = "--channel"  # the flag for the number of the inherited socket
@@ -32,12 +42,14 @@ MOST_DEATHS = 25  # the same of all that die
 
 class Plan(Struct, frozen=True):
     """``words`` start a worker, but for its descriptor. ``environment`` is that of the workers. ``instructions``
-    returns those of the worker with a number. ``pages`` returns how many the crawl has fetched, as far as is known."""
+    returns those of the worker with a number, and ``reread`` the same after the configuration was read again. ``pages``
+    returns how many the crawl has fetched, as far as is known."""
 
     words: Sequence[str]
     environment: dict[str, str]
     processes: int
     instructions: Callable[[int], Instructions]
+    reread: Callable[[int], Awaitable[Instructions | Refusal]]
     pages: Callable[[], int]
 
 
@@ -104,7 +116,7 @@ class Supervisor:
             if self._reason is not None:  # while it was started
                 worker.channel.tell(Halt(self._reason))
             try:
-                last = await self._listen(worker)
+                last = await self._listen(worker, number)
             finally:
                 del self._workers[number]
             if isinstance(last, Ended):
@@ -116,13 +128,15 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), pause)
 
-    async def _listen(self, worker: _Worker) -> Message | None:
+    async def _listen(self, worker: _Worker, number: int) -> Message | None:
         """Pass on what the worker says until it has ended, and return its last word; None if it died without one."""
         last: Message | None = None
         try:
             while (message := await worker.channel.heard()) is not None:
                 if isinstance(message, Said):
                     self._say(message.text)
+                elif isinstance(message, Reread):
+                    worker.channel.tell(await self._plan.reread(number))
                 else:
                     last = message
             with contextlib.suppress(TimeoutError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -26,33 +26,44 @@ from crawler.job.inbox import Inbox
 from crawler.job.shared_platform import SharedPlatform
 from crawler.metrics import Kind
 from crawler.service.command_files import obey
-from crawler.service.commands import Refusal, Refused, performing
+from crawler.service.commands import Refusal, Refused, Reloaded, performing
 from crawler.service.file_limit import allow_files
+from crawler.service.reloading import ConfigurationError
 from crawler.service.status_reporter import StatusReporter
-from crawler.settings import Settings, Sites
+from crawler.settings import Settings, SettingsError, Sites, merge
 
-_NO_RELOAD = Refused(Refusal.NOT_NOW, "a crawl in partitions reads its configuration when it starts: start it again")
+_NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its configuration only when it starts")
 
 
 class WorkOptions(Struct, frozen=True):
     """``seeds`` are read in the partition 0. ``name`` and ``expected``: see ``MemberOptions``. ``code`` is that of the
-    user. ``begun`` gets the member before it does anything, and ``begin`` each run."""
+    user. ``begun`` gets the member before it does anything. ``begin`` gets each run before it does anything, and one
+    that is left when another is over. ``reread`` returns the settings that the configuration has now, or raises
+    ConfigurationError."""
 
     seeds: Callable[[], AsyncIterator[list[str]]] = no_seeds
     name: str | None = None
     expected: int = 1
     code: UserCode = field(default_factory=UserCode)
     begin: Callable[[Run], None] = lambda _: None
+    reread: Callable[[], Awaitable[Settings]] | None = None
     begun: Callable[[Member], None] = lambda _: None
 
 
 class Beside:
     """What is beside the run of each partition: its status in ``live.json``, its history, commands from its inbox."""
 
-    def __init__(self, clock: Callable[[], float], begin: Callable[[Run], None]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        begin: Callable[[Run], None],
+        reload: Callable[[], Awaitable[Refused | Reloaded]],
+    ) -> None:
         self._clock = clock
         self._begin = begin
+        self._reload = reload
         self._open: dict[int, tuple[StatusReporter, list[asyncio.Task[None]]]] = {}
+        self._runs = dict[int, Run]()
         self._closed = list[asyncio.Task[None]]()
 
     def opened(self, number: int, run: Run) -> None:
@@ -62,18 +73,18 @@ class Beside:
         job.events = course.events
         course.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
         reporter = StatusReporter(job.files, course, self._clock, None, None)
+        self._runs[number] = run
         self._begin(run)
-
-        async def reload() -> Refused:
-            return _NO_RELOAD
-
-        perform = performing(lambda: run, course.events, self._clock, reload)
+        perform = performing(lambda: run, course.events, self._clock, self._reload)
         beside = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
         self._open[number] = (reporter, [asyncio.ensure_future(each) for each in beside])
 
     def closing(self, number: int, run: Run) -> None:
         """Its run is over."""
         reporter, tasks = self._open.pop(number)
+        del self._runs[number]
+        if self._runs:
+            self._begin(next(iter(self._runs.values())))  # it counts failures of the user's code from now on
         for task in tasks:
             task.cancel()
         self._closed += tasks
@@ -92,6 +103,41 @@ class Beside:
                 await task
 
 
+class Reloading:
+    """The settings that all runs of the worker have now."""
+
+    def __init__(self, settings: Settings, fetcher: Fetcher, reread: Callable[[], Awaitable[Settings]] | None) -> None:
+        self.member: Member | None = None
+        self._settings = settings
+        self._fetcher = fetcher
+        self._reread = reread
+        self._one = asyncio.Lock()
+
+    async def reload(self) -> Refused | Reloaded:
+        """Let all runs go on with what has changed in the configuration. Raises OSError for what jobs must store."""
+        async with self._one:
+            if self._reread is None or self.member is None:
+                return _NO_RELOAD
+            try:
+                read = await self._reread()
+            except ConfigurationError as error:
+                return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
+            now = self._settings
+            # Slots are those that the limit on open files permits, and pages are counted over all partitions.
+            counted = replace(read.crawl, concurrency=now.crawl.concurrency, max_pages=now.crawl.max_pages)
+            merged = merge(now, replace(read, crawl=counted))
+            try:
+                self._fetcher.change(Sites(merged.settings))  # first: it may still refuse
+            except SettingsError as error:
+                return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
+            self.member.change(merged.settings)
+            self._settings = merged.settings
+            restart = merged.restart
+            if read.crawl.max_pages != now.crawl.max_pages:
+                restart += merge(now, replace(now, crawl=replace(now.crawl, max_pages=read.crawl.max_pages))).changed
+            return Reloaded(merged.changed, restart)
+
+
 async def work(
     directory: Path, crawl: CrawlFile, carrier: Carrier, settings: Settings, options: WorkOptions
 ) -> MemberResult:
@@ -99,10 +145,16 @@ async def work(
     ``run_member`` raises, and JobError if the limit on open files is too low."""
     number = allow_files(settings.crawl.concurrency, crawl.partitions)
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
-    beside = Beside(clock, options.begin)
-    limits = replace(settings.crawl, concurrency=number)
+    settings = replace(settings, crawl=replace(settings.crawl, concurrency=number))
     delays = OwnDelays(lag.stalled, slots.wait)
     fetcher = Fetcher(Sites(settings), concurrency=number, per_host=settings.politeness.per_host, delays=delays)
+    reloading = Reloading(settings, fetcher, options.reread)
+    beside = Beside(clock, options.begin, reloading.reload)
+
+    def begun(member: Member) -> None:
+        reloading.member = member
+        options.begun(member)
+
     with contextlib.closing(options.code), SharedPlatform(crawl.partitions) as platform:
         async with fetcher:
             member = MemberOptions(
@@ -120,6 +172,6 @@ async def work(
             )
             whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id)
             try:
-                return await run_member(whole, carrier, replace(settings, crawl=limits), member, options.begun)
+                return await run_member(whole, carrier, settings, member, begun)
             finally:
                 await beside.end()

@@ -22,6 +22,7 @@ class Chain:
         self._length = length
         self._latency = latency
         self.asked = Counter[str]()
+        self.begun = 0  # requests
 
     @property
     def seeds(self) -> list[str]:
@@ -62,6 +63,7 @@ class Chain:
         await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
+        self.begun += 1
         await asyncio.sleep(self._latency)
         chain, step = int(request.match_info["chain"]), int(request.match_info["step"])
         self.asked[self._url(chain, step)] += 1

@@ -25,6 +25,10 @@ def main() -> None:
             case "finishes":
                 tell(type="said", text=f"{name} works")
                 ended("finished")
+            case "rereads":
+                tell(type="reread")
+                tell(type="said", text=json.loads(stream.readline())["name"])
+                ended("finished")
             case "fails":
                 tell(type="failed", text="KeyError: 'x'", final=False)
             case "is-refused":

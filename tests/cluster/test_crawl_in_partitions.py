@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from crawler import Crawl
 from tests.cluster.chain import Chain
 from tests.program import PATIENCE, Ran, crawler, running, wait_until
 
@@ -123,6 +124,32 @@ def test_ctrl_c_stops_all_in_order(tmp_path: Path) -> None:
         assert set(chain.asked.values()) == {1}
 
 
+def test_a_second_ctrl_c_ends_all_at_once(tmp_path: Path) -> None:
+    with Chain(16, 8, 60.0) as chain, running(*chain.seeds, *in_two(tmp_path / "crawl")) as process:
+        wait_until(lambda: chain.begun >= 4, "pages are asked for")
+        there = workers(process.pid)
+        process.send_signal(signal.SIGINT)
+        while b"interrupted" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        ran = ended(process)
+        assert ran.code == 130, ran.err
+        wait_until(lambda: not any(b"work" in _command(pid) for pid in there), "the workers end with it")
+
+
+def test_all_processes_read_their_configuration_again(tmp_path: Path) -> None:
+    directory, config = tmp_path / "crawl", tmp_path / "crawl.toml"
+    config.write_text("[scope]\nexclude = []\n")
+    with Chain(6, 1_000, 0.05) as chain, begun(chain, *in_two(directory), "--config", config) as process:
+        config.write_text("[scope]\nexclude = ['re:/[0-9]+/[1-9][0-9]*$']\n")
+        ran = crawler("reload", directory)
+        assert ran.code == 0, ran.err
+        assert ran.out.count("scope.exclude") == 2, "each process has said so"
+        ran = ended(process)
+        assert ran.code == 0, ran.err
+        assert len(records(directory)) < 6_000, "nothing more was followed"
+
+
 @pytest.mark.parametrize("seconds", ["0.01", "4"])
 def test_the_time_limit_is_one_for_all(tmp_path: Path, seconds: str) -> None:
     with Chain(2, 1_000, 0.05) as chain:
@@ -160,6 +187,12 @@ def test_a_limit_on_pages_is_one_of_the_whole_crawl(tmp_path: Path) -> None:
 
 def _has_partition(directory: Path, pid: int) -> bool:
     return str(pid) in {path.read_text().strip() for path in directory.glob("partitions/*/lock")}
+
+
+def test_a_crawl_in_a_program_has_no_partitions(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--partitions"):
+        Crawl(tmp_path / "crawl", ["http://127.0.0.1:1/"], partitions=2)
+    assert not (tmp_path / "crawl").exists()
 
 
 @pytest.mark.parametrize(

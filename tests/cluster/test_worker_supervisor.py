@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.cluster.worker_channel import Instructions
 from crawler.cluster.worker_supervisor import MOST_DEATHS, MOST_ERRORS, Outcome, Plan, Supervisor
@@ -21,8 +22,11 @@ def planned(*behaviour: str, processes: int = 2) -> Plan:
     def instructions(number: int) -> Instructions:
         return Instructions({}, [], [], [], str(number), processes)
 
+    async def reread(number: int) -> Instructions:
+        return replace(instructions(number), name=f"{number} with other settings")
+
     words = (sys.executable, "-I", str(STAND_IN), *behaviour)
-    return Plan(words, dict(os.environ), processes, instructions, lambda: 0)
+    return Plan(words, dict(os.environ), processes, instructions, reread, lambda: 0)
 
 
 def supervised(*behaviour: str, processes: int = 2) -> tuple[Outcome, list[str]]:
@@ -43,6 +47,12 @@ def test_all_finish() -> None:
     outcome, said = supervised("finishes", processes=3)
     assert outcome == Outcome(Stop.FINISHED, 3, None, None)
     assert sorted(said) == ["0 works", "1 works", "2 works"]
+
+
+def test_a_worker_that_asks_gets_the_settings_of_now() -> None:
+    outcome, said = supervised("rereads")
+    assert outcome.reason is Stop.FINISHED
+    assert sorted(said) == ["0 with other settings", "1 with other settings"]
 
 
 def test_a_limit_of_one_stops_all() -> None:

@@ -26,7 +26,7 @@ from crawler.frontier import unpack_page
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.kv import Family
-from crawler.records import Counters, decode_counters, encode_counters
+from crawler.records import Counters, decode_counters
 from crawler.settings import (
     CrawlSettings,
     DurabilitySettings,
@@ -376,7 +376,7 @@ def test_damage_is_named_and_repaired(tmp_path: Path) -> None:
     mended("generation-ahead")
     change(job, Family.DUE, lambda found: (bytes(7) + found[0][0][7:], b""))
     mended("due-unknown")
-    assert len(encode_counters(run_virtually(crawl(job, web, asked, settings(60.0))))) > 100
+    assert run_virtually(crawl(job, web, asked, settings(60.0))).fetched > len(records.splitlines()), "it goes on"
     assert verify(job).code == 0
 
 

@@ -15,6 +15,7 @@ k grows by one.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,7 @@ MOST = 600
 # Observations come a little early or late. This takes each one that is due, and none twice per step.
 _RECENT_STEP = 0.75
 _HOUR_STEP = 9.5
+_HOUR_POINTS = 360
 
 Value = float | None
 Series = dict[str, list[Value]]
@@ -50,6 +52,7 @@ _LEVELS = {
     "harvest_rate": ("harvest", "rate"),
     "harvest_recent_rate": ("harvest", "recent_rate"),
 }
+_ADDED = ("pending", "in_flight")  # levels of several jobs that are added
 _COLUMNS = ("t", *_RATES.values(), *("_".join(path) for path in _LEVELS.values()))
 
 Row = tuple[float, tuple[Value, ...], tuple[Value, ...]]  # time, counters, levels
@@ -63,7 +66,7 @@ class _Window:
     """The last ``span`` seconds, in observations at least ``step`` seconds apart."""
 
     def __init__(self, span: float, step: float) -> None:
-        self._span = span
+        self.span = span
         self._step = step
         self.rows: deque[Row] = deque()
 
@@ -72,7 +75,7 @@ class _Window:
         if rows and now - rows[-1][0] < self._step:
             return
         rows.append(row)
-        while now - rows[0][0] > self._span:
+        while now - rows[0][0] > self.span:
             rows.popleft()
 
 
@@ -109,6 +112,25 @@ class History:
             # Keep the newest, so that the strides continue from it.
             self._all = self._all[1::2]
             self._stride *= 2
+
+    @classmethod
+    def pooled(cls, histories: Sequence[History]) -> History:
+        """The history of several jobs together: at each time, the sum of what each observed. A job has nothing
+        before its first observation. Levels that cannot be added are unknown."""
+        made = cls()
+        rows = [[*each._all, *each._hour.rows, *each._recent.rows] for each in histories]
+        told = [sorted({row[0]: row for row in some}.values(), key=_time_of) for some in rows]
+        ends = [some[-1][0] for some in told if some]
+        if not ends:
+            return made
+        first, last = min(some[0][0] for some in told if some), max(ends)
+        for window, step in ((made._recent, 1.0), (made._hour, HOUR / _HOUR_POINTS)):
+            window.rows.extend(_together(told, max(first, last - window.span), last, step))
+        made._all = _together(told, first, last, max(1.0, (last - first) / (MOST // 2)))
+        # From now on it is thinned as if it had been observed once a second.
+        made._stride = max(1, round((last - first) / (MOST // 2)))
+        made._last = made._all[-1]
+        return made
 
     def series(self) -> dict[str, Series]:
         """Return ``{"recent": series, "hour": series, "all": series}``; each series has lists of equal length.
@@ -189,6 +211,44 @@ class History:
         self._stride = stride
         ends = [rows[-1] for rows in (self._recent.rows, self._hour.rows, self._all) if rows]
         self._last = max(ends, key=lambda row: row[0], default=None)
+
+
+def _together(told: Sequence[Sequence[Row]], first: float, last: float, step: float) -> list[Row]:
+    """A row each ``step`` seconds from ``first`` to ``last``, both included."""
+    count = int((last - first) / step)
+    times = [last - step * (count - number) for number in range(count + 1)]
+    return [_sum_at(told, time) for time in times]
+
+
+def _sum_at(told: Sequence[Sequence[Row]], time: float) -> Row:
+    there = [_row_at(rows, time) for rows in told if rows and rows[0][0] <= time]
+    counters = [_sum(row[1][column] for row in there) for column in range(len(_RATES))]
+    levels = [_sum(row[2][column] for row in there) if name in _ADDED else None for column, name in enumerate(_LEVELS)]
+    return time, tuple(counters), tuple(levels)
+
+
+def _row_at(rows: Sequence[Row], time: float) -> Row:
+    """The row of that time. Between two, counters rise evenly."""
+    place = bisect_right(rows, time, key=_time_of)
+    before = rows[place - 1]
+    if place == len(rows):
+        return before
+    after = rows[place]
+    part = (time - before[0]) / (after[0] - before[0])
+    counters = [
+        old if old is None or new is None or new < old else old + part * (new - old)
+        for old, new in zip(before[1], after[1], strict=True)
+    ]
+    return time, tuple(counters), before[2]
+
+
+def _time_of(row: Row) -> float:
+    return row[0]
+
+
+def _sum(values: Iterable[Value]) -> Value:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _at(stats: Mapping[str, Any], path: tuple[str, ...]) -> Value:

@@ -22,7 +22,7 @@ from crawler.inspect.crawl_survey import CrawlSurveyReader
 from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row
-from crawler.metrics import Course, Kind
+from crawler.metrics import Course, History, Kind
 from crawler.service.attach import Reading, Watched, WatchedJob
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
 from crawler.service.job_survey import JobSurvey
@@ -63,7 +63,9 @@ class WatchedCrawl:
         self._clock = clock
         self._told: dict[int, int] = {}  # the last event of each partition that was told
         self._reading = CrawlReading(crawl_partitions(directory), [])
-        self.take(self.look_again())
+        found = self.look_again()
+        self.course.history = History.pooled([look.job.course.history for look in found.looks])
+        self.take(found)
 
     @property
     def is_running(self) -> bool:

@@ -149,3 +149,37 @@ def test_what_is_no_history_is_refused_whole(change: dict[str, Any]) -> None:
     with pytest.raises(HistoryError, match="not a history"):
         again.restore(history.dump() | change, 5.0)
     assert again.series()["all"]["t"] == []
+
+
+def observed(begin: int, seconds: int, pages: int) -> History:
+    """A job that fetches so many pages a second from then on."""
+    history = History()
+    for second in range(seconds + 1):
+        history.observe(begin + second, statistics(pages_fetched=pages * second, urls_pending=10, urls_in_flight=1))
+    return history
+
+
+def test_histories_of_several_jobs_are_added() -> None:
+    pooled = History.pooled([observed(1000, 100, 3), observed(1050, 80, 5), History()])
+    recent = pooled.series()["recent"]
+    rates = dict(zip(recent["t"], recent["pages_per_second"], strict=True))
+    assert (rates[1040], rates[1080], rates[1120]) == (3, 8, 5)
+    pending = dict(zip(recent["t"], recent["pending"], strict=True))
+    assert (pending[1040], pending[1080], pending[1130]) == (10, 20, 20)
+    assert pooled.series()["all"]["t"][-1] == 1130
+    assert History.pooled([History(), History()]).series() == History().series()
+
+
+def test_one_history_keeps_its_pace_and_goes_on() -> None:
+    one = observed(1000, 2000, 4)
+    pooled = History.pooled([one])
+    for name in ("recent", "hour", "all"):
+        series = pooled.series()[name]
+        assert sorted(set(series["t"])) == series["t"]
+        assert series["pages_per_second"][1:] == pytest.approx([4] * (len(series["t"]) - 1), abs=0.01)
+        assert len(series["t"]) <= 600
+    pooled.observe(3001, statistics(pages_fetched=8004))
+    assert pooled.point()["pages_per_second"] == 4
+    kept = History()
+    kept.restore(pooled.dump(), 4000)
+    assert kept.series()["all"] == pooled.series()["all"]

@@ -49,9 +49,16 @@ class Crawled:
     def parts(self) -> dict[int, Path]:
         return {number: self.part(number) for number in self.sites}
 
+    def beside(self, number: int) -> Path:
+        """A place for a job that is shown as a partition: ``crawler crawl`` refuses those of a crawl."""
+        place = self.directory.with_name(f"{self.directory.name}-{number:02}")
+        if not self.part(number).is_symlink():
+            self.part(number).symlink_to(place)
+        return place
+
     def run(self, number: int, *options: object) -> Ran:
-        """Begin or resume the crawl of a partition."""
-        return crawler(self.sites[number].url("/"), "--job", self.part(number), *OPTIONS, *options)
+        """Crawl the site of a partition."""
+        return crawler(self.sites[number].url("/"), "--job", self.beside(number), *OPTIONS, *options)
 
     def urls(self) -> list[str]:
         return [site.url(path) for number, site in self.sites.items() for path in tree(PAGES[number])]
@@ -77,6 +84,9 @@ def crawled(directory: Path, *options: object, limits: dict[int, int] | None = N
             limit = (limits or {}).get(number)
             ran = made.run(number, *options, *(() if limit is None else ("--max-pages", str(limit))))
             assert ran.code == (0 if limit is None else 3), ran.err
+            place = made.beside(number)
+            made.part(number).unlink()
+            place.rename(made.part(number))
             adopt(made.part(number), number)
         yield made
 

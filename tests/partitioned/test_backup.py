@@ -50,7 +50,7 @@ def refused(*words: str | Path) -> str:
 def test_a_crawl_that_runs_is_not_copied(made: Crawled, tmp_path: Path) -> None:
     with Site(tree(60), latency=0.3, address=(address_of(2), 0)) as site:
         options = ("--allow-private", "--delay", "0", "--per-host", "1", "--quiet")
-        with running(site.url("/"), "--job", made.part(2), *options):
+        with running(site.url("/"), "--job", made.beside(2), *options):
             wait_until(lambda: told("stats", made.directory)["state"] == "running", "the crawl to run")
             assert "partition 02" in refused("backup", made.directory, tmp_path / "backup")
             assert not (tmp_path / "backup").exists()

@@ -109,7 +109,7 @@ def test_tail_follows_partitions_that_begin_later(tmp_path: Path) -> None:
 def test_a_running_crawl_is_looked_at_as_one(tmp_path: Path) -> None:
     with crawled(tmp_path / "crawl") as made, Site(tree(40), latency=0.2) as slow:
         options = ("--allow-private", "--delay", "0", "--per-host", "1", "--quiet")
-        with running(slow.url("/"), "--job", made.part(2), *options) as process:
+        with running(slow.url("/"), "--job", made.beside(2), *options) as process:
             wait_until(lambda: told("stats", made.directory)["state"] == "running", "the crawl to run")
             stats = told("stats", made.directory)
             assert [line["state"] for line in stats["partitions"]] == ["ended", "ended", "running", "ended"]

@@ -217,7 +217,7 @@ def test_the_dashboard_follows_partitions_that_run(tmp_path: Path) -> None:
 
         assert stats()["state"] == "ended"
         options = ("--allow-private", "--delay", "0", "--per-host", "1", "--quiet")
-        with running(site.url("/"), "--job", made.part(2), *options):
+        with running(site.url("/"), "--job", made.beside(2), *options):
             wait_until(lambda: stats()["state"] == "running", "the crawl seen")
             wait_until(lambda: stats()["pages_fetched"] > sum(PAGES.values()), "its pages seen")
             assert json.loads(ask(url, "api/hosts"))["total"] == PARTITIONS

@@ -70,7 +70,7 @@ def test_finished_urls_are_put_back_where_they_are(made: Crawled) -> None:
 def test_a_partition_that_runs_answers(made: Crawled) -> None:
     with Site(tree(60), latency=0.3, address=(address_of(2), 0)) as site:
         options = ("--allow-private", "--delay", "0", "--per-host", "1", "--quiet")
-        with running(site.url("/"), "--job", made.part(2), *options):
+        with running(site.url("/"), "--job", made.beside(2), *options):
             wait_until(lambda: told("stats", made.directory)["state"] == "running", "the crawl to run")
             ran = crawler("add", made.directory, site.url("/new"))
             assert ran.out == "partition 02: 1 admitted, 0 known, 0 out of scope, 0 invalid\n", ran.err

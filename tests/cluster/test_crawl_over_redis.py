@@ -1,0 +1,51 @@
+"""A crawl whose workers meet at a server: it may forget everything, and lets nobody in that does not belong there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.carrier.redis_server import redis_server
+from tests.cluster.chain import Chain
+from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records
+from tests.program import crawler
+
+
+def test_a_server_that_forgets_everything_costs_no_page(tmp_path: Path) -> None:
+    with redis_server(tmp_path / "server", "appendonly no") as server, Chain(12, 10, 0.05) as chain:
+        words = ("--job", tmp_path / "crawl", *WORDS, "--quiet", "--engine", server.url, "--crawl", "news")
+        with begun(chain, *words, "--partitions", "2") as process:
+            server.say("FLUSHALL")
+            ran = ended(process)
+        assert ran.code == 0, ran.err
+        assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
+        again = crawler(*chain.seeds, *words)
+        assert again.code == 0, again.err
+        assert set(chain.asked.values()) == {1}, "a crawl that has ended asks for nothing again"
+
+
+def test_who_does_not_belong_there_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    password = {"CRAWLER_ENGINE_PASSWORD": "s3cret"}
+    with redis_server(tmp_path / "server", "appendonly no", "requirepass s3cret") as server, Chain(1, 2) as chain:
+        common = (*chain.seeds, *WORDS, "--quiet", "--engine", server.url)
+        begin = crawler(*common, "--job", tmp_path / "crawl", "--crawl", "news", env=password)
+        assert begin.code == 0, begin.err
+        for words, env, about in (
+            (("--crawl", "news"), {"CRAWLER_ENGINE_PASSWORD": "wr0ng"}, "CRAWLER_ENGINE_PASSWORD"),
+            (("--crawl", "news", "--fpp", "0.25"), password, "seen.fpp"),
+            (("--crawl", "news", "--partition-count", "5"), password, "4 partitions"),
+        ):
+            ran = crawler(*common, "--job", tmp_path / "other", *words, env=env)
+            assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+            assert about in ran.err
+            assert "s3cret" not in ran.err
+            assert "wr0ng" not in ran.err
+        unknown = crawler(
+            "work", "--engine", server.url, "--crawl", "unknown", "--dir", tmp_path / "other", env=password
+        )
+        assert (unknown.code, unknown.err.count("\n")) == (2, 1), unknown.err
+        assert not (tmp_path / "other").exists()
+        other = crawler(*common, "--job", tmp_path / "crawl", "--crawl", "another", env=password)
+        assert (other.code, other.err.count("\n")) == (2, 1), other.err
+    gone = crawler(*common, "--job", tmp_path / "other", "--crawl", "news", env=password)
+    assert (gone.code, gone.err.count("\n")) == (2, 1), gone.err

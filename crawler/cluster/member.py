@@ -34,6 +34,7 @@ from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.seats import Seats, share
 from crawler.cluster.sender import Lag, Sending
+from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
@@ -79,8 +80,8 @@ class Member:
         placement, opened = Placement(crawl.secret, crawl.partitions), dict[int, OpenPartition]()
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
-        now = self._settings_now
-        self._station = Station(crawl, options, now, placement, ownership, worker, sending, quota, opened)
+        now, tally = self._settings_now, Tally(crawl.partitions)
+        self._station = Station(crawl, options, now, placement, ownership, worker, sending, quota, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
         self._stopped = asyncio.Event()
@@ -115,8 +116,8 @@ class Member:
         return self._station.sending.lag()
 
     def stats(self) -> dict[str, Any]:
-        """The statistics of all partitions that this member has or had; numbers are added."""
-        return self._station.tally.stats(self.runs)
+        """The statistics of all partitions that this member has or had, pooled."""
+        return self._station.tally.stats(self._station.open)
 
     def change(self, settings: Settings) -> None:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""

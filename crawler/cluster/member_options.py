@@ -82,7 +82,8 @@ class MemberOptions(Struct, kw_only=True):
 
 
 class MemberResult(Struct, frozen=True):
-    """How the work of a member ended. ``stats`` are those of all its runs: numbers are added."""
+    """How the work of a member ended. ``stats`` are those of its partitions, pooled; empty if it had
+    none."""
 
     reason: Stop
     stats: dict[str, Any]

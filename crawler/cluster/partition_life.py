@@ -45,8 +45,8 @@ class Station(Struct):
     sending: Sending
     quota: QuotaDesk
     open: dict[int, OpenPartition]
+    tally: Tally
     wanted: set[int] = field(default_factory=set)
-    tally: Tally = field(default_factory=Tally)
     told: set[str] = field(default_factory=set)  # lines that are said once
 
 
@@ -195,7 +195,7 @@ class PartitionLife:
         """Write the last generation of a run that is over, whatever ended it, and say what that makes durable. Raises
         OSError."""
         station, job, run = self._station, partition.job, partition.run
-        station.tally.add(self._number, run)
+        station.tally.add(partition)
         if job.writer.whole:
             await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)
             await job.sync()

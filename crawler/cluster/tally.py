@@ -1,39 +1,30 @@
-"""The statistics of several runs as those of one."""
+"""The statistics of the partitions that a member has or had, as those of one crawl."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
-from crawler.engine.run import Run
-
-
-def pooled(stats: list[dict[str, Any]]) -> dict[str, Any]:
-    """Add what are numbers, at all depths; of everything else, the first that is not None counts."""
-    keys = dict.fromkeys(key for each in stats for key in each)
-    return {key: _pooled([each[key] for each in stats if key in each]) for key in keys}
-
-
-def _pooled(values: list[Any]) -> Any:
-    known = [value for value in values if value is not None]
-    if known and all(isinstance(value, dict) for value in known):
-        return pooled(known)
-    if known and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known):
-        return sum(known)
-    return known[0] if known else None
+from crawler.cluster.open_partition import OpenPartition
+from crawler.metrics.pooled_stats import Part, pool
 
 
 class Tally:
-    """What the runs of a member that are over have done. Of a partition that was opened several times, the last run
-    tells: counts are those of its job."""
+    """What the partitions of a member have done. Of one that was opened several times, the last run tells: counts are
+    those of its job."""
 
-    def __init__(self) -> None:
-        self._stats: dict[int, dict[str, Any]] = {}
+    def __init__(self, partitions: int) -> None:
+        """``partitions``: how many the crawl has."""
+        self._partitions = partitions
+        self._over: dict[int, Part] = {}
         self._seeds: dict[int, int] = {}
         self.last_seed_error: str | None = None
 
-    def add(self, number: int, run: Run) -> None:
+    def add(self, partition: OpenPartition) -> None:
         """A run is over; its job is still open."""
-        self._stats[number] = run.stats()
+        number, run = partition.number, partition.run
+        self._over[number] = _part(partition)
         self._seeds[number] = run.job.counters.seeds_fetched
         self.last_seed_error = run.last_seed_error or self.last_seed_error
 
@@ -42,7 +33,12 @@ class Tally:
         """The seeds that were fetched in these partitions."""
         return sum(self._seeds.values())
 
-    def stats(self, now: dict[int, Run]) -> dict[str, Any]:
-        """The statistics of the runs that are over, and of those that are open now."""
-        each = {**self._stats, **{number: run.stats() for number, run in now.items()}}
-        return pooled(list(each.values()))
+    def stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
+        """The statistics of the runs that are over, and of those that are open; empty if there was none yet."""
+        parts = {**self._over, **{number: _part(partition) for number, partition in open_now.items()}}
+        return pool(list(parts.values()), self._partitions) if parts else {}
+
+
+def _part(partition: OpenPartition) -> Part:
+    waiting = sum(partition.outbox.waiting().values())
+    return Part(partition.number, partition.run.stats(), os.getpid(), waiting)

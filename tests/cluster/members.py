@@ -19,7 +19,7 @@ from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.disk import PowerCutError
 from crawler.fetch import SimulatedWeb
-from crawler.fetch.simulated import Answer
+from crawler.fetch.simulated import Answer, Answers
 from crawler.job.directory import STORE
 from crawler.job.platform import Platform
 from crawler.kv import Batch
@@ -144,7 +144,7 @@ class Crawling:
     """A crawl directory, its web and what its servers were asked. ``live`` runs a test of it."""
 
     directory: Path
-    pages: Mapping[str, Answer]
+    pages: Mapping[str, Answers]
     partitions: int = 8
     seeds: tuple[str, ...] = ()
     settings: Settings = field(default_factory=lambda: SETTINGS)

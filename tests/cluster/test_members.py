@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.cluster.member_options import MemberResult
+from crawler.cluster.sender import Lag
 from crawler.engine.lifecycle import Stop
 from crawler.job.job_lock import JobLock
+from crawler.kv import Family
 from tests.cluster.members import SETTINGS, Crawling, Working, chain, with_delay
 
 SEED = "http://h0.test/0"
@@ -256,4 +260,81 @@ def test_a_stream_that_nobody_reads_does_not_grow_for_ever(tmp_path: Path) -> No
 
     soon, late = crawling.live(test)
     assert 0 < soon == late <= 2 * crawling.partitions
+    assert_complete(crawling)
+
+
+def test_a_member_that_was_stopped_for_long_asks_nothing_before_its_claims_are_renewed(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(1, 40), seeds=(SEED,))
+    slept, woke = 0.0, 0.0
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        nonlocal slept, woke
+        member = crawling.begin(boottime=lambda: crawling.clock() + slept)
+        await until_asked(crawling, 5)
+        woke, slept = crawling.clock(), 30.0  # what the loop's clock does not show
+        member.line.is_cut = True
+        await asyncio.sleep(4.0)
+        member.line.is_cut = False
+        return await to_the_end(member)
+
+    assert crawling.live(test) == [Stop.FINISHED]
+    assert not [asked for asked in crawling.asked if woke < asked.begin < woke + 4.0]
+    assert_complete(crawling)
+
+
+def test_a_disk_that_fails_under_one_partition_ends_the_member_and_leaves_nothing_locked(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12, 2), seeds=(SEED,))
+
+    async def broken(crawling: Crawling) -> int | None:
+        member = crawling.begin()
+        await until_asked(crawling, 5)
+        store = next(store for store in crawling.stores.values() if store.get(Family.META, b"counters"))
+        store.fail_next_write = errno.EIO
+        with pytest.raises(OSError) as failed:  # noqa: PT011  # its number is looked at
+            await member.task
+        return failed.value.errno
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(crawling.begin())
+
+    assert crawling.live(broken) == errno.EIO
+    for store in crawling.stores.values():
+        store.reopen()
+    assert crawling.live(test) == [Stop.FINISHED]
+    assert_complete(crawling)
+
+
+def test_the_result_of_a_member_adds_what_its_partitions_did(tmp_path: Path) -> None:
+    web = chain(12)
+    crawling = Crawling(tmp_path, web, seeds=(SEED, "http://h5.test/0"))
+
+    async def test(crawling: Crawling) -> MemberResult:
+        return await crawling.begin().task
+
+    result = crawling.live(test)
+    assert result.stats["pages_fetched"] == len(web)
+    assert result.stats["state"] == "ended"
+    assert result.seeds_fetched == 2
+    assert result.last_seed_error is None
+
+
+def test_what_waits_for_other_partitions_is_told_as_lag(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> tuple[Lag, Lag]:
+        member = crawling.begin()
+        await until(lambda: len(member.member.runs) == crawling.partitions)
+        member.line.is_cut = True
+        await asyncio.sleep(5.0)
+        first = member.member.lag
+        await asyncio.sleep(20.0)
+        later = member.member.lag
+        member.line.is_cut = False
+        await to_the_end(member)
+        assert member.member.lag == Lag()
+        return first, later
+
+    first, later = crawling.live(test)
+    assert first.rows == later.rows == 1
+    assert later.seconds == pytest.approx(first.seconds + 20.0)
     assert_complete(crawling)

@@ -141,8 +141,8 @@ MODULES: dict[str, str] = {
         focusing change_check handing_over visit run put_aside rate rota worker
     """,
     "cluster": """
-        reach ownership member_options open_partition tally sender quota_desk receiver seats end_watch partition_life
-        member crawl_directory agreement worker_channel worker_supervisor
+        reach ownership member_options open_partition tally sender quota_desk robots_desk receiver seats end_watch
+        partition_life member crawl_directory agreement worker_channel worker_supervisor
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

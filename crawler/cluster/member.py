@@ -32,6 +32,7 @@ from crawler.cluster.partition_life import PartitionLife, Station
 from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
+from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import Seats, share
 from crawler.cluster.sender import Lag, Sending
 from crawler.cluster.tally import Tally
@@ -40,6 +41,8 @@ from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.job.directory import holds_job
 from crawler.partition import ParcelCodec, Placement
+from crawler.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
+from crawler.partition.parcel_codec import Note
 from crawler.settings import Settings
 from crawler.slices import entropy
 
@@ -80,8 +83,11 @@ class Member:
         placement, opened = Placement(crawl.secret, crawl.partitions), dict[int, OpenPartition]()
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
-        now, tally = self._settings_now, Tally(crawl.partitions)
-        self._station = Station(crawl, options, now, placement, ownership, worker, sending, quota, opened, tally)
+        robots, tally = RobotsDesk(placement, opened, sending.tell), Tally(crawl.partitions)
+        now = self._settings_now
+        self._station = Station(
+            crawl, options, now, placement, ownership, worker, sending, quota, robots, opened, tally
+        )
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
         self._stopped = asyncio.Event()
@@ -147,7 +153,7 @@ class Member:
             station.open,
             station.worker.context.turns,
             self._options.clock,
-            station.quota.heard,
+            self._heard,
         )
         watch = EndWatch(self._reach, station.ownership, partitions, lambda: station.open, self._ended)
         try:
@@ -160,6 +166,7 @@ class Member:
                     await asyncio.wait(self._lives.values())
                 for task in beside:
                     task.cancel()
+                await station.robots.close()
                 station.worker.end()
                 await self._seats.leave()
         except BaseExceptionGroup as errors:
@@ -216,6 +223,13 @@ class Member:
 
     def _is_closed(self, number: int, _: asyncio.Task[None]) -> None:
         self._lives.pop(number, None)
+
+    def _heard(self, partition: OpenPartition, note: Note) -> None:
+        said = decode_note(note.message)
+        if isinstance(said, RobotsQuestion | RobotsAnswer):
+            self._station.robots.heard(partition, note, said)
+        elif said is not None:
+            self._station.quota.heard(partition, note, said)
 
     def _ended(self, spent: bool) -> None:
         """The crawl is over. ``spent``: a limit on its pages left URLs."""

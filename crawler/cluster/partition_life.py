@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -14,6 +15,7 @@ from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.quota_desk import QuotaDesk
+from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.sender import Sending
 from crawler.cluster.tally import Tally
 from crawler.disk import FULL, Expendable, no_room
@@ -44,6 +46,7 @@ class Station(Struct):
     worker: Worker
     sending: Sending
     quota: QuotaDesk
+    robots: RobotsDesk
     open: dict[int, OpenPartition]
     tally: Tally
     wanted: set[int] = field(default_factory=set)
@@ -125,11 +128,15 @@ class PartitionLife:
         def may_request() -> bool:
             return station.ownership.may_request(self._name)
 
-        def allowance() -> int | None:
-            return station.quota.allowance(number)
-
         context = worker.context.with_code(options.code)
-        seeds, member = options.seeds() if number == 0 else no_seeds(), Membership(may_request, is_sent, allowance)
+        seeds = options.seeds() if number == 0 else no_seeds()
+        member = Membership(
+            may_request,
+            is_sent,
+            partial(station.quota.allowance, number),
+            partial(station.robots.is_elsewhere, number),
+            partial(station.robots.ask, number),
+        )
         run = Run(job, settings, context, seeds, member=member)
         partition = station.open[number] = OpenPartition(
             number, run, router.outbox, router.inlet, station.quota.is_settled

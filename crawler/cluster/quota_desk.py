@@ -14,7 +14,7 @@ from crawler.carrier.verbs import CarrierError
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff
 from crawler.kv import Batch, Family
-from crawler.partition.notes import Recall, decode_note, encode_note
+from crawler.partition.notes import Recall, encode_note
 from crawler.partition.parcel_codec import Note
 from crawler.partition.quota import Allowance, Bank, Grant, Purse, Wish, decode_allowance, encode_allowance
 
@@ -122,9 +122,9 @@ class QuotaDesk:
             return False
         return partition.number != BANK or (till is not None and till.partition is partition and till.is_settled)
 
-    def heard(self, partition: OpenPartition, note: Note) -> None:
+    def heard(self, partition: OpenPartition, note: Note, said: Wish | Grant | Recall) -> None:
         """A note has come for the partition."""
-        said, till, account = decode_note(note.message), self._till, self._accounts.get(partition.number)
+        till, account = self._till, self._accounts.get(partition.number)
         if isinstance(said, Wish) and till is not None and till.partition is partition:
             till.new[note.sender] = said
         elif isinstance(said, Grant) and account is not None and account.partition is partition:

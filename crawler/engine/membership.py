@@ -4,16 +4,24 @@ to processes, and knows what the run cannot know: whether the partition is still
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
-from crawler.fetch import Failure, Fetches, Keeps, Response, is_html
+from crawler.fetch import Failure, Fetches, Followed, Keeps, NotNow, Response, is_html
 from crawler.fetch.fence import check_fence, may_send
 
 
 def _without_limit() -> None:
     """The allowance in a crawl without a limit."""
+
+
+def _is_nowhere(_: str) -> bool:
+    return False
+
+
+async def _later(_: str) -> Followed | NotNow:
+    return NotNow(0.0)
 
 
 class Membership(Struct, frozen=True):
@@ -22,11 +30,15 @@ class Membership(Struct, frozen=True):
     ``may_request()``: whether the partition is surely ours now, so that a request may begin. It is asked for each lease
     and each request, so it must be quick. Whoever supplies it calls ``Run.wake`` when it says yes again.
     ``is_sent()``: whether everything that belongs to other partitions is durable there. ``allowance()``: how many pages
-    the partition may have fetched in all, of those that the whole crawl may; None: there is no limit."""
+    the partition may have fetched in all, of those that the whole crawl may; None: there is no limit.
+    ``is_elsewhere(address)``: whether a URL belongs to another partition; ``ask_robots(address)`` has that partition
+    fetch a robots.txt."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
     allowance: Callable[[], int | None] = _without_limit
+    is_elsewhere: Callable[[str], bool] = _is_nowhere
+    ask_robots: Callable[[str], Awaitable[Followed | NotNow]] = _later
 
 
 class FencedNetwork:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
+from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
 from crawler.fetch import Failure, FailureKind, Followed, Keeps, NotNow, Response, ask_robots
@@ -71,6 +72,8 @@ class RobotsRedirect:
     def __init__(
         self, job: Job, cache: RobotsCache, line: LineEnd, settings: RobotsVisitSettings, context: Context
     ) -> None:
+        self.member: Membership | None = None  # of a partition: others ask the hosts that are theirs
+        self._for_others = 0  # requests that are made or waited for, because other partitions want them
         self._job = job
         self._line = line
         self._cache = cache
@@ -87,6 +90,8 @@ class RobotsRedirect:
         refused = refusal_of_href(address, self.settings.fetch)
         if refused is not None:
             return Followed(Failure.refused(refused), elsewhere=name != host.name)
+        if self.member is not None and self.member.is_elsewhere(address):
+            return await self._ask_elsewhere(host.name, name, address, self.member)
         known = self._known(name, address)
         if known is not None:
             return known
@@ -111,6 +116,41 @@ class RobotsRedirect:
             return await self._enter(lease) or await self._ask(lease, address)
         finally:
             del self._leads[host.name]
+            self._context.wake()  # a borrowed host is back in line
+
+    async def _ask_elsewhere(self, host: str, name: str, address: str, member: Membership) -> Followed | NotNow:
+        if len(self._leads) >= self.settings.most_waiting:
+            return NotNow(LATER)
+        self._leads[host] = name
+        try:
+            return await member.ask_robots(address)
+        finally:
+            del self._leads[host]
+
+    async def for_another(self, address: str) -> Followed | NotNow:
+        """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
+        frontier = self._job.frontier
+        name = frontier.queue_of(address)
+        refused = refusal_of_href(address, self.settings.fetch)
+        if refused is not None:
+            return Followed(Failure.refused(refused), elsewhere=True)
+        known = self._known(name, address)
+        if known is not None:
+            return known
+        if self._for_others >= self.settings.most_waiting:
+            return NotNow(LATER)
+        self._for_others += 1
+        try:
+            lease = await self._borrow(name, address)
+            if not isinstance(lease, Lease):
+                return lease
+            known = self._known(name, address)  # another visit may have fetched it by now
+            if known is not None:
+                frontier.ad_hoc.forgo(lease)
+                return known
+            return await self._enter(lease) or await self._ask(lease, address)
+        finally:
+            self._for_others -= 1
             self._context.wake()  # a borrowed host is back in line
 
     async def _again(self, host: Host) -> NotNow | None:

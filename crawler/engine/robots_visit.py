@@ -12,10 +12,11 @@ from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
 from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
+from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
-from crawler.fetch import Failure, FailureKind, NotNow, Response, RobotsResult, fetch_robots
+from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
 from crawler.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots
 from crawler.fetch.robots_fetch import locate
 from crawler.found import DECLARED, SITEMAP_DEPTH, Found
@@ -71,6 +72,14 @@ class RobotsVisits:
         """Go on with other waits, and other hosts whose robots.txt is ignored."""
         self._settings = settings
         self._redirect.settings = settings
+
+    def join(self, member: Membership) -> None:
+        """The job is a partition: other partitions ask the hosts that are theirs."""
+        self._redirect.member = member
+
+    async def for_another(self, address: str) -> Followed | NotNow:
+        """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
+        return await self._redirect.for_another(address)
 
     def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
         """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be

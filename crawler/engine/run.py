@@ -36,7 +36,7 @@ from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
-from crawler.fetch import Fetches
+from crawler.fetch import Fetches, Followed, NotNow
 from crawler.figures import counted, duration
 from crawler.frontier import Bar, Lease, Serving
 from crawler.inspect.host_table import HostTableSettings
@@ -89,6 +89,8 @@ class Run:
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
+        if member is not None:
+            robots.join(member)
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
         self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
@@ -238,6 +240,10 @@ class Run:
         """Whether nothing is left to do and to send, now or later, unless something comes in from outside. Only what a
         restart would find as well is asked."""
         return self._ending.is_reached()
+
+    async def robots_for_another(self, address: str) -> Followed | NotNow:
+        """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
+        return await self._visitor.robots_for_another(address)
 
     @property
     def is_spent(self) -> bool:

@@ -34,7 +34,7 @@ from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
 from crawler.extract import Edge
-from crawler.fetch import Failure, FailureKind, Response, is_html, with_own
+from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
 from crawler.found import Found
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
@@ -134,6 +134,10 @@ class Visitor:
         self._settings = VisitSettings.of(settings)
         self._discovery.change(settings)
         self._robots.change(RobotsVisitSettings.of(settings))
+
+    async def robots_for_another(self, address: str) -> Followed | NotNow:
+        """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
+        return await self._robots.for_another(address)
 
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL without a request if a pattern or robots.txt disallows it or its host is closed. Returns whether

@@ -4,6 +4,8 @@ answer asks once more. Arrays in MessagePack that begin with the number of their
     1  Wish    how many pages a partition may fetch, and how many more it could (``quota``)
     2  Grant   what the bank answers
     3  Recall  the bank has begun: who has not told it a wish since does so now
+    4  RobotsQuestion  the receiver is to fetch a robots.txt of one of its hosts, to which one of the sender redirects
+    5  RobotsAnswer    what came of it
 """
 
 from __future__ import annotations
@@ -34,12 +36,36 @@ class Recall(Struct, array_like=True, tag=3, frozen=True):
     """The bank asks for wishes."""
 
 
-_Note = Wished | Granted | Recall
+class RobotsQuestion(Struct, array_like=True, tag=4, frozen=True):
+    """The sender numbers its questions."""
+
+    number: int
+    address: str
+
+
+class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
+    """An answer of a server has a ``status``, a failed request has a ``failure``, the name of its kind. With ``wait``
+    the question is to be asked again after so many seconds. ``age``: how many seconds ago the server answered."""
+
+    number: int
+    status: int | None = None
+    location: str | None = None
+    body: bytes = b""
+    failure: str = ""
+    message: str = ""
+    wait: float | None = None
+    age: float = 0.0
+
+
+BODY_MOST = 2**20  # bytes of a robots.txt that are told
+Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer
+
+_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Note).decode
 
 
-def encode_note(note: Wish | Grant | Recall) -> bytes:
+def encode_note(note: Said) -> bytes:
     """The note as bytes."""
     if isinstance(note, Wish):
         return _encode(Wished(note.has.version, note.has.total, note.more))
@@ -48,7 +74,7 @@ def encode_note(note: Wish | Grant | Recall) -> bytes:
     return _encode(note)
 
 
-def decode_note(data: bytes) -> Wish | Grant | Recall | None:
+def decode_note(data: bytes) -> Said | None:
     """The inverse of ``encode_note``; None for what this version does not know, which may be missed."""
     try:
         note: _Note = _decode(data)

@@ -1,0 +1,113 @@
+"""A robots.txt that redirects to a host of another partition: the partition of that host asks it, in its turn and with
+its gap, and tells the answer. Otherwise two processes would ask one host at once.
+
+Notes may be lost, so the question is repeated until there is an answer, or until the host that redirects should come
+back later. The owner answers a question that is asked again while it works on it only once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+
+from crawler.carrier.verbs import CarrierError
+from crawler.cluster.open_partition import OpenPartition
+from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response
+from crawler.fetch.fence import FencedOffError
+from crawler.partition.notes import BODY_MOST, RobotsAnswer, RobotsQuestion, encode_note
+from crawler.partition.parcel_codec import Note
+from crawler.partition.placement import Placement
+
+AGAIN = 5.0  # seconds after which a question is repeated
+PATIENCE = 90.0  # seconds for an answer: the owner waits for its host a minute at most
+LATER = 5.0  # seconds until the host that redirects comes back, if there was none
+
+Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
+
+
+class RobotsDesk:
+    """What the partitions of one process ask others, and are asked by them."""
+
+    def __init__(self, placement: Placement, opened: Mapping[int, OpenPartition], tell: Tell) -> None:
+        self._placement = placement
+        self._opened = opened
+        self._tell = tell
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[RobotsAnswer]] = {}
+        self._working: dict[tuple[int, int, int], asyncio.Task[None]] = {}
+
+    def is_elsewhere(self, number: int, address: str) -> bool:
+        """Whether the address belongs to another partition than that one."""
+        return self._placement.of(address) != number
+
+    async def ask(self, number: int, address: str) -> Followed | NotNow:
+        """Have the owner of the address fetch it, for the partition with that number."""
+        loop, question = asyncio.get_running_loop(), RobotsQuestion(next(self._numbers), address)
+        answer = self._waiting[question.number] = loop.create_future()
+        until = loop.time() + PATIENCE
+        try:
+            while loop.time() < until:
+                partition = self._opened.get(number)
+                if partition is None or partition.is_closing:
+                    break
+                with contextlib.suppress(CarrierError):
+                    await self._tell(partition, self._placement.of(address), encode_note(question))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN):
+                        return _followed(await asyncio.shield(answer))
+        finally:
+            del self._waiting[question.number]
+            answer.cancel()
+        return NotNow(LATER)
+
+    def heard(self, partition: OpenPartition, note: Note, said: RobotsQuestion | RobotsAnswer) -> None:
+        """A note has come for the partition."""
+        if isinstance(said, RobotsAnswer):
+            waiting = self._waiting.get(said.number)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(said)
+            return
+        key = (partition.number, note.sender, said.number)
+        if key not in self._working and not self.is_elsewhere(partition.number, said.address):
+            work = asyncio.get_running_loop().create_task(self._answer(partition, note.sender, said))
+            self._working[key] = work
+            work.add_done_callback(lambda _: self._working.pop(key, None))
+
+    async def close(self) -> None:
+        """End what is still being asked for others."""
+        for work in list(self._working.values()):
+            work.cancel()
+        if self._working:
+            await asyncio.wait(list(self._working.values()))
+
+    async def _answer(self, partition: OpenPartition, sender: int, question: RobotsQuestion) -> None:
+        try:
+            found = await partition.run.robots_for_another(question.address)
+        except FencedOffError:  # the partition may be another process's now, which will be asked
+            return
+        answer = _told(question.number, found)
+        with contextlib.suppress(CarrierError):
+            await self._tell(partition, sender, encode_note(answer))
+
+
+def _told(number: int, found: Followed | NotNow) -> RobotsAnswer:
+    if isinstance(found, NotNow):
+        return RobotsAnswer(number, wait=found.wait)
+    answer = found.answer
+    if isinstance(answer, Failure):
+        return RobotsAnswer(number, failure=answer.kind.value, message=answer.message, age=found.age)
+    body = (answer.body or b"")[:BODY_MOST]
+    return RobotsAnswer(number, status=answer.status, location=answer.location, body=body, age=found.age)
+
+
+def _followed(told: RobotsAnswer) -> Followed | NotNow:
+    if told.wait is not None:
+        return NotNow(told.wait)
+    if told.status is not None:
+        received = len(told.body)
+        answer = Response(told.status, {}, None, None, told.body, told.location, None, 0.0, received)
+        return Followed(answer, elsewhere=True, age=told.age)
+    kind = next((each for each in FailureKind if each.value == told.failure), FailureKind.UNREACHABLE)
+    return Followed(Failure(kind, told.message, 0.0), elsewhere=True, age=told.age)

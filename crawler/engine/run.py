@@ -74,7 +74,8 @@ class Run:
         self.job = job
         self.life = Lifecycle(settings.crawl, context.clock())
         proxies = ProxyWatch(context.fetcher, context.clock, job)
-        self._wake: Callable[[bool], None] = lambda _: context.wake()
+        wake = context.wake  # ``context`` is another one from here on, which wakes this run
+        self._wake: Callable[[bool], None] = lambda _: wake()
         self._context = context = replace(context, fetcher=_fenced(proxies, member), wake=self.wake)
         self._member = member
         job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store), Bounds.of(settings))

@@ -19,6 +19,7 @@ log = logging.getLogger("crawler")
 T = TypeVar("T")
 
 PATIENCE = 4.0  # seconds for an answer; a claim is held for longer
+SAID = 0.5  # seconds after the first call that failed: then it is said. A process that was stopped finds old calls
 BACKOFF = (0.1, 5.0)  # seconds before a call that failed is made again, at first and at most
 
 
@@ -30,6 +31,7 @@ class Reach:
         self._boottime = boottime
         self._say = say
         self._lost_at: float | None = None
+        self._has_said = False
 
     @property
     def is_lost(self) -> bool:
@@ -49,13 +51,17 @@ class Reach:
             self._fail(error)
             raise
         if self._lost_at is not None:
-            self._say(f"what carries links between partitions answers again, after {self._lasted()}")
-            self._lost_at = None
+            if self._has_said:
+                self._say(f"what carries links between partitions answers again, after {self._lasted()}")
+            self._lost_at, self._has_said = None, False
         return result
 
     def _fail(self, error: CarrierError) -> None:
+        now = self._boottime()
         if self._lost_at is None:
-            self._lost_at = self._boottime()
+            self._lost_at = now
+        if not self._has_said and now >= self._lost_at + SAID:
+            self._has_said = True
             self._say(
                 f"what carries links between partitions cannot be reached: {error}; nothing is lost, and no page is "
                 "asked for until it answers"

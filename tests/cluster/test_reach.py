@@ -1,0 +1,72 @@
+"""What is said of a carrier that cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from crawler.carrier.memory_carrier import MemoryCarrier
+from crawler.carrier.verbs import CarrierError
+from crawler.cluster.reach import Reach
+from tests.cluster.members import Line
+from tests.virtual import run_virtually
+
+
+class Calls:
+    """Calls to one carrier; time is a number."""
+
+    def __init__(self) -> None:
+        self.now, self.said = 0.0, list[str]()
+        self.line = Line(MemoryCarrier())
+        self.reach = Reach(self.line, lambda: self.now, self.said.append)
+
+    async def ask(self) -> None:
+        await self.reach.call(self.line.last(["p0"]))
+
+
+def test_an_outage_is_one_line_and_its_end_another() -> None:
+    calls = Calls()
+
+    async def test() -> None:
+        calls.line.is_cut = True
+        for _ in range(20):
+            calls.now += 1.0
+            with pytest.raises(CarrierError):
+                await calls.ask()
+        calls.line.is_cut = False
+        for _ in range(3):
+            await calls.ask()
+
+    asyncio.run(test())
+    assert len(calls.said) == 2
+    assert "the line is cut" in calls.said[0]
+    assert "19 s" in calls.said[1]
+
+
+def test_a_call_that_failed_once_is_not_worth_a_line() -> None:
+    calls = Calls()
+
+    async def test() -> None:
+        for cut in (True, False, True, False):
+            calls.now += 1.0
+            calls.line.is_cut = cut
+            if cut:
+                with pytest.raises(CarrierError):
+                    await calls.ask()
+            else:
+                await calls.ask()
+
+    asyncio.run(test())
+    assert calls.said == []
+
+
+def test_a_call_without_an_answer_fails_after_a_while() -> None:
+    calls = Calls()
+
+    async def test() -> float:
+        with pytest.raises(CarrierError, match="no answer"):
+            await calls.reach.call(asyncio.Event().wait())
+        return asyncio.get_running_loop().time()
+
+    assert run_virtually(test()) == pytest.approx(4.0)

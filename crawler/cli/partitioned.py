@@ -146,10 +146,18 @@ class _Given:
         self._files = [str(path.absolute()) for path in files]
         # Names that no worker of an earlier start has: it may still hold claims where the engine outlives it.
         self._start = secrets.token_hex(4)
+        self._begun = set[int]()
         self.processes = configuration.settings.partitions.processes or 1
 
     def instructions(self, number: int) -> Instructions:
-        """Those of the worker with that number."""
+        """Those of the worker with that number, which begins now."""
+        given = self._instructions(number)
+        if number in self._begun:
+            return replace(given, expected=1)  # the others are at work, and it is not to wait for any
+        self._begun.add(number)
+        return given
+
+    def _instructions(self, number: int) -> Instructions:
         settings = self._settings
         processes, rate = self.processes, settings.politeness.rate
         each = replace(
@@ -174,7 +182,7 @@ class _Given:
         except ConfigurationError as error:
             return Refusal(str(error))
         before, self._settings = self._settings, read
-        asked = self.instructions(number)
+        asked = self._instructions(number)
         self._settings = merge(before, read).settings
         return asked
 

@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import subprocess
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
@@ -34,7 +35,7 @@ from crawler.engine.lifecycle import Stop
 
 DESCRIPTOR = "--channel"  # the flag for the number of the inherited socket
 FIRST_PAUSE = 0.1  # seconds before a worker is replaced that died at once; doubles ...
-MOST_PAUSE = 10.0  # ... up to this
+MOST_PAUSE = 2.0  # ... up to this
 LAST_BREATH = 5.0  # seconds from the end of what a worker says to its own
 MOST_ERRORS = 4  # workers that end with an error, and no page is fetched between them
 MOST_DEATHS = 25  # the same of all that die
@@ -161,7 +162,7 @@ class Supervisor:
         if self._reason is not None:
             return 0.0
         failed = last if isinstance(last, Failed) else None
-        hopeless = self._patience.is_over(failed)
+        hopeless = self._patience.is_over(number, failed)
         if hopeless or (failed is not None and failed.final):
             self._failed = failed or Failed(f"the worker processes die: {_words(code)}", final=False)
             self.stop(Stop.INTERRUPTED)
@@ -170,7 +171,7 @@ class Supervisor:
             self._say(f"worker {number} stopped: {failed.text}; another one takes its place")
         elif failed is None and not isinstance(last, Ended):
             self._say(f"worker {number} died: {_words(code)}; another one takes its place")
-        return self._patience.pause
+        return self._patience.pause(number)
 
 
 class _Worker(Struct):
@@ -191,22 +192,23 @@ class _Patience:
     def __init__(self, pages: Callable[[], int]) -> None:
         self._pages = pages
         self._known = 0
-        self._deaths = 0
+        self._deaths = Counter[int]()
         self._errors = 0
         self._told = set[str]()
 
-    @property
-    def pause(self) -> float:
-        return float(min(MOST_PAUSE, FIRST_PAUSE * 2 ** max(0, self._deaths - 1)))
+    def pause(self, number: int) -> float:
+        """How long to wait before that worker is replaced."""
+        return float(min(MOST_PAUSE, FIRST_PAUSE * 2 ** max(0, self._deaths[number] - 1)))
 
-    def is_over(self, failed: Failed | None) -> bool:
-        """A worker has died; True if that was once too often."""
+    def is_over(self, number: int, failed: Failed | None) -> bool:
+        """The worker with that number has died; True if that was once too often."""
         pages = self._pages()
         if pages > self._known:
-            self._known, self._deaths, self._errors = pages, 0, 0
-        self._deaths += 1
+            self._known, self._errors = pages, 0
+            self._deaths.clear()
+        self._deaths[number] += 1
         self._errors += failed is not None
-        return self._errors >= MOST_ERRORS or self._deaths >= MOST_DEATHS
+        return self._errors >= MOST_ERRORS or self._deaths.total() >= MOST_DEATHS
 
     def is_new(self, failed: Failed) -> bool:
         """Whether the user has not been told of that yet."""

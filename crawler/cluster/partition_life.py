@@ -126,7 +126,9 @@ class PartitionLife:
             return partition is not None and partition.is_sent
 
         def may_request() -> bool:
-            return station.ownership.may_request(self._name)
+            # Whoever takes the partition over learns from the stored epoch that its hosts may have been asked.
+            has_begun = partition is not None and partition.epoch > 0
+            return has_begun and station.ownership.may_request(self._name)
 
         context = worker.context.with_code(options.code)
         seeds = options.seeds() if number == 0 else no_seeds()
@@ -195,6 +197,7 @@ class PartitionLife:
             partition.claim_changed.set()
             return
         await job.begin_epoch(epoch)
+        partition.run.wake()  # before the first epoch it asks nothing
         partition.is_rising = partition.claim_changed.is_set()
         await self._station.sending.announce(partition)
 

@@ -92,6 +92,11 @@ class Frontier:
         self._gate.load(now)
         self.queued = self._workbench.load()
 
+    def resume(self) -> None:
+        """Let every host wait its gap first, those that the store does not know as well: an earlier run may have asked
+        them and lost what it wrote."""
+        self._gate.resume()
+
     def change(self, settings: PolitenessSettings, limits: Limits) -> Iterator[None]:
         """Go on with other settings, but the same host key. The caller must exhaust the iterator, between whose steps
         the frontier may be used: then hosts that waited by the old settings have their places by the new ones."""

@@ -105,6 +105,9 @@ class Job:
             if isinstance(router, PartitionRouter):
                 router.load(self.files.store, self.counters)
             self._load(settings, now, anchor, router)
+            if self.partition is not None and self.epoch:
+                # Whoever had the partition before may have asked hosts, and lost with its power that it knew them.
+                self.frontier.resume()
             self.checkpointer.renewal = platform.renewal
         except BaseException:
             self.files.close()

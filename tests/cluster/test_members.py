@@ -338,3 +338,27 @@ def test_what_waits_for_other_partitions_is_told_as_lag(tmp_path: Path) -> None:
     assert first.rows == later.rows == 1
     assert later.seconds == pytest.approx(first.seconds + 20.0)
     assert_complete(crawling)
+
+
+def test_who_takes_over_what_lost_its_power_before_its_first_page_was_durable_waits_a_gap(tmp_path: Path) -> None:
+    durability = replace(SETTINGS.durability, sync_interval=30.0)
+    settings = replace(with_delay(SETTINGS, 10.0), durability=durability)
+    crawling = Crawling(tmp_path, chain(6), seeds=(SEED,), settings=settings)
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        first = crawling.begin()
+        await until_asked(crawling, 1)
+        await asyncio.sleep(0.3)
+        await crawling.lose_power(first, _Nothing())
+        return await to_the_end(crawling.begin(first.member.name))
+
+    assert crawling.live(test) == [Stop.FINISHED]
+    assert len(crawling.asked) > len(crawling.pages)
+    assert_complete(crawling)
+
+
+class _Nothing(random.Random):
+    """Of what was not synced, nothing is left."""
+
+    def randint(self, a: int, b: int) -> int:
+        return a

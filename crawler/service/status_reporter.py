@@ -39,8 +39,16 @@ class StatusReporter:
     away, nothing is written to a directory in its place."""
 
     def __init__(
-        self, files: OpenFiles, course: Course, clock: Callable[[], float], view: View | None, address: str | None
+        self,
+        files: OpenFiles,
+        course: Course,
+        clock: Callable[[], float],
+        view: View | None,
+        address: str | None,
+        interval: Callable[[], float] = lambda: LIVE_INTERVAL,
     ) -> None:
+        """``interval()``: seconds until ``live.json`` is written again."""
+        self._interval = interval
         self._job_files = files
         self._directory = directory = files.directory
         self._course = course
@@ -62,7 +70,7 @@ class StatusReporter:
                 if self._view is not None:
                     self._view.update(stats)
                 if loop.time() >= next_live:
-                    next_live = loop.time() + LIVE_INTERVAL
+                    next_live = loop.time() + self._interval()
                     if self._address is None:
                         self._course.observe(self._clock(), stats)
                     events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
@@ -77,7 +85,7 @@ class StatusReporter:
                 next_course = loop.time() + COURSE_INTERVAL
                 with self._files[COURSE]:
                     await asyncio.to_thread(write_course, self._directory, self._course.dump())
-            await asyncio.sleep(VIEW_INTERVAL)
+            await asyncio.sleep(VIEW_INTERVAL if self._view is not None else max(0.0, next_live - loop.time()))
 
     def end(self, stats: dict[str, Any]) -> None:
         """Show how the run ended, and store what was recorded of it."""

@@ -29,9 +29,10 @@ from crawler.service.command_files import obey
 from crawler.service.commands import Refusal, Refused, Reloaded, performing
 from crawler.service.file_limit import allow_files
 from crawler.service.reloading import ConfigurationError
-from crawler.service.status_reporter import StatusReporter
+from crawler.service.status_reporter import LIVE_INTERVAL, StatusReporter
 from crawler.settings import Settings, SettingsError, Sites, merge
 
+_TOLD = 4  # partitions of a process whose status is written in a second
 _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its configuration only when it starts")
 
 
@@ -72,12 +73,16 @@ class Beside:
         course = load_course(job.directory, self._clock())
         job.events = course.events
         course.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
-        reporter = StatusReporter(job.files, course, self._clock, None, None)
+        reporter = StatusReporter(job.files, course, self._clock, None, None, self._interval)
         self._runs[number] = run
         self._begin(run)
         perform = performing(lambda: run, course.events, self._clock, self._reload)
         beside = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
         self._open[number] = (reporter, [asyncio.ensure_future(each) for each in beside])
+
+    def _interval(self) -> float:
+        """Many partitions of one process are told less often: each takes milliseconds."""
+        return max(LIVE_INTERVAL, len(self._open) / _TOLD)
 
     def closing(self, number: int, run: Run) -> None:
         """Its run is over."""

@@ -4,7 +4,8 @@ chain. Every request is written down, with the times at which it came and was an
     python benchmarks/partitions/chain_web.py --log FILE --seeds FILE [--chains N] [--steps N] [--hosts N] [--slow MS]
 
 The hosts are loopback addresses, 127.20.0.1 and so on, on one free port. Serves until standard input ends. A line of
-the log is: host, path, seconds of the monotonic clock when the request had come, and when its answer was written.
+the log is: host, path, seconds of the monotonic clock when the request had come, and when its answer was written, and
+who asked (its User-Agent).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import re
 import socket
 import sys
 import time
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+_AGENT = re.compile(rb"\r\nUser-Agent: ([^\r]*)", re.IGNORECASE)
 _END = b"\r\n\r\n"
 _TEXT = "A page of a chain says little, but says it at the length of a short page. " * 8
 
@@ -74,12 +77,14 @@ async def _serve(chains: Chains, sockets: Sequence[socket.socket], log: TextIO, 
                 head = await reader.readuntil(_END)
                 began = time.monotonic()
                 path = head.split(b" ", 2)[1].decode("ascii")
+                agent = _AGENT.search(head)
+                who = "" if agent is None else agent[1].decode("ascii")
                 if slow:
                     await asyncio.sleep(slow)
                 status, body = chains.page(host, path)
                 words = "OK" if status == 200 else "Not Found"
                 lines = f"HTTP/1.1 {status} {words}\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n\r\n"
-                log.write(f"{host} {path} {began:.6f} {time.monotonic():.6f}\n")
+                log.write(f"{host} {path} {began:.6f} {time.monotonic():.6f} {who}\n")
                 log.flush()
                 writer.write(lines.encode() + body)
                 await writer.drain()

@@ -54,6 +54,7 @@ class Asked:
     path: str
     came: float
     answered: float
+    who: str
 
 
 def main(words: Sequence[str]) -> None:
@@ -79,7 +80,21 @@ def main(words: Sequence[str]) -> None:
 
 
 def ordeal(chosen: argparse.Namespace, home: Path) -> None:
-    log, seeds, job = home / "log", home / "seeds.txt", home / "job"
+    job, began = home / "job", time.monotonic()
+    with served(chosen, home) as (chains, seeds, log):
+        runs, codes = drive(chosen, home, job, seeds)
+    took = time.monotonic() - began
+    found = judged(chains, log, sorted(job.glob("partitions/*")) or [job], chosen.delay)
+    print(f"crawl     {chosen.partitions} processes, {runs} runs, exit codes {dict(codes)}, {took:.0f} s\n")
+    most = chosen.kills * max(1, chosen.partitions) * chosen.concurrency
+    if not found.show(most) or codes[0] != 1:
+        raise SystemExit(1)
+
+
+@contextlib.contextmanager
+def served(chosen: argparse.Namespace, home: Path) -> Iterator[tuple[Chains, Path, Path]]:
+    """The web, its seeds and its log."""
+    log, seeds = home / "log", home / "seeds.txt"
     web = subprocess.Popen(
         [
             *(sys.executable, str(HERE / "chain_web.py"), "--log", str(log), "--seeds", str(seeds)),
@@ -92,15 +107,11 @@ def ordeal(chosen: argparse.Namespace, home: Path) -> None:
             time.sleep(0.05)
             assert web.poll() is None
         port = int(seeds.read_text().split("/")[2].rpartition(":")[2])
-        chains = Chains(chosen.chains, chosen.steps, chosen.hosts, port)
-        began = time.monotonic()
-        runs, codes = drive(chosen, home, job, seeds)
-        took = time.monotonic() - began
+        yield Chains(chosen.chains, chosen.steps, chosen.hosts, port), seeds, log
     finally:
         assert web.stdin is not None
         web.stdin.close()
         web.wait()
-    judge(chosen, chains, log, job, runs, codes, took)
 
 
 def command(chosen: argparse.Namespace, job: Path, seeds: Path) -> list[str]:
@@ -175,32 +186,43 @@ def children(pid: int) -> Iterator[int]:
         yield from children(int(word))
 
 
-def judge(
-    chosen: argparse.Namespace, chains: Chains, log: Path, job: Path, runs: int, codes: Counter[int], took: float
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the servers' log and the records say."""
+
+    asked: list[Asked]
+    lost: int
+    missing: int
+    twice: int
+    again: int
+    short: list[tuple[str, float]]
+
+    def show(self, most: int) -> bool:
+        """Print it. ``most`` requests may have been in flight at the kills. Returns whether nothing is wrong."""
+        print(f"{'lost':>8}{'missing':>9}{'twice':>7}{'again':>7}{'at most':>9}{'gaps':>6}")
+        print(f"{self.lost:>8}{self.missing:>9}{self.twice:>7}{self.again:>7}{most:>9}{len(self.short):>6}")
+        for host, gap in self.short[:5]:
+            print(f"short gap at {host}: {gap:.4f} s")
+        return not (self.lost or self.missing or self.twice or self.short) and self.again <= most
+
+
+def judged(chains: Chains, log: Path, jobs: Sequence[Path], delay: float) -> Found:
+    """Compare the log of the servers, and the records of all jobs, with the web."""
     asked = [read_line(line) for line in log.read_text().splitlines()]
     pages = Counter(f"http://{each.host}:{chains.port}{each.path}" for each in asked if each.path != "/robots.txt")
     wanted = set(chains.all())
     records = Counter[str]()
-    for file in sorted(job.glob("partitions/*/pages*.jsonl" if chosen.partitions else "pages*.jsonl")):
+    for file in (file for job in jobs for file in sorted(job.glob("pages*.jsonl"))):
         records.update(record["url"] for record in map(json.loads, file.read_text().splitlines()))
-    lost, missing = wanted - pages.keys(), wanted - records.keys()
+    print(f"web       {len(wanted)} pages in {chains.chains} chains on {chains.hosts} hosts, a gap of {delay} s")
+    lost, missing = len(wanted - pages.keys()), len(wanted - records.keys())
     twice, again = records.total() - len(records), pages.total() - len(pages)
-    short = short_gaps(asked, chosen.delay)
-    print(f"web       {len(wanted)} pages in {chains.chains} chains on {chains.hosts} hosts, a gap of {chosen.delay} s")
-    print(f"crawl     {chosen.partitions} processes, {runs} runs, exit codes {dict(codes)}, {took:.0f} s\n")
-    print(f"{'lost':>8}{'missing':>9}{'twice':>7}{'again':>7}{'at most':>9}{'gaps':>6}")
-    most = chosen.kills * max(1, chosen.partitions) * chosen.concurrency
-    print(f"{len(lost):>8}{len(missing):>9}{twice:>7}{again:>7}{most:>9}{len(short):>6}")
-    for host, gap in short[:5]:
-        print(f"short gap at {host}: {gap:.4f} s")
-    if lost or missing or twice or short or again > most or codes[0] != 1:
-        raise SystemExit(1)
+    return Found(asked, lost, missing, twice, again, short_gaps(asked, delay))
 
 
 def read_line(line: str) -> Asked:
-    host, path, came, answered = line.split()
-    return Asked(host, path, float(came), float(answered))
+    host, path, came, answered, who = line.split(" ", 4)
+    return Asked(host, path, float(came), float(answered), who)
 
 
 def short_gaps(asked: list[Asked], delay: float) -> list[tuple[str, float]]:

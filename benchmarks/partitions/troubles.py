@@ -1,0 +1,337 @@
+"""Crawl a web of chains in partitions over Redis, with troubles of all kinds, and ask the servers what was lost.
+
+    python benchmarks/partitions/troubles.py [--rounds N] [--troubles NAME,...] [--seed N] [--chains N] [--steps N]
+        [--hosts N] [--delay S]
+
+One command begins the crawl, with one worker; two workers are added by ``crawler work``. Whatever dies is started
+again by the same command. The troubles, each once in a round, in random order:
+
+    worker       one worker dies by SIGKILL
+    first        the first process dies, and its worker with it
+    all          all processes die
+    flushall     Redis forgets all; scripts, the scripts
+    pause        Redis answers nobody for 20 seconds
+    kept         Redis dies by SIGKILL, and starts with its log
+    empty        Redis dies by SIGKILL, and starts without anything
+    stop         a worker is stopped (SIGSTOP) for 12 to 30 seconds
+    cut          a worker is stopped for 12 seconds; when it goes on, Redis is stopped for 3 seconds
+    full         Redis has no memory left for some seconds
+
+The servers' log and the records of all partitions are judged as ``kills.py`` does. Besides, in each time in which no
+claim can hold, because Redis has not answered for half the time of a claim, no request may come. ``late`` says how long
+after the begin of such a time the last one came: a turn of the event loop may be under way. For ``cut`` only requests
+of that worker count, from the moment when it goes on.
+
+Exits with 1 if pages are lost, missing or twice, a gap was not kept, or a request came more than a turn late.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from kills import Asked, children, judged, served
+
+from crawler.bench.machine import describe_machine
+from crawler.cluster.ownership import ASKED
+from tests.carrier.redis_server import RedisServer
+
+ROOT = Path(__file__).resolve().parents[2]
+TURN = 0.5  # seconds that a turn of the event loop may take on a busy machine
+KILLS = ("worker", "first", "all")
+REST = 2.0  # seconds between two troubles, at least
+AGAIN = 0.5  # seconds before what died is started again
+CONTACT = "{}@example.org"  # says in the servers' log who asked
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """A time in which no request may come, or none of ``who``."""
+
+    trouble: str
+    begin: float
+    end: float
+    who: str
+
+
+class Processes:
+    """The commands of the crawl; whatever ends before the crawl is started again."""
+
+    def __init__(self, commands: dict[str, list[str]], home: Path) -> None:
+        self._commands = commands
+        self._home = home
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._ended: dict[str, float] = {}
+        self.codes: dict[str, Counter[int]] = {name: Counter() for name in commands}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the crawl has ended."""
+        return self.codes["first"][0] > 0
+
+    def look(self) -> None:
+        """Start what is not running."""
+        for name, words in self._commands.items():
+            process = self._running.get(name)
+            if process is not None and process.poll() is not None:
+                self.note(f"{name} ended: {process.returncode}")
+                self.codes[name][process.returncode] += 1
+                del self._running[name]
+                self._ended[name] = time.monotonic()
+            due = time.monotonic() > self._ended.get(name, 0.0) + AGAIN
+            if name not in self._running and due and not self.codes[name][0]:
+                self.note(f"{name} starts")
+                with open(self._home / f"{name}.out", "ab") as out:
+                    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+                    self._running[name] = subprocess.Popen(
+                        words, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd=self._home
+                    )
+
+    def note(self, what: str) -> None:
+        """Write it down, with the time that the servers' log has too."""
+        with open(self._home / "events", "a", encoding="ascii") as file:
+            file.write(f"{time.monotonic():.3f} {what}\n")
+
+    def workers(self) -> dict[str, int]:
+        """The process that crawls, of each command."""
+        found = {}
+        for name, process in self._running.items():
+            pids = [process.pid] if name != "first" else list(children(process.pid))
+            if pids and process.poll() is None:
+                found[name] = pids[0]
+        return found
+
+    def all(self, name: str) -> Iterator[int]:
+        """All processes of a command."""
+        process = self._running.get(name)
+        if process is not None and process.poll() is None:
+            yield from children(process.pid)
+            yield process.pid
+
+    def rest(self, seconds: float) -> None:
+        """Keep all alive for so long, or until the crawl is over."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self.is_over:
+            self.look()
+            time.sleep(0.05)
+
+    def end(self, seconds: float) -> None:
+        """Wait until all have learned that the crawl is over, and kill who has not."""
+        until = time.monotonic() + seconds
+        while self._running and time.monotonic() < until:
+            time.sleep(0.05)
+            for name, process in list(self._running.items()):
+                if process.poll() is not None:
+                    self.codes[name][process.returncode] += 1
+                    del self._running[name]
+        for name in list(self._running):
+            for pid in list(self.all(name)):
+                send(pid, signal.SIGKILL)
+            self._running[name].wait()
+            self.codes[name][-signal.SIGKILL] += 1
+
+
+class Troubles:
+    """What happens to the crawl."""
+
+    def __init__(self, redis: RedisServer, processes: Processes, chance: random.Random) -> None:
+        self._redis = redis
+        self._processes = processes
+        self._chance = chance
+        self.shut: list[Shut] = []
+        self.given = Counter[str]()
+        self.killed = 0  # processes
+
+    def all(self) -> dict[str, Callable[[], None]]:
+        """By name."""
+        kills = {name: lambda name=name: self._kill(name) for name in KILLS}
+        return kills | {
+            "flushall": lambda: self._say("FLUSHALL"),
+            "scripts": lambda: self._say("SCRIPT", "FLUSH"),
+            "pause": self._pause,
+            "kept": lambda: self._restart(empty=False),
+            "empty": lambda: self._restart(empty=True),
+            "stop": self._stop,
+            "cut": self._cut,
+            "full": self._full,
+        }
+
+    def give(self, name: str) -> None:
+        """Let it happen."""
+        self._processes.note(f"trouble: {name}")
+        self.all()[name]()
+        self._processes.note(f"over: {name}")
+        if not self._processes.is_over:
+            self.given[name] += 1
+
+    def _kill(self, what: str) -> None:
+        processes, workers = self._processes, self._processes.workers()
+        if what == "worker":
+            pids = [self._chance.choice(sorted(workers.values()))] if workers else []
+        else:
+            pids = [pid for name in (workers if what == "all" else ["first"]) for pid in processes.all(name)]
+            pids = pids if what == "all" else pids[-1:]
+        for pid in pids:
+            send(pid, signal.SIGKILL)
+        self.killed += len(workers) if what == "all" else 1
+
+    def _say(self, *words: str) -> None:
+        self._redis.say(*words)
+
+    def _pause(self) -> None:
+        self._say("CLIENT", "PAUSE", "20000", "ALL")
+        began = time.monotonic()
+        self._processes.rest(19.5)
+        self._shut("pause", began + ASKED, time.monotonic())
+        time.sleep(0.5)
+
+    def _restart(self, *, empty: bool) -> None:
+        self._redis.kill()
+        began = time.monotonic()
+        if empty:
+            shutil.rmtree(self._redis.home / "appendonlydir")
+        self._processes.rest(self._chance.choice((0.0, 2.0, 9.0)))
+        self._shut("empty" if empty else "kept", began + ASKED, time.monotonic())
+        self._redis.start()
+
+    def _stop(self) -> None:
+        _, pid = self._anybody()
+        send(pid, signal.SIGSTOP)
+        self._processes.rest(self._chance.uniform(12.0, 30.0))
+        send(pid, signal.SIGCONT)
+
+    def _cut(self) -> None:
+        who, pid = self._anybody()
+        send(pid, signal.SIGSTOP)
+        self._processes.rest(12.0)
+        send(self._redis.pid, signal.SIGSTOP)
+        try:
+            time.sleep(0.1)
+            send(pid, signal.SIGCONT)
+            began = time.monotonic()
+            time.sleep(3.0)
+            self._shut("cut", began, time.monotonic(), who)
+        finally:
+            send(self._redis.pid, signal.SIGCONT)
+
+    def _full(self) -> None:
+        self._say("CONFIG", "SET", "maxmemory", "1")
+        self._processes.rest(self._chance.uniform(3.0, 8.0))
+        self._say("CONFIG", "SET", "maxmemory", "256mb")
+
+    def _anybody(self) -> tuple[str, int]:
+        workers = self._processes.workers()
+        while not workers:
+            self._processes.rest(0.2)
+            workers = self._processes.workers()
+        return self._chance.choice(sorted(workers.items()))
+
+    def _shut(self, trouble: str, begin: float, end: float, who: str = "") -> None:
+        if end > begin and not self._processes.is_over:
+            self.shut.append(Shut(trouble, begin, end, who))
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """A signal to a process that this script has started, if it is still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--troubles", help="only these, in this order")
+    parser.add_argument("--chains", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--hosts", type=int, default=30)
+    parser.add_argument("--delay", type=float, default=0.05)
+    parser.add_argument("--concurrency", type=int, default=16, help="of each process")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
+    chosen = parser.parse_args(words)
+    for line in describe_machine(("aiohttp", "redis", "rocksdict")):
+        print(line)
+    with tempfile.TemporaryDirectory() as name:
+        home = chosen.keep or Path(name)
+        home.mkdir(exist_ok=True)
+        ordeal(chosen, home)
+
+
+def ordeal(chosen: argparse.Namespace, home: Path) -> None:
+    """Crawl, with all troubles, and judge."""
+    redis, job, chance = RedisServer(home / "redis"), home / "job", random.Random(chosen.seed)
+    redis.start()
+    try:
+        with served(chosen, home) as (chains, seeds, log):
+            processes = Processes(commands(chosen, redis.url, job, seeds), home)
+            troubles = Troubles(redis, processes, chance)
+            began = time.monotonic()
+            try:
+                for trouble in planned(chosen, troubles, chance):
+                    processes.rest(REST + chance.expovariate(1.0))
+                    if not processes.is_over:
+                        troubles.give(trouble)
+                processes.rest(900.0)
+            finally:
+                processes.end(30.0)
+            took = time.monotonic() - began
+    finally:
+        redis.kill()
+    found = judged(chains, log, sorted(job.glob("partitions/*")), chosen.delay)
+    print(f"troubles  {', '.join(f'{name} {count}' for name, count in sorted(troubles.given.items()))}")
+    codes = ", ".join(f"{name} {dict(each)}" for name, each in processes.codes.items())
+    print(f"crawl     exit codes of {codes}, {took:.0f} s")
+    late = [overshoot for each in troubles.shut if (overshoot := show_shut(each, found.asked)) > TURN]
+    print()
+    right = found.show(troubles.killed * chosen.concurrency)
+    if not right or late or not processes.is_over:
+        raise SystemExit(1)
+
+
+def planned(chosen: argparse.Namespace, troubles: Troubles, chance: random.Random) -> Iterator[str]:
+    """The troubles of all rounds."""
+    names = chosen.troubles.split(",") if chosen.troubles else list(troubles.all())
+    for _ in range(chosen.rounds):
+        if not chosen.troubles:
+            chance.shuffle(names)
+        yield from names
+
+
+def commands(chosen: argparse.Namespace, engine: str, job: Path, seeds: Path) -> dict[str, list[str]]:
+    """Those of the crawl. The workers are given nothing but who they are: the settings come to them."""
+    program = (sys.executable, "-m", "crawler")
+    reached = ("--engine", engine, "--crawl", "chains")
+    first = [
+        *(*program, str(seeds), "--job", str(job), "--partitions", "1", *reached, "--scope", "any", "--quiet"),
+        *("--allow-network", "127.20.0.0/16", "--delay", str(chosen.delay)),
+        *("--concurrency", str(chosen.concurrency), "--contact", CONTACT.format("first")),
+    ]
+    work = (*program, "work", "--dir", str(job), *reached, "--quiet")
+    return {"first": first} | {name: [*work, "--contact", CONTACT.format(name)] for name in ("second", "third")}
+
+
+def show_shut(shut: Shut, asked: Sequence[Asked]) -> float:
+    """Say how late the last request came that was not permitted, and return that."""
+    who = CONTACT.format(shut.who) if shut.who else ""
+    late = [each.came - shut.begin for each in asked if shut.begin < each.came < shut.end and who in each.who]
+    said = f"{len(late)} late, the last by {max(late):.3f} s" if late else "none late"
+    print(f"shut      {shut.trouble}: {shut.end - shut.begin:.1f} s without a claim, {said}")
+    return max(late, default=0.0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

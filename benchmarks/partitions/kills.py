@@ -44,6 +44,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 _SLACK = 0.002  # seconds: the server notes the time of an answer before it writes it
 _MOST_RUNS = 400
+_WITHOUT_PAGES = 0.1  # of the kills come before another page was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def main(words: Sequence[str]) -> None:
 def ordeal(chosen: argparse.Namespace, home: Path) -> None:
     job, began = home / "job", time.monotonic()
     with served(chosen, home) as (chains, seeds, log):
-        runs, codes = drive(chosen, home, job, seeds)
+        runs, codes = drive(chosen, home, job, seeds, log)
     took = time.monotonic() - began
     found = judged(chains, log, sorted(job.glob("partitions/*")) or [job], chosen.delay)
     print(f"crawl     {chosen.partitions} processes, {runs} runs, exit codes {dict(codes)}, {took:.0f} s\n")
@@ -123,9 +124,10 @@ def command(chosen: argparse.Namespace, job: Path, seeds: Path) -> list[str]:
     ]
 
 
-def drive(chosen: argparse.Namespace, home: Path, job: Path, seeds: Path) -> tuple[int, Counter[int]]:
-    """Run the command until it ends by itself. Returns how often it was given, and the exit codes."""
-    chance, left, codes, runs = random.Random(chosen.seed), chosen.kills, Counter[int](), 0
+def drive(chosen: argparse.Namespace, home: Path, job: Path, seeds: Path, log: Path) -> tuple[int, Counter[int]]:
+    """Run the command until it ends by itself. Returns how often it was given, and the exit codes. Most kills wait for
+    a page after the one before: the command gives up if its workers only die."""
+    chance, left, codes, runs, asked = random.Random(chosen.seed), chosen.kills, Counter[int](), 0, 0
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     while runs < _MOST_RUNS:
         runs += 1
@@ -135,8 +137,9 @@ def drive(chosen: argparse.Namespace, home: Path, job: Path, seeds: Path) -> tup
             while process.poll() is None:
                 if left:
                     wait(process, chance.uniform(0.3, chosen.between))
-                    if process.poll() is None and kill(process.pid, chosen.kill, chance):
-                        left -= 1
+                    is_time = log.stat().st_size > asked or chance.random() < _WITHOUT_PAGES
+                    if is_time and process.poll() is None and kill(process.pid, chosen.kill, chance):
+                        left, asked = left - 1, log.stat().st_size
                 else:
                     process.wait(timeout=900)
         finally:

@@ -96,9 +96,9 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
         text = f"{outcome.failed.text}; progress is saved: run the same command to resume"
         say(sys.stderr, f"crawler: stopped: {text}")
         return Exit.FAILED
-    return report_end(
-        Result(outcome.reason, stats, None, outcome.seeds_fetched, outcome.last_seed_error), arguments.quiet
-    )
+    # A worker that was added by hand may have fetched the seeds.
+    seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0)
+    return report_end(Result(outcome.reason, stats, None, seeds_fetched, outcome.last_seed_error), arguments.quiet)
 
 
 async def _whole(

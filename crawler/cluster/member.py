@@ -33,7 +33,7 @@ from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.robots_desk import RobotsDesk
-from crawler.cluster.seats import Seats, share
+from crawler.cluster.seats import Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
 from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import Stop
@@ -78,7 +78,8 @@ class Member:
         self._began = options.clock()
         self._reach = Reach(carrier, options.boottime, options.notice)
         ownership = Ownership(self._reach, options.name or entropy.random_bytes(8).hex(), options.boottime)
-        self._seats = Seats(self._reach, ownership, crawl.partitions, crawl.home, options.boottime)
+        me = Seated(ownership.holder, crawl.home, 0, options.has_seeds)
+        self._seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
         placement, opened = Placement(crawl.secret, crawl.partitions), dict[int, OpenPartition]()
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)

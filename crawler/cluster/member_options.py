@@ -80,6 +80,11 @@ class MemberOptions(Struct, kw_only=True):
     platform: Platform = field(default_factory=Platform)
     beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
 
+    @property
+    def has_seeds(self) -> bool:
+        """Whether this process is given the seeds of the crawl."""
+        return self.seeds is not no_seeds
+
 
 class MemberResult(Struct, frozen=True):
     """How the work of a member ended. ``stats`` are those of its partitions, pooled; empty if it had

@@ -16,6 +16,7 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.robots_desk import RobotsDesk
+from crawler.cluster.seats import SEEDED
 from crawler.cluster.sender import Sending
 from crawler.cluster.tally import Tally
 from crawler.disk import FULL, Expendable, no_room
@@ -28,6 +29,7 @@ from crawler.job.directory import JobError
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import RUN, write_run
+from crawler.job.seeds_mark import seeds_are_read
 from crawler.partition import PartitionRouter, Placement
 from crawler.settings import Settings
 
@@ -131,18 +133,17 @@ class PartitionLife:
             return has_begun and station.ownership.may_request(self._name)
 
         context = worker.context.with_code(options.code)
-        seeds = options.seeds() if number == 0 else no_seeds()
+        seeds = options.seeds() if number == SEEDED else no_seeds()
         member = Membership(
             may_request,
             is_sent,
             partial(station.quota.allowance, number),
             partial(station.robots.is_elsewhere, number),
             partial(station.robots.ask, number),
+            number == SEEDED and options.has_seeds,
         )
         run = Run(job, settings, context, seeds, member=member)
-        partition = station.open[number] = OpenPartition(
-            number, run, router.outbox, router.inlet, station.quota.is_settled
-        )
+        partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)
         options.opened(number, run)
         worker.add(run)
         try:
@@ -152,6 +153,16 @@ class PartitionLife:
             async with partition.writing:  # whoever writes now is done then
                 await self._finish(partition)
         return run.life.reason
+
+    def _is_settled(self, partition: OpenPartition) -> bool:
+        """Whether nothing is to come that only this partition gets: of the quota, or of the seeds, which another
+        process may have left before their end."""
+        if not self._station.quota.is_settled(partition):
+            return False
+        if self._number != SEEDED or self._station.options.has_seeds or seeds_are_read(partition.job):
+            return True
+        self._say("the seeds are not all read: give the command that began the crawl again")
+        return False
 
     async def _until_over(self, partition: OpenPartition) -> None:
         """Follow the claim until the run is over."""

@@ -7,68 +7,73 @@ looks; so no clocks are compared. A value that is gone may have been lost by the
 A partition whose directory has begun somewhere is at home there, and only processes with that directory share it. The
 others are shared by all. Processes that know the same come to the same result; when they do not, the claim of a
 partition decides.
+
+The partition 0 reads the seeds, so a process that is given them has it before all others. One without them never begins
+it, and goes on with it only while nobody who has them is alive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from crawler.carrier.verbs import CarrierError
 from crawler.cluster.ownership import HELD, Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.partition.placement import place
 
+SEEDED = 0  # the partition that reads the seeds
 MEMBER, HOME = "member", "home"  # values of a seat, and of a partition
 
 
 class Seated(Struct, frozen=True, array_like=True):
-    """What a process says of itself: its ``name``, the ``home`` that its partitions are in, and how often it has said
-    so."""
+    """What a process says of itself: its ``name``, the ``home`` that its partitions are in, how often it has said
+    so, and whether it ``has_seeds``."""
 
     name: str
     home: str
     beats: int
+    has_seeds: bool = False
 
 
 _decoder = msgspec.msgpack.Decoder(Seated)
 
 
 class Seats:
-    """The seats of a crawl, as the process ``name`` sees them. Its partitions are in the directory ``home``."""
+    """The seats of a crawl, as one process sees them."""
 
     def __init__(
-        self, reach: Reach, ownership: Ownership, partitions: int, home: str, boottime: Callable[[], float]
+        self, reach: Reach, ownership: Ownership, partitions: int, me: Seated, boottime: Callable[[], float]
     ) -> None:
+        """``me`` is what the process says of itself at first."""
         self._reach = reach
         self._ownership = ownership
         self._partitions = partitions
-        self._home = home
+        self._me = me
         self._boottime = boottime
         self._mine: str | None = None
-        self._beats = 0
         self._known: dict[str, tuple[Seated, float]] = {}  # by seat: what was said last, and when that was new
 
     @property
     def _names(self) -> list[str]:
         return [f"w{number}" for number in range(self._partitions)]
 
-    async def look(self) -> Mapping[str, str]:
-        """Keep the seat, or take one. Returns the homes of all who are alive, by name. Raises CarrierError."""
-        carrier, call, name = self._reach.carrier, self._reach.call, self._ownership.holder
+    async def look(self) -> Mapping[str, Seated]:
+        """Keep the seat, or take one. Returns all who are alive, by name. Raises CarrierError."""
+        carrier, call, name = self._reach.carrier, self._reach.call, self._me.name
         if self._mine is None or self._ownership.epoch(self._mine) is None:
             self._mine = await self._sit()
         if self._mine is not None:
-            self._beats += 1
-            seated = Seated(name, self._home, self._beats)
-            await call(carrier.put(self._mine, {MEMBER: msgspec.msgpack.encode(seated)}))
+            self._me = replace(self._me, beats=self._me.beats + 1)
+            await call(carrier.put(self._mine, {MEMBER: msgspec.msgpack.encode(self._me)}))
         now = self._boottime()
         for seat, value in zip(self._names, await call(carrier.get(self._names, MEMBER)), strict=True):
             self._note(seat, value, now)
-        alive = {each.name: each.home for each, at in self._known.values() if now < at + HELD and each.name != name}
-        return alive if self._mine is None else {**alive, name: self._home}
+        alive = {each.name: each for each, at in self._known.values() if now < at + HELD and each.name != name}
+        return alive if self._mine is None else {**alive, name: self._me}
 
     async def leave(self) -> None:
         """Give the seat up."""
@@ -87,7 +92,7 @@ class Seats:
 
     async def settle(self, partition: int) -> None:
         """Say that a partition is at home here. Raises CarrierError."""
-        await self._reach.call(self._reach.carrier.put(name_of(partition), {HOME: self._home.encode()}))
+        await self._reach.call(self._reach.carrier.put(name_of(partition), {HOME: self._me.home.encode()}))
 
     async def _sit(self) -> str | None:
         """A seat, or None if all are taken."""
@@ -108,13 +113,27 @@ class Seats:
             self._known[seat] = (said, now)
 
 
-def share(me: str, alive: Mapping[str, str], homes: list[str | None]) -> set[int]:
-    """The partitions of the process ``me``. ``alive``: the homes of all processes by name; ``homes``: those of the
-    partitions."""
+def share(me: str, alive: Mapping[str, Seated], homes: list[str | None]) -> set[int]:
+    """The partitions of the process ``me``. ``alive``: all processes by name; ``homes``: those of the partitions."""
+    my_home = alive[me].home if me in alive else None
     by_all = place(len(homes), alive)
-    at_home = place(len(homes), [name for name, home in alive.items() if home == alive.get(me)])
-    return {
+    at_home = place(len(homes), _at(my_home, alive))
+    mine = {
         number
         for number, home in enumerate(homes)
-        if (by_all if home is None else at_home if home == alive.get(me) else {}).get(number) == me
+        if (by_all if home is None else at_home if home == my_home else {}).get(number) == me
     }
+    return mine | {SEEDED} if _reader(alive, homes) == me else mine - {SEEDED}
+
+
+def _reader(alive: Mapping[str, Seated], homes: list[str | None]) -> str | None:
+    """The process that has the partition that reads the seeds."""
+    home = homes[SEEDED]
+    near = list(alive) if home is None else _at(home, alive)
+    with_seeds = [name for name in near if alive[name].has_seeds]
+    without = [] if home is None else near
+    return place(len(homes), with_seeds or without).get(SEEDED)
+
+
+def _at(home: str | None, alive: Mapping[str, Seated]) -> Collection[str]:
+    return [name for name, seated in alive.items() if seated.home == home]

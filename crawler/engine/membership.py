@@ -32,13 +32,14 @@ class Membership(Struct, frozen=True):
     ``is_sent()``: whether everything that belongs to other partitions is durable there. ``allowance()``: how many pages
     the partition may have fetched in all, of those that the whole crawl may; None: there is no limit.
     ``is_elsewhere(address)``: whether a URL belongs to another partition; ``ask_robots(address)`` has that partition
-    fetch a robots.txt."""
+    fetch a robots.txt. ``has_seeds``: whether the run is given the seeds of the crawl."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
     allowance: Callable[[], int | None] = _without_limit
     is_elsewhere: Callable[[str], bool] = _is_nowhere
     ask_robots: Callable[[str], Awaitable[Followed | NotNow]] = _later
+    has_seeds: bool = False
 
 
 class FencedNetwork:

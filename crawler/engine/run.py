@@ -46,6 +46,7 @@ from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.revisit import revisit_beside
 from crawler.job.revisit_backfill import backfill_beside
+from crawler.job.seeds_mark import note_seeds
 from crawler.job.seen_compaction import compact_beside
 from crawler.metrics import Kind
 from crawler.scope import Bounds
@@ -414,7 +415,12 @@ class Run:
     # -- inside ------------------------------------------------------------------------------------------------
 
     async def _read_seeds(self, seeds: AsyncIterator[list[str]]) -> None:
+        noted = self._member is not None and self._member.has_seeds
+        if noted:
+            await note_seeds(self.job, read=False)
         await self.incoming.admit_seeds(seeds)
+        if noted:
+            await note_seeds(self.job, read=True)
         self._ending.seeds_read = True
         self._context.wake()
 

@@ -177,9 +177,14 @@ class Crawling:
                     await working.kill()
 
     def begin(
-        self, name: str | None = None, *, expected: int = 1, boottime: Callable[[], float] | None = None
+        self,
+        name: str | None = None,
+        *,
+        expected: int = 1,
+        boottime: Callable[[], float] | None = None,
+        seeds: Callable[[], AsyncIterator[list[str]]] | None = None,
     ) -> Working:
-        """Begin a member."""
+        """Begin a member, which has the seeds of the crawl if it is given no others."""
         line, is_dead = Line(self.carrier, self.latency), [False]
         crawl = Crawl(self.directory, self.partitions, SECRET, "here")
         said = list[str]()
@@ -190,14 +195,14 @@ class Crawling:
         async def inline(what: Callable[[], Any]) -> Any:
             return what()
 
-        async def seeds() -> AsyncIterator[list[str]]:
+        async def own_seeds() -> AsyncIterator[list[str]]:
             yield list(self.seeds)
 
         options = MemberOptions(
             fetcher=self._web(),
             clock=self.clock,
             lag=Unwatched(),
-            seeds=seeds,
+            seeds=seeds or own_seeds,
             name=name,
             expected=expected,
             notice=said.append,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from crawler.cluster.member_options import MemberResult
+from crawler.cluster.member_options import MemberResult, no_seeds
 from crawler.cluster.sender import Lag
 from crawler.engine.lifecycle import Stop
 from crawler.job.job_lock import JobLock
@@ -362,3 +362,37 @@ class _Nothing(random.Random):
 
     def randint(self, a: int, b: int) -> int:
         return a
+
+
+def test_a_member_without_seeds_begins_before_who_has_them_and_ends_nothing(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12, 4), seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        early = crawling.begin("early", seeds=no_seeds)
+        await asyncio.sleep(30.0)
+        assert not early.task.done()
+        return await to_the_end(early, crawling.begin("first"))
+
+    assert crawling.live(test) == [Stop.FINISHED] * 2
+    assert_complete(crawling)
+
+
+def test_seeds_that_a_killed_member_has_not_read_keep_the_crawl_from_its_end(tmp_path: Path) -> None:
+    pages = chain(12, 4)
+    crawling = Crawling(tmp_path, {**pages, "http://h5.test/late": "the end"}, seeds=(SEED, "http://h5.test/late"))
+
+    async def slow_seeds() -> AsyncIterator[list[str]]:
+        yield [SEED]
+        await asyncio.Event().wait()
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        first, other = crawling.begin("first", seeds=slow_seeds), crawling.begin("other", seeds=no_seeds)
+        await until_asked(crawling, 3)
+        await first.kill()
+        await until_asked(crawling, len(pages))
+        await asyncio.sleep(60.0)
+        assert not other.task.done()
+        return await to_the_end(other, crawling.begin("first"))
+
+    assert crawling.live(test) == [Stop.FINISHED] * 2
+    assert_complete(crawling)

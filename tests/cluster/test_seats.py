@@ -7,7 +7,7 @@ import asyncio
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.cluster.ownership import HELD, Ownership
 from crawler.cluster.reach import Reach
-from crawler.cluster.seats import Seats, share
+from crawler.cluster.seats import Seated, Seats, share
 
 
 class Hall:
@@ -17,9 +17,10 @@ class Hall:
         self.now = 0.0
         self.holdings = Holdings()
 
-    def enter(self, name: str, home: str = "here") -> Seats:
+    def enter(self, name: str) -> Seats:
         reach = Reach(MemoryCarrier(self.holdings, lambda: self.now), lambda: self.now)
-        return Seats(reach, Ownership(reach, name, lambda: self.now), 4, home, lambda: self.now)
+        ownership = Ownership(reach, name, lambda: self.now)
+        return Seats(reach, ownership, 4, Seated(name, "here", 0), lambda: self.now)
 
 
 def test_members_see_each_other_until_one_leaves_or_says_nothing_any_more() -> None:
@@ -29,13 +30,13 @@ def test_members_see_each_other_until_one_leaves_or_says_nothing_any_more() -> N
         first, second, third = hall.enter("a"), hall.enter("b"), hall.enter("c")
         for seats in (first, second, third):
             await seats.look()
-        assert await first.look() == {"a": "here", "b": "here", "c": "here"}
+        assert set(await first.look()) == {"a", "b", "c"}
         await second.leave()
-        assert await first.look() == {"a": "here", "c": "here"}
+        assert set(await first.look()) == {"a", "c"}
         hall.now += HELD - 1.0
-        assert await first.look() == {"a": "here", "c": "here"}
+        assert set(await first.look()) == {"a", "c"}
         hall.now += 1.0
-        assert await first.look() == {"a": "here"}
+        assert set(await first.look()) == {"a"}
 
     asyncio.run(test())
 
@@ -48,10 +49,10 @@ def test_a_carrier_that_forgets_the_seats_ends_nobody() -> None:
         for seats in (first, second, first):
             await seats.look()
         hall.holdings.forget()
-        assert await first.look() == {"a": "here", "b": "here"}
+        assert set(await first.look()) == {"a", "b"}
         await second.look()
         hall.now += HELD - 0.1
-        assert await first.look() == {"a": "here", "b": "here"}
+        assert set(await first.look()) == {"a", "b"}
 
     asyncio.run(test())
 
@@ -74,7 +75,7 @@ def test_who_finds_no_seat_has_no_partition_and_gets_the_next_free_one() -> None
 
 
 def test_all_partitions_are_shared_out_and_those_with_a_home_stay_there() -> None:
-    alive = {"a": "here", "b": "here", "c": "there"}
+    alive = {name: Seated(name, home, 1, True) for name, home in (("a", "here"), ("b", "here"), ("c", "there"))}
     shares = [share(name, alive, [None] * 16) for name in alive]
     assert sorted(number for each in shares for number in each) == list(range(16))
     assert sorted(len(each) for each in shares) == [5, 5, 6]
@@ -82,3 +83,17 @@ def test_all_partitions_are_shared_out_and_those_with_a_home_stay_there() -> Non
     assert at_home[0] | at_home[1] == set(range(12))
     assert not at_home[0] & at_home[1]
     assert at_home[2] == {12, 13, 14}
+
+
+def test_the_partition_of_the_seeds_is_theirs_who_have_them_and_nobody_else_begins_it() -> None:
+    def owners(homes: list[str | None], *alive: Seated) -> list[str]:
+        by_name = {each.name: each for each in alive}
+        return [name for name in by_name if 0 in share(name, by_name, homes)]
+
+    for name in "abcdefgh":
+        reader, other = Seated("reader", "here", 1, True), Seated(name, "here", 1)
+        assert owners([None] * 4, other) == []
+        assert owners(["here"] * 4, other) == [name]
+        assert owners(["there"] * 4, other) == []
+        assert owners([None] * 4, reader, other) == owners(["here"] * 4, other, reader) == ["reader"]
+        assert owners(["here"] * 4, Seated("reader", "there", 1, True), other) == [name]

@@ -125,9 +125,9 @@ MODULES: dict[str, str] = {
     "job": """
         clock_step clock_anchor digest_sum receiving directory formats crawl_file identity job_lock event_log border
         held_back history_file survey_file inbox
-        platform shared_platform revisit_backfill scope_state seeds_mark seen_compaction stored_errors transaction journal_search
+        platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search
         admission live_status last_command recovery rekey conversion open_files checkpointer revisit returning
-        run_settings snapshot verdict parsing_notes suspects reclass job durable_frontier
+        run_settings snapshot verdict parsing_notes suspects reclass job seeds_mark durable_frontier
     """,
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader

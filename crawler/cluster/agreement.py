@@ -92,7 +92,8 @@ async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settin
         crawl = new_crawl(settings)
     else:
         asked = settings.partitions.count or known.partitions
-        crawl = replace(known, id=new_id(), partitions=asked, shaping=shaping_of(settings))
+        by_host = (settings.partitions.by or known.by) == "host"
+        crawl = replace(known, id=new_id(), partitions=asked, shaping=shaping_of(settings), by_host=by_host)
     if known is None:
         known = await agree(carrier, crawl, where)
         if not holds_crawl(directory):
@@ -111,6 +112,8 @@ def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
     at = f"the crawl {known.name!r} at {where}"
     if crawl.partitions != known.partitions:
         raise CarrierRefusedError(f"{at} has {known.partitions} partitions, not {crawl.partitions}")
+    if crawl.by_host != known.by_host:
+        raise CarrierRefusedError(f"{at} has its URLs in partitions by {known.by}, not by {crawl.by}")
     for table, values in crawl.shaping.items():
         for key, value in values.items():
             kept = known.shaping.get(table, {}).get(key)

@@ -49,6 +49,13 @@ def check_crawl(directory: Path, settings: Settings) -> None:
             "leave out --partition-count",
             new_job=True,
         )
+    by = settings.partitions.by
+    if by is not None and by != crawl.by:
+        raise JobError(
+            f"{directory} has its URLs in partitions by {crawl.by}, which cannot become by {by} after the crawl began: "
+            "leave out partitions.by",
+            new_job=True,
+        )
     if name is not None and name != crawl.name:
         raise JobError(f"{directory} holds the crawl {crawl.name!r}, not {name!r}: name another directory for that one")
     check_suffixes(crawl, str(directory))
@@ -74,6 +81,7 @@ def new_crawl(settings: Settings) -> CrawlFile:
         secret=entropy.random_bytes(SECRET_BYTES),
         suffixes=suffix_list_version(),
         shaping=shaping_of(settings),
+        by_host=settings.partitions.by == "host",
     )
 
 

@@ -81,7 +81,7 @@ class Member:
         me = Seated(ownership.holder, crawl.home, 0, options.has_seeds)
         self._seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
-        placement, opened = Placement(crawl.secret, crawl.partitions), dict[int, OpenPartition]()
+        placement, opened = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host), dict[int, OpenPartition]()
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
         robots, tally = RobotsDesk(placement, opened, sending.tell), Tally(crawl.partitions)

@@ -28,12 +28,14 @@ LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
 
 class Crawl(Struct, frozen=True):
     """A crawl of ``partitions`` partitions, those of which that are in ``directory``. ``secret`` decides which URLs
-    belong to which partition. ``home`` names the directory: no other one of the crawl has that name."""
+    belong to which partition. ``home`` names the directory: no other one of the crawl has that name. ``by_host``: see
+    ``Placement``."""
 
     directory: Path
     partitions: int
     secret: bytes
     home: str = ""
+    by_host: bool = False
 
     def partition(self, number: int) -> Path:
         """The directory of a partition, which is that of a job."""

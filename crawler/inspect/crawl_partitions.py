@@ -40,12 +40,12 @@ class Partition(Struct, frozen=True):
 
 
 class CrawlPartitions(Struct, frozen=True):
-    """A crawl of so many partitions in ``directory``, ``found`` those that have begun, in order. ``secret`` places URLs
-    on them."""
+    """A crawl of so many partitions in ``directory``, ``found`` those that have begun, in order. ``placement`` says
+    which one a URL belongs to."""
 
     directory: Path
     count: int
-    secret: bytes
+    placement: Placement
     found: list[Partition]
 
     def each(self, look: Callable[[Path], T]) -> Iterator[tuple[Partition, T]]:
@@ -55,11 +55,6 @@ class CrawlPartitions(Struct, frozen=True):
             with partition.named():
                 seen = look(partition.directory)
             yield partition, seen
-
-    @property
-    def placement(self) -> Placement:
-        """Which partition a URL belongs to."""
-        return Placement(self.secret, self.count)
 
     def partition(self, number: int) -> Partition | None:
         """The partition of that number; None if it has not begun."""
@@ -72,7 +67,8 @@ def crawl_partitions(directory: Path) -> CrawlPartitions:
     found = [Partition(int(each.name), each) for each in partition_directories(directory)]
     if not found:
         raise JobError(f"{directory} holds a crawl that has not begun: no partition has a job yet")
-    return CrawlPartitions(directory, crawl.partitions, crawl.secret, found)
+    placement = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host)
+    return CrawlPartitions(directory, crawl.partitions, placement, found)
 
 
 def of_each(directory: Path, look: Callable[[Path], T]) -> Iterator[tuple[Path, T]]:

@@ -34,7 +34,8 @@ Shaping = dict[str, dict[str, Any]]
 
 class CrawlFile(Struct, frozen=True):
     """The content of ``crawl.json``. ``id``: random, of this directory. ``partitions``: how many there are. ``secret``:
-    of the hash that places URLs on them; ``suffixes``: the version of the public suffix list by which it does.
+    of the hash that places URLs on them; ``suffixes``: the version of the public suffix list by which it does;
+    ``by_host``: it does so by hosts instead of domains.
     ``shaping``: the shaping settings of the crawl as a whole."""
 
     name: str
@@ -43,6 +44,12 @@ class CrawlFile(Struct, frozen=True):
     secret: bytes
     suffixes: str
     shaping: Shaping
+    by_host: bool = False
+
+    @property
+    def by(self) -> str:
+        """What stays in one partition, as in the settings."""
+        return "host" if self.by_host else "domain"
 
 
 def holds_crawl(directory: Path) -> bool:
@@ -109,6 +116,7 @@ def encode_crawl(crawl: CrawlFile) -> bytes:
         "partitions": crawl.partitions,
         "secret": crawl.secret.hex(),
         "suffixes": crawl.suffixes,
+        "by": crawl.by,
         "shaping": crawl.shaping,
     }
     return encode_envelope(MAGIC, VERSION, content)
@@ -133,11 +141,12 @@ def decode_crawl(data: bytes, name: str) -> CrawlFile:
             "partitions": int(count),
             "secret": str(secret),
             "suffixes": str(suffixes),
+            "by": "domain" | "host" as by,
             "shaping": dict(shaping),
         } if 0 < count <= PARTITIONS_MOST and _is_complete(shaping):
             with contextlib.suppress(ValueError):
                 if len(bytes.fromhex(secret)) >= SECRET_BYTES:
-                    return CrawlFile(crawl, own, count, bytes.fromhex(secret), suffixes, shaping)
+                    return CrawlFile(crawl, own, count, bytes.fromhex(secret), suffixes, shaping, by == "host")
     raise JobError(f"{name}: not the description of a crawl")
 
 

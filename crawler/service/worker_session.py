@@ -175,7 +175,7 @@ async def work(
                 closing=beside.closing,
                 platform=platform,
             )
-            whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id)
+            whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host)
             try:
                 return await run_member(whole, carrier, settings, member, begun)
             finally:

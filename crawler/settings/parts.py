@@ -392,11 +392,15 @@ class DashboardSettings(Struct, frozen=True):
 PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
 
 
+PLACED_BY = ("domain", "host")
+
+
 class PartitionSettings(Struct, frozen=True):
     """One crawl by several processes. It has partitions if ``processes`` or ``engine`` is given."""
 
     processes: int | None = None  # on this machine
     count: int | None = None  # partitions, fixed when the crawl begins; None: those that it has, or 16
+    by: str | None = None  # what stays in one partition, fixed when the crawl begins; None: what it has, or "domain"
     engine: str | None = None  # URL of what carries between workers; None: the first process does
     crawl: str | None = None  # the name of the crawl there
 

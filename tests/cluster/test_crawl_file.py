@@ -46,9 +46,10 @@ def test_the_example_of_the_format() -> None:
     st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True),
     st.integers(1, PARTITIONS_MOST),
     st.binary(min_size=16, max_size=40),
+    st.booleans(),
 )
-def test_what_is_written_is_read(name: str, partitions: int, secret: bytes) -> None:
-    crawl = replace(ONE, name=name, partitions=partitions, secret=secret)
+def test_what_is_written_is_read(name: str, partitions: int, secret: bytes, by_host: bool) -> None:
+    crawl = replace(ONE, name=name, partitions=partitions, secret=secret, by_host=by_host)
     assert decode_crawl(encode_crawl(crawl), CRAWL) == crawl
 
 

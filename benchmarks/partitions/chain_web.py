@@ -1,7 +1,9 @@
 """A web of chains: each page has one link, to a page of another host, so that a single lost link loses the rest of its
-chain. Every request is written down, with the times at which it came and was answered.
+chain. Besides, ``--busy`` hosts have many pages each which the first one names: there, work is left whatever becomes of
+links to other hosts. Every request is written down, with the times at which it came and was answered.
 
     python benchmarks/partitions/chain_web.py --log FILE --seeds FILE [--chains N] [--steps N] [--hosts N] [--slow MS]
+        [--busy HOSTS] [--leaves N]
 
 The hosts are loopback addresses, 127.20.0.1 and so on, on one free port. Serves until standard input ends. A line of
 the log is: host, path, seconds of the monotonic clock when the request had come, and when its answer was written, and
@@ -18,7 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -29,12 +31,23 @@ _TEXT = "A page of a chain says little, but says it at the length of a short pag
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """``chains`` chains with ``steps`` pages each, on ``hosts`` hosts."""
+    """``chains`` chains with ``steps`` pages each, on ``hosts`` hosts, and ``busy`` hosts with ``leaves`` pages."""
 
     chains: int
     steps: int
     hosts: int
     port: int
+    busy: int = 0
+    leaves: int = 0
+
+    def addresses(self) -> list[str]:
+        return [*map(self.address, range(self.hosts)), *map(self.busy_address, range(self.busy))]
+
+    def busy_address(self, host: int) -> str:
+        return f"127.20.100.{host + 1}"
+
+    def leaf(self, host: int, number: int) -> str:
+        return f"http://{self.busy_address(host)}:{self.port}/l/{host}/{number}"
 
     def address(self, host: int) -> str:
         return f"127.20.{host // 250}.{host % 250 + 1}"
@@ -50,15 +63,23 @@ class Chains:
         for chain in range(self.chains):
             for step in range(self.steps):
                 yield self.url(chain, step)
+        for host in range(self.busy):
+            for number in range(self.leaves + 1):
+                yield self.leaf(host, number)
 
     def seeds(self) -> list[str]:
-        return [self.url(chain, 0) for chain in range(self.chains)]
+        return [self.url(chain, 0) for chain in range(self.chains)] + [self.leaf(host, 0) for host in range(self.busy)]
 
     def page(self, host: str, path: str) -> tuple[int, bytes]:
         """Status and body."""
         if path == "/robots.txt":
             return 404, b""
         parts = path.split("/")
+        if len(parts) == 4 and parts[1] == "l":
+            host_number, number = int(parts[2]), int(parts[3])
+            links = range(1, self.leaves + 1) if number == 0 else ()
+            named = "".join(f'<a href="{self.leaf(host_number, each)}">{each}</a> ' for each in links)
+            return 200, f"<!doctype html><title>Leaf {number} of {host_number}</title><p>{_TEXT}</p>{named}".encode()
         if len(parts) != 4 or parts[1] != "c" or not (parts[2].isdigit() and parts[3].isdigit()):
             return 404, b"no such page"
         chain, step = int(parts[2]), int(parts[3])
@@ -99,23 +120,23 @@ async def _serve(chains: Chains, sockets: Sequence[socket.socket], log: TextIO, 
         server.close()
 
 
-def bind(hosts: int) -> tuple[Chains, list[socket.socket]]:
-    """Take one free port on all addresses."""
+def bind(web: Chains) -> tuple[int, list[socket.socket]]:
+    """Take one free port on all addresses of the web."""
     for _ in range(20):
         made: list[socket.socket] = []
         port = 0
         try:
-            for host in range(hosts):
+            for address in web.addresses():
                 each = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
                 made.append(each)
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                each.bind((Chains(1, 1, hosts, 0).address(host), port))
+                each.bind((address, port))
                 port = each.getsockname()[1]
         except OSError:
             for each in made:
                 each.close()
             continue
-        return Chains(1, 1, hosts, port), made
+        return port, made
     raise SystemExit("no port is free on all addresses")
 
 
@@ -128,10 +149,13 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--chains", type=int, default=81)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--hosts", type=int, default=60)
+    parser.add_argument("--busy", type=int, default=0)
+    parser.add_argument("--leaves", type=int, default=500)
     parser.add_argument("--slow", type=float, default=0.0, help="milliseconds that each answer takes")
     chosen = parser.parse_args(words)
-    bound, sockets = bind(chosen.hosts)
-    chains = Chains(chosen.chains, chosen.steps, chosen.hosts, bound.port)
+    web = Chains(chosen.chains, chosen.steps, chosen.hosts, 0, chosen.busy, chosen.leaves)
+    port, sockets = bind(web)
+    chains = replace(web, port=port)
     with open(chosen.log, "w", encoding="ascii") as log:
         part = chosen.seeds.with_name(chosen.seeds.name + ".part")
         part.write_text("".join(f"{url}\n" for url in chains.seeds()))

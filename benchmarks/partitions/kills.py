@@ -67,6 +67,8 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--chains", type=int, default=81)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--hosts", type=int, default=60)
+    parser.add_argument("--busy", type=int, default=0, help="hosts with pages that wait for no other host")
+    parser.add_argument("--leaves", type=int, default=500, help="of each of these")
     parser.add_argument("--delay", type=float, default=0.05)
     parser.add_argument("--concurrency", type=int, default=16, help="of each process")
     parser.add_argument("--seed", type=int, default=1)
@@ -100,6 +102,7 @@ def served(chosen: argparse.Namespace, home: Path) -> Iterator[tuple[Chains, Pat
         [
             *(sys.executable, str(HERE / "chain_web.py"), "--log", str(log), "--seeds", str(seeds)),
             *("--chains", str(chosen.chains), "--steps", str(chosen.steps), "--hosts", str(chosen.hosts)),
+            *("--busy", str(chosen.busy), "--leaves", str(chosen.leaves)),
         ],
         stdin=subprocess.PIPE,
     )
@@ -108,7 +111,7 @@ def served(chosen: argparse.Namespace, home: Path) -> Iterator[tuple[Chains, Pat
             time.sleep(0.05)
             assert web.poll() is None
         port = int(seeds.read_text().split("/")[2].rpartition(":")[2])
-        yield Chains(chosen.chains, chosen.steps, chosen.hosts, port), seeds, log
+        yield Chains(chosen.chains, chosen.steps, chosen.hosts, port, chosen.busy, chosen.leaves), seeds, log
     finally:
         assert web.stdin is not None
         web.stdin.close()
@@ -217,7 +220,8 @@ def judged(chains: Chains, log: Path, jobs: Sequence[Path], delay: float) -> Fou
     records = Counter[str]()
     for file in (file for job in jobs for file in sorted(job.glob("pages*.jsonl"))):
         records.update(record["url"] for record in map(json.loads, file.read_text().splitlines()))
-    print(f"web       {len(wanted)} pages in {chains.chains} chains on {chains.hosts} hosts, a gap of {delay} s")
+    beside = f", {chains.busy} busy hosts" if chains.busy else ""
+    print(f"web       {len(wanted)} pages, {chains.chains} chains on {chains.hosts} hosts{beside}, a gap of {delay} s")
     lost, missing = len(wanted - pages.keys()), len(wanted - records.keys())
     twice, again = records.total() - len(records), pages.total() - len(pages)
     return Found(asked, lost, missing, twice, again, short_gaps(asked, delay))

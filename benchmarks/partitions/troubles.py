@@ -1,7 +1,7 @@
 """Crawl a web of chains in partitions over Redis, with troubles of all kinds, and ask the servers what was lost.
 
     python benchmarks/partitions/troubles.py [--rounds N] [--troubles NAME,...] [--seed N] [--chains N] [--steps N]
-        [--hosts N] [--delay S]
+        [--hosts N] [--busy HOSTS] [--leaves N] [--delay S]
 
 One command begins the crawl, with one worker; two workers are added by ``crawler work``. Whatever dies is started
 again by the same command. The troubles, each once in a round, in random order:
@@ -18,9 +18,9 @@ again by the same command. The troubles, each once in a round, in random order:
     full         Redis has no memory left for some seconds
 
 The servers' log and the records of all partitions are judged as ``kills.py`` does. Besides, in each time in which no
-claim can hold, because Redis has not answered for half the time of a claim, no request may come. ``late`` says how long
-after the begin of such a time the last one came: a turn of the event loop may be under way. For ``cut`` only requests
-of that worker count, from the moment when it goes on.
+claim can hold, because Redis has not answered for half the time of a claim, no request may come, although the busy
+hosts of the web have work. ``late`` says how long after the begin of such a time the last one came: a turn of the event
+loop may be under way. For ``cut`` only requests of that worker count, from the moment when it goes on.
 
 Exits with 1 if pages are lost, missing or twice, a gap was not kept, or a request came more than a turn late.
 """
@@ -258,7 +258,9 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--chains", type=int, default=40)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--hosts", type=int, default=30)
-    parser.add_argument("--delay", type=float, default=0.05)
+    parser.add_argument("--busy", type=int, default=10, help="hosts with pages that wait for no other host")
+    parser.add_argument("--leaves", type=int, default=800, help="of each of these")
+    parser.add_argument("--delay", type=float, default=0.2)
     parser.add_argument("--concurrency", type=int, default=16, help="of each process")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
@@ -327,9 +329,13 @@ def commands(chosen: argparse.Namespace, engine: str, job: Path, seeds: Path) ->
 def show_shut(shut: Shut, asked: Sequence[Asked]) -> float:
     """Say how late the last request came that was not permitted, and return that."""
     who = CONTACT.format(shut.who) if shut.who else ""
-    late = [each.came - shut.begin for each in asked if shut.begin < each.came < shut.end and who in each.who]
+    came = [each.came - shut.begin for each in asked if who in each.who]
+    late = [each for each in came if 0.0 < each < shut.end - shut.begin]
+    before = sum(-20.0 < each <= 0.0 for each in came)
     said = f"{len(late)} late, the last by {max(late):.3f} s" if late else "none late"
-    print(f"shut      {shut.trouble}: {shut.end - shut.begin:.1f} s without a claim, {said}")
+    print(
+        f"shut      {shut.trouble}: {shut.end - shut.begin:.1f} s without a claim, {said}; {before} in the 5 s before"
+    )
     return max(late, default=0.0)
 
 

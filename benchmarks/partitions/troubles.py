@@ -54,6 +54,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TURN = 0.5  # seconds that a turn of the event loop may take on a busy machine
 KILLS = ("worker", "first", "all")
 REST = 2.0  # seconds between two troubles, at least
+BETWEEN = 10_000  # bytes of the servers' log, so that the crawl is at work at each trouble; that is about 150 requests
+MOST_REST = 30.0  # seconds to wait for these
 AGAIN = 0.5  # seconds before what died is started again
 CONTACT = "{}@example.org"  # says in the servers' log who asked
 
@@ -122,10 +124,10 @@ class Processes:
             yield from children(process.pid)
             yield process.pid
 
-    def rest(self, seconds: float) -> None:
-        """Keep all alive for so long, or until the crawl is over."""
+    def rest(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
+        """Keep all alive for so long, or until the crawl is over, or something is ``enough``."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not self.is_over:
+        while time.monotonic() < until and not self.is_over and not enough():
             self.look()
             time.sleep(0.05)
 
@@ -284,7 +286,9 @@ def ordeal(chosen: argparse.Namespace, home: Path) -> None:
             began = time.monotonic()
             try:
                 for trouble in planned(chosen, troubles, chance):
+                    asked = log.stat().st_size
                     processes.rest(REST + chance.expovariate(1.0))
+                    processes.rest(MOST_REST, lambda asked=asked: log.stat().st_size > asked + BETWEEN)
                     if not processes.is_over:
                         troubles.give(trouble)
                 processes.rest(900.0)

@@ -338,7 +338,7 @@ def show_shut(shut: Shut, asked: Sequence[Asked]) -> float:
     before = sum(-20.0 < each <= 0.0 for each in came)
     said = f"{len(late)} late, the last by {max(late):.3f} s" if late else "none late"
     print(
-        f"shut      {shut.trouble}: {shut.end - shut.begin:.1f} s without a claim, {said}; {before} in the 5 s before"
+        f"shut      {shut.trouble}: {shut.end - shut.begin:.1f} s without a claim, {said}; {before} in the 20 s before"
     )
     return max(late, default=0.0)
 

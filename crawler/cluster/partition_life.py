@@ -141,6 +141,7 @@ class PartitionLife:
             partial(station.robots.is_elsewhere, number),
             partial(station.robots.ask, number),
             number == SEEDED and options.has_seeds,
+            lambda: (0, 0.0) if partition is None else partition.lag(options.clock()),
         )
         run = Run(job, settings, context, seeds, member=member)
         partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)

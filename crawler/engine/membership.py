@@ -20,6 +20,10 @@ def _is_nowhere(_: str) -> bool:
     return False
 
 
+def _no_lag() -> tuple[int, float]:
+    return 0, 0.0
+
+
 async def _later(_: str) -> Followed | NotNow:
     return NotNow(0.0)
 
@@ -32,7 +36,8 @@ class Membership(Struct, frozen=True):
     ``is_sent()``: whether everything that belongs to other partitions is durable there. ``allowance()``: how many pages
     the partition may have fetched in all, of those that the whole crawl may; None: there is no limit.
     ``is_elsewhere(address)``: whether a URL belongs to another partition; ``ask_robots(address)`` has that partition
-    fetch a robots.txt. ``has_seeds``: whether the run is given the seeds of the crawl."""
+    fetch a robots.txt. ``has_seeds``: whether the run is given the seeds of the crawl. ``lag()``: how many messages
+    wait for other partitions, and for how many seconds some were seen to wait without progress."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
@@ -40,6 +45,7 @@ class Membership(Struct, frozen=True):
     is_elsewhere: Callable[[str], bool] = _is_nowhere
     ask_robots: Callable[[str], Awaitable[Followed | NotNow]] = _later
     has_seeds: bool = False
+    lag: Callable[[], tuple[int, float]] = _no_lag
 
 
 class FencedNetwork:

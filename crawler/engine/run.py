@@ -323,6 +323,7 @@ class Run:
             parsed=self._visitor.parsed,
             recent=self._visitor.harvest,
             left=self.gauges.countdown.told if state is State.RUNNING else None,
+            waiting=None if self._member is None else dict(zip(("count", "seconds"), self._member.lag(), strict=True)),
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(

@@ -115,8 +115,8 @@ class RunFigures(Struct, frozen=True):
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
     slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, how
-    pages were parsed, the last pages that a function of the user has scored, what stopped it, and how long the crawl
-    takes."""
+    pages were parsed, the last pages that a function of the user has scored, what stopped it, how long the crawl
+    takes, and what waits for other partitions."""
 
     elapsed: float
     in_flight: int
@@ -135,6 +135,7 @@ class RunFigures(Struct, frozen=True):
     recent: Rated | None = None
     stopped: Stopped | None = None
     left: TimeLeft | None = None
+    waiting: dict[str, Any] | None = None
 
 
 def assemble(
@@ -184,6 +185,7 @@ def assemble(
         "outputs": {name: size._asdict() for name, size in job.outputs.items()},
         "loop_stall_seconds": None if run is None else run.lag,
         "loop_stalls": None if run is None else run.stalls,
+        "messages_waiting": None if run is None else run.waiting,
         "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),
     }
 

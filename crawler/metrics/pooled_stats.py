@@ -82,7 +82,7 @@ def _line(number: int, part: Part | None) -> dict[str, Any]:
         "urls_pending": stats.get("urls_pending", 0),
         "urls_in_flight": stats.get("urls_in_flight", 0),
         "hosts": stats.get("hosts", 0),
-        "messages_waiting": 0 if part is None else part.waiting,
+        "messages_waiting": 0 if part is None else _waiting_of(part),
         "process": None if part is None else part.process,
     }
 
@@ -91,7 +91,20 @@ def _state(parts: Sequence[Part]) -> str:
     """The crawl runs as long as a partition does. It has ended if all have, and no message waits to be delivered."""
     found = {str(part.stats["state"]) for part in parts}
     state = min(found, key=lambda each: _rank(_STATES, each))
-    return "stopped" if state == "ended" and any(part.waiting for part in parts) else state
+    return "stopped" if state == "ended" and any(_waiting_of(part) for part in parts) else state
+
+
+def _waiting(values: Sequence[Any]) -> dict[str, Any] | None:
+    known = _known(values)
+    if not known:
+        return None
+    return {"count": sum(each["count"] for each in known), "seconds": max(each["seconds"] for each in known)}
+
+
+def _waiting_of(part: Part) -> int | None:
+    """What waits in a partition: counted in its store, or, while it runs, as it says."""
+    said = part.stats.get("messages_waiting")
+    return part.waiting if part.waiting is not None or said is None else int(said["count"])
 
 
 def _rank(order: Sequence[str], word: Any) -> int:
@@ -425,6 +438,7 @@ _SEEN_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 }
 # How a key is made of those of the partitions; a sum if it is not named here.
 _RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
+    "messages_waiting": _waiting,
     "endless": _any,
     "elapsed_seconds": _most,
     "hosts_pending": _sum_of_all,

@@ -372,6 +372,16 @@ METRICS: tuple[Metric, ...] = (
         "Stalls of the event loop in this run of a quarter of a second or longer.",
         ("loop_stalls", "count"),
     ),
+    _gauge(
+        "crawler_messages_waiting",
+        ("messages_waiting", "count"),
+        "Messages of a partition that are not durable yet where they belong.",
+    ),
+    _gauge(
+        "crawler_messages_waiting_seconds",
+        ("messages_waiting", "seconds"),
+        "For how long some of them have waited without progress.",
+    ),
     _counter("crawler_commits_total", "commits", "Steps written to the store in this run."),
     _gauge("crawler_checkpoint_generation", ("checkpoint", "generation"), "Number of the last checkpoint."),
     _gauge(

@@ -123,6 +123,17 @@ def test_messages_that_wait_keep_a_crawl_from_its_end() -> None:
     assert pool([Part(0, ended, None, 0), Part(1, ended, None, 0)], 2)["state"] == "ended"
 
 
+def test_what_waits_is_summed_and_the_longest_wait_counts() -> None:
+    parts = [
+        part(n, messages_waiting=said)
+        for n, said in enumerate(({"count": 2, "seconds": 0.5}, None, {"count": 3, "seconds": 9.0}))
+    ]
+    together = pool(parts, 3)
+    assert together["messages_waiting"] == {"count": 5, "seconds": 9.0}
+    assert [each["messages_waiting"] for each in together["partitions"]] == [2, None, 3]
+    assert pool([part(0, messages_waiting=None)], 1)["messages_waiting"] is None
+
+
 def test_a_pause_is_told_only_if_nothing_runs() -> None:
     paused = {"state": "paused", "paused": "no host answers", "paused_by": "outage"}
     both = pool([part(0, **paused), part(1, state="paused", paused="user did", paused_by="user")], 2)

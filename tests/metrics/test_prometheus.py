@@ -196,6 +196,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested |= {("seen", "ledger", field.name) for field in fields(LedgerCounts)}
     nested |= {("loop_stall_seconds", key) for key in stats["loop_stall_seconds"]}
     nested |= {("seen", "hash", "forgeable")}
+    nested |= {("messages_waiting", key) for key in ("count", "seconds")}  # None: it is no partition
     nested |= {("harvest", key) for key in ("rated", "relevant", "rate", "recent_rate")}
     nested -= {("seen", "ledger"), ("seen", "hash"), ("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning")}
     # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
@@ -220,6 +221,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         "slots",
         "proxies",
         "endless",  # a setting
+        "messages_waiting",
     )
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}

@@ -223,7 +223,8 @@ def test_a_crawl_that_does_well_is_scraped_and_no_alert_fires(tmp_path: Path) ->
         assert watch.number('crawler_state{state="running"}') == 1
         # Some come with the first checkpoint, and with the second look ahead; nothing is warned of, nor pauses it.
         warnings = {"crawler_advice_cause", "crawler_pause_cause"}
-        of_code = {metric.name for metric in METRICS if metric.path[0] in ("hooks", "harvest")}
+        # Of code of the user, and of partitions.
+        of_code = {metric.name for metric in METRICS if metric.path[0] in ("hooks", "harvest", "messages_waiting")}
         estimated = {"crawler_time_left_seconds"}  # not before the pace is known
         all_but_warnings = {metric.name for metric in METRICS} - warnings - of_code - estimated
         wait_until(lambda: watch.number("crawler_checkpoint_bytes") is not None, "a checkpoint")

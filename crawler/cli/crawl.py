@@ -95,6 +95,10 @@ def run(arguments: argparse.Namespace) -> int:
         from crawler.cli.partitioned import run_partitioned  # noqa: PLC0415, most crawls are of one process
 
         return run_partitioned(arguments, Configuration(settings, partial(read_again, arguments)), seeds)
+    if settings.partitions.count is not None or settings.partitions.crawl is not None:
+        raise UsageError(
+            "--partition-count and --crawl describe a crawl in partitions: add --partitions N, or leave them out"
+        )
     new = not holds_job(arguments.job)
     if new and seeds.finite:
         try:

@@ -59,6 +59,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.PENDING_NOT_SEEN: "the seen-set lacks {missing:pending URL}, the first at {key}",
     Kind.FINISHED_NOT_SEEN: "offset {offset}: the seen-set lacks a finished URL: {key_text}",
     Kind.HASH_DIFFERS: "its hash of URLs, or the secret of it, is another than that of store/",
+    Kind.PARTITION_GONE: "the job directory of the partition is gone, and with it URLs that nothing else knows",
     Kind.HOST_ELSEWHERE: "host {host} belongs to partition {owner}",
     Kind.RECORDS_ELSEWHERE: (
         "{records:record} of URLs that belong to other partitions, the first at offset {offset}: {url} belongs to "

@@ -70,7 +70,7 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
     if getattr(arguments, "parquet", None) is not None:
         raise UsageError("--parquet: a crawl in partitions writes no Parquet files at its end: use `crawler export`")
     if settings.politeness.host_key == "address":
-        raise UsageError('host_key = "address" goes with one process only: hosts of one address may be in several')
+        raise UsageError('host_key = "address" goes without partitions only: hosts of one address may be in several')
     if partitions.engine is not None and partitions.crawl is None:
         raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
 

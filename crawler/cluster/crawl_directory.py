@@ -10,6 +10,7 @@ from crawler.job.crawl_file import (
     SECRET_BYTES,
     CrawlFile,
     begin_crawl_file,
+    check_none_gone,
     crawl_around,
     holds_crawl,
     read_crawl_file,
@@ -59,6 +60,7 @@ def check_crawl(directory: Path, settings: Settings) -> None:
     if name is not None and name != crawl.name:
         raise JobError(f"{directory} holds the crawl {crawl.name!r}, not {name!r}: name another directory for that one")
     check_suffixes(crawl, str(directory))
+    check_none_gone(directory)
     check_shape(directory, shaping_of(settings))
 
 

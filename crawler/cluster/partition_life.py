@@ -25,6 +25,7 @@ from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
+from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.directory import JobError
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
@@ -97,7 +98,14 @@ class PartitionLife:
         router = PartitionRouter(self._number, station.placement)
 
         def open_job() -> Job:
-            return Job(directory, settings, options.clock(), options.platform, anchor, router)
+            check_none_gone(station.crawl.directory)
+            job = Job(directory, settings, options.clock(), options.platform, anchor, router)
+            try:
+                note_begun(job.disk, station.crawl.directory, self._number)
+            except BaseException:
+                job.close()
+                raise
+            return job
 
         try:
             job: Job = await options.beside(open_job)

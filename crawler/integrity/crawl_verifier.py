@@ -16,6 +16,7 @@ from crawler.inspect.job_reader import open_job
 from crawler.inspect.record_stream import Tail
 from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.integrity.verifier import verify_job
+from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import PAGES, STORE, JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.kv import Family
@@ -29,6 +30,8 @@ _URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
 def verify_crawl(crawl: CrawlPartitions) -> Iterator[tuple[Partition, Finding]]:
     """Yield what is wrong with each partition, or nothing if all are whole. Raises what ``verify_job`` raises."""
     placement = crawl.placement
+    for directory in partitions_gone(crawl.directory):
+        yield Partition(int(directory.name), directory), Finding(Kind.PARTITION_GONE, directory.name)
     for partition in crawl.found:
         yield from ((partition, finding) for finding in verify_job(partition.directory))
         # Whatever cannot be read was just told.

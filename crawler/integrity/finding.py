@@ -69,6 +69,7 @@ class Kind(StrEnum):
     PENDING_NOT_SEEN = "pending-not-seen"
     FINISHED_NOT_SEEN = "finished-not-seen"
     HASH_DIFFERS = "hash-differs"
+    PARTITION_GONE = "partition-gone"
     HOST_ELSEWHERE = "host-elsewhere"
     RECORDS_ELSEWHERE = "records-elsewhere"
     ADMITTED_COUNT = "admitted-count"

@@ -2,6 +2,7 @@
 
 DIR/crawl.json       an envelope, readable by its owner alone: it holds the secret that places URLs
 DIR/partitions/07    the job directory of partition 7, made when a worker first opens it
+DIR/begun/07         an empty file, made after that: without its directory, what only partition 7 knew is lost
 
 The file is read before anything else of the crawl, and its version before anything else of it.
 """
@@ -25,6 +26,7 @@ from crawler.settings import PARTITIONS_MOST, SHAPING
 
 CRAWL = "crawl.json"
 PARTITIONS = "partitions"
+BEGUN = "begun"
 MAGIC = "crawler-crawl"
 VERSION = 1
 SECRET_BYTES = 16
@@ -69,6 +71,36 @@ def partition_directories(directory: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     return sorted(found, key=lambda path: int(path.name))
+
+
+def note_begun(disk: Disk, directory: Path, number: int) -> None:
+    """Note durably that the partition has a job directory here. Raises OSError."""
+    mark = directory / BEGUN / f"{number:02}"
+    if mark.exists():
+        return
+    make_directory(mark.parent, disk)
+    write_file(disk, mark, b"")
+    disk.sync_directory(mark.parent)
+
+
+def partitions_gone(directory: Path) -> list[Path]:
+    """The directories of partitions that had begun here and are not there any more, in order. Raises OSError."""
+    try:
+        numbers = sorted(int(path.name) for path in (directory / BEGUN).iterdir() if path.name.isdecimal())
+    except FileNotFoundError:
+        return []
+    return [path for number in numbers if not holds_job(path := partition_directory(directory, number))]
+
+
+def check_none_gone(directory: Path) -> None:
+    """Raise JobError if a partition that had begun here is gone: begun anew, it would not know what others have long
+    sent to it, and nobody would send that again. Raises OSError."""
+    gone = partitions_gone(directory)
+    if gone:
+        raise JobError(
+            f"{gone[0]} is gone, and with it URLs that nothing else knows: put it back, or restore the crawl from a "
+            f"backup; to go on without them, remove {directory / BEGUN / gone[0].name}"
+        )
 
 
 def crawl_around(directory: Path) -> Path | None:

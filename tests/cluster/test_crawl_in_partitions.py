@@ -76,7 +76,9 @@ def test_a_crawl_goes_on_with_another_number_of_processes_and_more_seeds(tmp_pat
         assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
         assert set(chain.asked.values()) == {1}
     names = {path.name for path in (tmp_path / "crawl").iterdir()}
-    assert names == {"crawl.json", "lock", "partitions"}, "neither the socket nor what came from standard input is left"
+    assert names == {"begun", "crawl.json", "lock", "partitions"}, (
+        "neither the socket nor what came from standard input is left"
+    )
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
@@ -218,6 +220,8 @@ def test_a_crawl_in_a_program_has_no_partitions(tmp_path: Path) -> None:
         (("--partitions", "2", "--dashboard", "0"), "--dashboard"),
         (("--partitions", "2", "--keep-open"), "--keep-open"),
         (("--partitions", "0"), "partitions.processes"),
+        (("--partition-count", "4"), "--partitions N"),
+        (("--crawl", "news"), "--partitions N"),
         (("--partitions", "2", "--partition-count", "1025"), "partitions.count"),
         (("--partitions", "2", "--crawl", "a/b"), "'a/b'"),
         (("--engine", "unix:/nowhere/carrier.sock"), "--crawl"),

@@ -206,6 +206,11 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "count",
         {"type": int, "metavar": "V", "help": "partitions of a new crawl (16)"},
     ),
+    "--workers": (
+        "partitions",
+        "workers",
+        {"type": int, "metavar": "N", "help": "wait for N workers before a new crawl is shared out"},
+    ),
     "--engine": (
         "partitions",
         "engine",
@@ -251,7 +256,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "network": ("--allow-private", "--allow-network", "--proxy"),
     "seen-set": ("--seen", "--fpp", "--capacity", "--hash", "--ledger"),
     "outputs": ("--output", "--on-page"),
-    "several processes": ("--partitions", "--partition-count", "--engine", "--crawl"),
+    "several processes": ("--partitions", "--partition-count", "--workers", "--engine", "--crawl"),
     "dashboard": ("--dashboard", "--dashboard-token-file"),
 }
 

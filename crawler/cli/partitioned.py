@@ -127,13 +127,18 @@ async def _whole(
         present = asyncio.create_task(keep_present(carrier, crawl, settings, clock))
         stack.callback(present.cancel)
         progress = CrawlProgress(directory, crawl.partitions)
-        plan = _plan(directory, crawl, str(engine), _Given(configuration, seeds.urls, files), progress)
+        given = _Given(configuration, seeds.urls, files)
+        if given.processes > crawl.partitions:
+            log.warning("%d processes for %d partitions: %d are started", given.processes, *2 * (crawl.partitions,))
+            given.processes = crawl.partitions
+        plan = _plan(directory, crawl, str(engine), given, progress)
         supervisor = Supervisor(plan, view.say if view is not None else log.warning)
         outcome = await _watched(supervisor, progress, view, settings)
     if outcome.reason is Stop.FINISHED and outcome.failed is None:
         _forget_spooled(directory)
-    # Stopped before a worker had opened any partition, there is nothing to tell.
-    return outcome, await asyncio.to_thread(stats_of, directory) if partition_directories(directory) else {}
+    # Stopped before a worker had opened any partition, there is nothing to tell; and of an error, only that.
+    tells = outcome.failed is None and partition_directories(directory)
+    return outcome, await asyncio.to_thread(stats_of, directory) if tells else {}
 
 
 class _Given:

@@ -70,6 +70,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dir", type=Path, required=True, metavar="DIR", help="the partitions of this worker, and its output"
     )
+    group.add_argument("--workers", **{"default": argparse.SUPPRESS, **FLAGS["--workers"][2]})
     group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
     for title in _GROUPS:
         group = parser.add_argument_group(title)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -179,16 +180,24 @@ class Member:
     async def _take_part(self, group: asyncio.TaskGroup) -> None:
         """Share the partitions with the other members until this one is stopped."""
         loop = asyncio.get_running_loop()
-        waits_until = loop.time() + TOGETHER
+        workers = self._settings.partitions.workers
+        expected = workers or self._options.expected
+        say_at = loop.time() + TOGETHER
+        waits_until = loop.time() + TOGETHER if workers is None else math.inf
         while not self._stopped.is_set():
             pause = FIRST
             try:
                 alive = await self._seats.look()
-                if len(alive) >= self._options.expected or loop.time() >= waits_until:
+                homes = await self._homes()
+                has_begun = workers is not None and any(homes)
+                if len(alive) >= expected or loop.time() >= waits_until or has_begun:
                     waits_until = 0.0
-                    mine = share(self.name, alive, await self._homes())
+                    mine = share(self.name, alive, homes)
                     self._take(mine, group)
                     pause = TICK if mine <= self._station.open.keys() else FIRST
+                elif workers is not None and loop.time() >= say_at:
+                    say_at = math.inf
+                    self._options.notice(f"waiting for {workers} workers, {len(alive)} are there")
             except CarrierError:
                 pause = TICK  # said by ``Reach``; what is open stays open
             with contextlib.suppress(TimeoutError):

@@ -29,8 +29,19 @@ def _nobody(_: bool = True) -> None:
     """Tells nobody."""
 
 
-# What lends the slot of the visit that the running task carries out. A probe of ``own_line`` has none.
-_visit: ContextVar[Callable[[bool], None]] = ContextVar("visit", default=_nobody)
+class Lender:
+    """What lends the slot of one visit: nothing, once the visit is over. Timers that a visit has set keep its context
+    for a while, and with it this object; what it would lead to, the whole job, is given back before."""
+
+    __slots__ = ("lend",)
+
+    def __init__(self, lend: Callable[[bool], None] = _nobody) -> None:
+        self.lend = lend
+
+
+_NO_VISIT = Lender()
+# That of the visit that the running task carries out. A probe of ``own_line`` has none.
+_visit: ContextVar[Lender] = ContextVar("visit", default=_NO_VISIT)
 
 
 class Slots:
@@ -58,7 +69,11 @@ class Slots:
 
     def begin(self, lend: Callable[[bool], None]) -> None:
         """A visit begins in the running task. ``lend`` is called when it lends its slot (True) and takes it back."""
-        _visit.set(lend)
+        _visit.set(Lender(lend))
+
+    def end(self) -> None:
+        """The visit of the running task is over."""
+        _visit.get().lend = _nobody
 
     def wait(self) -> Wait:
         """A context in which a visit waits, or reads a long body."""
@@ -70,13 +85,13 @@ class Slots:
         that as there are, with those of waits; a visit beyond them keeps its own."""
         self._waiting += 1
         visit = _visit.get()
-        visit(True)
+        visit.lend(True)
         self.tell()
         try:
             yield
         finally:
             self._waiting -= 1
-            visit(False)
+            visit.lend(False)
 
     def enter(self, wait: Wait) -> None:
         """A wait begins."""
@@ -89,7 +104,7 @@ class Slots:
         """A wait is over."""
         if self._begun.pop(wait, None) is None:
             self._waiting -= 1
-            wait.visit(False)
+            wait.visit.lend(False)
 
     def _look_in(self, seconds: float) -> None:
         asyncio.get_running_loop().call_later(seconds, self._look)
@@ -103,7 +118,7 @@ class Slots:
                 return
             del self._begun[wait]
             self._waiting += 1
-            wait.visit(True)
+            wait.visit.lend(True)
             self.tell()
         self._looks = False
 
@@ -113,7 +128,7 @@ class Wait:
 
     __slots__ = ("_slots", "visit")
 
-    def __init__(self, slots: Slots, visit: Callable[[bool], None]) -> None:
+    def __init__(self, slots: Slots, visit: Lender) -> None:
         self._slots = slots
         self.visit = visit
 

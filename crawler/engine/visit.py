@@ -249,6 +249,7 @@ class Visitor:
             self._job.frontier.release(lease)
             raise
         finally:
+            self._context.slots.end()
             if lease.entry is not None:
                 del self.under_way[lease.entry.href]
             else:

@@ -133,6 +133,7 @@ _POSITIVE = frozenset(
         ("dashboard", "interval"),
         ("partitions", "processes"),
         ("partitions", "count"),
+        ("partitions", "workers"),
         ("schedule", "every_hours"),
         (SITE, "rate"),
         (SITE, "interval"),

@@ -16,6 +16,7 @@ from crawler.cluster.sender import Lag
 from crawler.engine.lifecycle import Stop
 from crawler.job.job_lock import JobLock
 from crawler.kv import Family
+from crawler.settings import PartitionSettings
 from tests.cluster.members import SETTINGS, Crawling, Working, chain, with_delay
 
 SEED = "http://h0.test/0"
@@ -395,4 +396,43 @@ def test_seeds_that_a_killed_member_has_not_read_keep_the_crawl_from_its_end(tmp
         return await to_the_end(other, crawling.begin("first"))
 
     assert crawling.live(test) == [Stop.FINISHED] * 2
+    assert_complete(crawling)
+
+
+def test_a_new_crawl_waits_for_its_workers_and_each_home_gets_its_share(tmp_path: Path) -> None:
+    """What begins in a directory stays there."""
+    settings = replace(SETTINGS, partitions=PartitionSettings(workers=2))
+    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,), settings=settings)
+
+    async def test(crawling: Crawling) -> tuple[int, list[str], list[int], list[Stop]]:
+        first = crawling.begin("m0")
+        await asyncio.sleep(30.0)
+        alone, said = len(first.member.runs), list(first.said)
+        second = crawling.begin("m1")
+        await until_asked(crawling, 3)
+        shares = [len(each.member.runs) for each in (first, second)]
+        return alone, said, shares, await to_the_end(first, second)
+
+    alone, said, shares, reasons = crawling.live(test)
+    assert alone == 0
+    assert [line for line in said if "2 workers" in line]
+    assert sorted(shares) == [4, 4]
+    assert reasons == [Stop.FINISHED] * 2
+    assert_complete(crawling)
+
+
+def test_a_crawl_that_has_begun_waits_for_nobody(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
+
+    async def begun(crawling: Crawling) -> None:
+        working = crawling.begin("m0")
+        await until_asked(crawling, 3)
+        await working.stop()
+
+    async def alone(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(crawling.begin("m1"))
+
+    crawling.live(begun)
+    crawling.settings = replace(SETTINGS, partitions=PartitionSettings(workers=5))
+    assert crawling.live(alone) == [Stop.FINISHED]
     assert_complete(crawling)

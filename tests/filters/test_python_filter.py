@@ -277,4 +277,13 @@ print(*sorted(name for name in sys.modules if name.startswith("crawler.")))
     libraries, modules = done.stdout.splitlines()
     assert libraries.split() == ["bitarray", "mmh3", "msgspec", "numpy"]
     packages = {name.split(".")[1] for name in modules.split()}
-    assert packages - {"_native"} == {"figures", "filters", "slices", "settings", "kv", "memory", "native"}
+    assert packages - {"_native"} == {
+        "figures",
+        "filters",
+        "slices",
+        "settings",
+        "kv",
+        "memory",
+        "native",
+        "native_switch",
+    }

@@ -51,6 +51,7 @@ from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import RunOptions, run_crawl
 from crawler.settings import (
     DashboardSettings,
+    PartitionSettings,
     SeenSettings,
     Settings,
     SettingsError,
@@ -95,9 +96,10 @@ def run(arguments: argparse.Namespace) -> int:
         from crawler.cli.partitioned import run_partitioned  # noqa: PLC0415, most crawls are of one process
 
         return run_partitioned(arguments, Configuration(settings, partial(read_again, arguments)), seeds)
-    if settings.partitions.count is not None or settings.partitions.crawl is not None:
+    if settings.partitions != PartitionSettings():
         raise UsageError(
-            "--partition-count and --crawl describe a crawl in partitions: add --partitions N, or leave them out"
+            "--partition-count, --workers, --crawl and partitions.by describe a crawl in partitions: add --partitions N, "
+            "or leave them out"
         )
     new = not holds_job(arguments.job)
     if new and seeds.finite:

@@ -47,6 +47,7 @@ _NOT_FROM_A_PAGE = frozenset(
         "--on-page",
         "--partitions",
         "--partition-count",
+        "--workers",
         "--engine",
         "--crawl",
         "--dashboard",

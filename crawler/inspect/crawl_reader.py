@@ -35,7 +35,7 @@ def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Seq
         Part(partition.number, told, lock_holder(partition.directory) or None, messages)
         for partition, told, messages in zip(crawl.found, stats, waiting, strict=True)
     ]
-    return pool(parts, crawl.count)
+    return pool(parts, crawl.count, at_work=lock_holder(crawl.directory) is not None)
 
 
 def waiting_messages(directory: Path) -> int:

@@ -38,12 +38,13 @@ class Part(Struct, frozen=True):
     waiting: int | None = None
 
 
-def pool(parts: Sequence[Part], partitions: int) -> dict[str, Any]:
+def pool(parts: Sequence[Part], partitions: int, *, at_work: bool = False) -> dict[str, Any]:
     """Return the statistics of a crawl with so many ``partitions``, of which ``parts`` exist: at least one. Their order
-    does not matter."""
+    does not matter. ``at_work``: the process that begins their runs is there, even if none of them runs now."""
     parts = sorted(parts, key=lambda part: part.number)
     several = [part.stats for part in parts]
     state = _state(parts)
+    state = "running" if at_work and state not in _AT_WORK else state
     stats = {key: _RULES.get(key, _sum)([each.get(key) for each in several]) for key in several[0]}
     pauses = [each for each in several if each.get("paused")] if state == "paused" else []
     paused = min(pauses, key=lambda each: _rank(_CAUSES, each.get("paused_by")), default={})

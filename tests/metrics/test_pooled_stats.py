@@ -117,6 +117,11 @@ def test_the_state_of_a_crawl(states: tuple[str, ...], together: str) -> None:
     assert pool([part(number, state=state) for number, state in enumerate(states)], 2)["state"] == together
 
 
+def test_a_crawl_whose_partitions_are_yet_to_be_opened_has_not_ended() -> None:
+    for state, seen in (("ended", "running"), ("stopped", "running"), ("paused", "paused"), ("stopping", "stopping")):
+        assert pool([part(0, state=state)], 2, at_work=True)["state"] == seen
+
+
 def test_messages_that_wait_keep_a_crawl_from_its_end() -> None:
     ended = whole(state="ended")
     assert pool([Part(0, ended, None, 0), Part(1, ended, None, 1)], 2)["state"] == "stopped"

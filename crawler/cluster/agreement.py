@@ -92,7 +92,7 @@ async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settin
         crawl = new_crawl(settings)
     else:
         asked = settings.partitions.count or known.partitions
-        by_host = (settings.partitions.by or known.by) == "host"
+        by_host = (settings.partitions.placed_by or known.by) == "host"
         crawl = replace(known, id=new_id(), partitions=asked, shaping=shaping_of(settings), by_host=by_host)
     if known is None:
         known = await agree(carrier, crawl, where)

@@ -50,11 +50,11 @@ def check_crawl(directory: Path, settings: Settings) -> None:
             "leave out --partition-count",
             new_job=True,
         )
-    by = settings.partitions.by
+    by = settings.partitions.placed_by
     if by is not None and by != crawl.by:
         raise JobError(
             f"{directory} has its URLs in partitions by {crawl.by}, which cannot become by {by} after the crawl began: "
-            "leave out partitions.by",
+            "leave out partitions.placed_by",
             new_job=True,
         )
     if name is not None and name != crawl.name:
@@ -83,7 +83,7 @@ def new_crawl(settings: Settings) -> CrawlFile:
         secret=entropy.random_bytes(SECRET_BYTES),
         suffixes=suffix_list_version(),
         shaping=shaping_of(settings),
-        by_host=settings.partitions.by == "host",
+        by_host=settings.partitions.placed_by == "host",
     )
 
 

@@ -50,7 +50,7 @@ class CrawlFile(Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """What stays in one partition, as in the settings."""
+        """What stays in one partition: `partitions.placed_by`."""
         return "host" if self.by_host else "domain"
 
 

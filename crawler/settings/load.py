@@ -143,7 +143,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("crawl", "scope"): SCOPES,
     ("politeness", "host_key"): HOST_KEYS,
     ("crawl", "order"): ORDERS,
-    ("partitions", "by"): PLACED_BY,
+    ("partitions", "placed_by"): PLACED_BY,
     ("seen", "kind"): SEEN_KINDS,
     ("seen", "hash"): SEEN_HASHES,
     ("seen", "layout"): SEEN_LAYOUTS,

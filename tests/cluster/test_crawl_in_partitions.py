@@ -190,16 +190,16 @@ def test_a_limit_on_pages_is_one_of_the_whole_crawl(tmp_path: Path) -> None:
 def test_hosts_of_one_domain_may_be_in_several_partitions(tmp_path: Path) -> None:
     """Addresses are domains of their own: of these, one partition has none that another has, either way."""
     config, directory = tmp_path / "by-host.toml", tmp_path / "crawl"
-    config.write_text('[partitions]\nby = "host"\n')
+    config.write_text('[partitions]\nplaced_by = "host"\n')
     with Chain(6, 4) as chain:
         ran = crawler(*chain.seeds, *in_two(directory, "--config", config))
         assert ran.code == 0, ran.err
         assert records(directory) == Counter(dict.fromkeys(chain.pages, 1))
         assert crawler("verify", directory).code == 0
-        config.write_text('[partitions]\nby = "domain"\n')
+        config.write_text('[partitions]\nplaced_by = "domain"\n')
         other = crawler(*chain.seeds, *in_two(directory, "--config", config))
         assert (other.code, other.err.count("\n")) == (2, 1)
-        assert "partitions.by" in other.err
+        assert "partitions.placed_by" in other.err
 
 
 def _has_partition(directory: Path, pid: int) -> bool:

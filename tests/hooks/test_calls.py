@@ -273,7 +273,13 @@ async def test_an_async_function_that_does_not_end_when_it_is_cancelled() -> Non
             assert await asyncio.to_thread(reached.acquire, timeout=PATIENCE)
         for each in begun[1:]:
             each.abandon()
-        assert await call("none") == Answered()
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    assert await call("none") == Answered()
+                    break
+                except NoMoreCallsError:  # it is not known here yet that the first one has ended
+                    await asyncio.to_thread(bool)
         begun[0].abandon()
         with pytest.raises(NoMoreCallsError, match=r"64 calls of .* do not return"):
             await call("none")

@@ -400,9 +400,7 @@ class PartitionSettings(Struct, frozen=True):
 
     processes: int | None = None  # on this machine
     count: int | None = None  # partitions, fixed when the crawl begins; None: those that it has, or 16
-    placed_by: str | None = (
-        None  # what stays in one partition, fixed when the crawl begins; None: as it is, or "domain"
-    )
+    placed_by: str | None = None  # what stays in one partition, fixed as `count` is; then "domain"
     workers: int | None = None  # to wait for before a new crawl is shared out; None: those of this machine
     engine: str | None = None  # URL of what carries between workers; None: the first process does
     crawl: str | None = None  # the name of the crawl there

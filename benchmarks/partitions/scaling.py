@@ -13,6 +13,7 @@ scale   pages a second of 1, 2, 4 and 8 processes with 8 requests in flight each
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import statistics
 import subprocess
@@ -36,6 +37,8 @@ IN_FLIGHT = 8
 SLOW = 100  # milliseconds of an answer
 WINDOW = (8.0, 16.0)  # seconds after the first request
 BUSY, LEAVES = 64, 300
+# Workers do not look into the directory in which they start.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def main(words: Sequence[str]) -> None:
@@ -94,7 +97,7 @@ def crawled(seeds: Path, job: Path, processes: tuple[int, ...]) -> tuple[float, 
     words += ["--concurrency", str(64 // (processes[0] if processes else 1))]
     words += ["--partitions", str(processes[0])] if processes else []
     # The servers of the web are children that still run: they are not counted.
-    subprocess.run(words, cwd=ROOT, check=True)
+    subprocess.run(words, cwd=ROOT, env=ENVIRONMENT, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     files = [*job.glob("pages.jsonl"), *job.glob("partitions/*/pages.jsonl")]
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -127,7 +130,7 @@ def paced(home: Path, processes: int) -> float:
         words += ["--partitions", str(processes), "--concurrency", str(IN_FLIGHT), "--per-host", str(IN_FLIGHT)]
         words += ["--allow-network", "127.20.0.0/16", "--scope", "any", "--delay", "0", "--quiet"]
         words += ["--max-time", str(WINDOW[1] + 8), "--contact", "test@example.org"]
-        subprocess.run(words, cwd=ROOT, check=False, stderr=subprocess.DEVNULL)
+        subprocess.run(words, cwd=ROOT, env=ENVIRONMENT, check=False, stderr=subprocess.DEVNULL)
     finally:
         assert web.stdin is not None
         web.stdin.close()

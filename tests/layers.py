@@ -9,7 +9,7 @@ from __future__ import annotations
 # A package imports only from lower lines.
 LAYERS: list[set[str]] = [
     {"native_switch"},
-    {"urls", "settings", "clock", "memory", "parent_death", "kv", "figures", "native"},
+    {"urls", "settings", "clock", "memory", "parent_death", "same_program", "kv", "figures", "native"},
     {"slices", "robots", "refusal", "recrawl"},
     {"filters"},
     {"links", "scope", "frontier"},

@@ -39,6 +39,7 @@ from crawler.job.directory import JobError
 from crawler.job.job_lock import JobLock
 from crawler.progress.say import say
 from crawler.progress.supervisor import Supervisor as ServiceManager
+from crawler.same_program import words_of
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.front import Result
@@ -193,7 +194,7 @@ class _Given:
 
 
 def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progress: CrawlProgress) -> Plan:
-    words = [sys.executable, "-P", "-m", "crawler", "work", f"--engine={engine}", f"--crawl={crawl.name}"]
+    words = [*words_of(), "work", f"--engine={engine}", f"--crawl={crawl.name}"]
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     words.append(f"--dir={directory}")
     return Plan(words, environment, given.processes, given.instructions, given.reread, progress.pages)

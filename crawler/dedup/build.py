@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -22,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, cast
 
-import crawler
 from crawler.dedup.build_process import Pieces, Recipe, Share, tally_of
 from crawler.dedup.filter_setup import UNITED, make_filter, room_of
 from crawler.dedup.key_spec import LineKeys
@@ -31,6 +29,7 @@ from crawler.dedup.store import FilterFileError, StoredFilter, read_filter, read
 from crawler.dedup.stream import Tally
 from crawler.filters import DIGEST_BYTES, Filter, FilterError, FormatError, read_segment
 from crawler.filters.memory_budget import Room
+from crawler.same_program import words_of
 
 _PIECE = 8 * 2**20
 _LEAST_PIECE = 2**16
@@ -149,15 +148,11 @@ class _Process:
 
     def __init__(self, share: Share) -> None:
         self._piece = share.pieces.piece
-        root = str(Path(crawler.__file__).resolve().parent.parent)
-        path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            # Without -P, a package called crawler in the working directory would be used.
-            [sys.executable, "-P", "-m", "crawler.dedup.build_process"],
+            words_of("crawler.dedup.build_process"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
         )
         self._out = cast("BinaryIO", self._process.stdout)
         # One that has ended already is noticed when its result is read.

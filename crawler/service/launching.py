@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from crawler.job.directory import DEMO, LAUNCH_LOG
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import LastCommand, read_command
 from crawler.job.live_status import read_live
+from crawler.same_program import words_of
 
 WAIT = 20.0  # seconds until a crawl that neither runs nor has ended is left alone
 MOST_LOG = 2**20  # bytes from which the next start begins another log
@@ -90,7 +90,7 @@ def _start(words: Sequence[str], directory: Path, log: Path) -> tuple[subprocess
     with open(log, "ab", opener=private_opener) as stream:
         began = stream.tell()
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "crawler", *words],
+            [*words_of(), *words],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,

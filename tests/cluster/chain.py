@@ -23,6 +23,7 @@ class Chain:
         self._latency = latency
         self.asked = Counter[str]()
         self.begun = 0  # requests
+        self.begins = list[float]()  # when each of them came
 
     @property
     def seeds(self) -> list[str]:
@@ -64,6 +65,7 @@ class Chain:
 
     async def _answer(self, request: web.Request) -> web.Response:
         self.begun += 1
+        self.begins.append(self._loop.time())
         await asyncio.sleep(self._latency)
         chain, step = int(request.match_info["chain"]), int(request.match_info["step"])
         self.asked[self._url(chain, step)] += 1

@@ -67,7 +67,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "partition": """
-        placement messages parcel_codec outbox inlet router end_rounds quota notes
+        placement messages parcel_codec outbox inlet router end_rounds quota rate_shares notes
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client engine_address redis_link
@@ -142,7 +142,7 @@ MODULES: dict[str, str] = {
     """,
     "cluster": """
         reach ownership member_options open_partition tally sender quota_desk robots_desk receiver seats end_watch
-        partition_life member crawl_directory agreement worker_channel worker_supervisor
+        rate_desk time_left partition_life member crawl_directory agreement worker_channel worker_supervisor
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

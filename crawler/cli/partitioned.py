@@ -28,6 +28,8 @@ from crawler.cli.options import STDOUT
 from crawler.cli.reporting import progress_view, report_end, show_log, trouble_text
 from crawler.clock import SteadyClock
 from crawler.cluster.agreement import check_present, joined, keep_present
+from crawler.cluster.ownership import boot_time
+from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.disk import RealDisk, private_opener
@@ -125,16 +127,19 @@ async def _whole(
             stack.push_async_callback(server.close)
             engine = f"unix:{server.path.absolute()}"
         files = await asyncio.to_thread(_spooled, directory, seeds)
-        present = asyncio.create_task(keep_present(carrier, crawl, settings, clock))
+        given = _Given(configuration, seeds.urls, files)
+        present = asyncio.create_task(keep_present(carrier, crawl, lambda: given.settings, clock))
         stack.callback(present.cancel)
         progress = CrawlProgress(directory, crawl.partitions)
-        given = _Given(configuration, seeds.urls, files)
         if given.processes > crawl.partitions:
             log.warning("%d processes for %d partitions: %d are started", given.processes, *2 * (crawl.partitions,))
             given.processes = crawl.partitions
         plan = _plan(directory, crawl, str(engine), given, progress)
         supervisor = Supervisor(plan, view.say if view is not None else log.warning)
-        outcome = await _watched(supervisor, progress, view, settings)
+        time = TimeLeft(carrier, settings.crawl.max_time, boot_time)
+        ending = asyncio.create_task(time.keep(partial(supervisor.stop, Stop.MAX_TIME)))
+        stack.callback(ending.cancel)
+        outcome = await _watched(supervisor, progress, view)
     if outcome.reason is Stop.FINISHED and outcome.failed is None:
         _forget_spooled(directory)
     # Stopped before a worker had opened any partition, there is nothing to tell; and of an error, only that.
@@ -146,7 +151,7 @@ class _Given:
     """What workers are given: the settings, which may be read again, and the seeds."""
 
     def __init__(self, configuration: Configuration, urls: list[str], files: list[Path]) -> None:
-        self._settings = configuration.settings
+        self.settings = configuration.settings  # of now
         self._read_again = configuration.read_again
         self._urls = urls
         self._files = [str(path.absolute()) for path in files]
@@ -164,20 +169,15 @@ class _Given:
         return given
 
     def _instructions(self, number: int) -> Instructions:
-        settings = self._settings
-        processes, rate = self.processes, settings.politeness.rate
-        each = replace(
-            settings,
-            crawl=replace(settings.crawl, max_time=None),  # the first process has the clock
-            politeness=replace(settings.politeness, rate=None if rate is None else rate / processes),
-        )
+        settings = self.settings
+        each = replace(settings, crawl=replace(settings.crawl, max_time=None))  # the first process has the clock
         return Instructions(
             tables=as_tables(each),
             places=[[*place, text] for place, text in settings.places.items()],
             urls=self._urls,
             files=self._files,
             name=f"{self._start}-{number}",
-            expected=processes,
+            expected=self.processes,
         )
 
     async def reread(self, number: int) -> Instructions | Refusal:
@@ -187,9 +187,9 @@ class _Given:
             read = await asyncio.to_thread(self._read_again)
         except ConfigurationError as error:
             return Refusal(str(error))
-        before, self._settings = self._settings, read
+        before, self.settings = self.settings, read
         asked = self._instructions(number)
-        self._settings = merge(before, read).settings
+        self.settings = merge(before, read).settings
         return asked
 
 
@@ -200,13 +200,9 @@ def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progres
     return Plan(words, environment, given.processes, given.instructions, given.reread, progress.pages)
 
 
-async def _watched(
-    supervisor: Supervisor, progress: CrawlProgress, view: Progress | None, settings: Settings
-) -> Outcome:
-    """Keep the workers going while the crawl is shown, and stop them in order when its time is over or by a signal."""
+async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None) -> Outcome:
+    """Keep the workers going while the crawl is shown, and stop them in order by a signal."""
     loop = asyncio.get_running_loop()
-    if settings.crawl.max_time is not None:
-        loop.call_later(settings.crawl.max_time, supervisor.stop, Stop.MAX_TIME)
     interrupts = 0
 
     def interrupted() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -30,9 +31,11 @@ from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, GROUPS
 from crawler.cli.reporting import hooks_of, progress_view, report_end, show_log, trouble_text
 from crawler.clock import SteadyClock
-from crawler.cluster.agreement import check_present, joined, keep_present, settings_of_crawl
+from crawler.cluster.agreement import PRESENT_INTERVAL, check_present, joined, keep_present, settings_of_crawl
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
+from crawler.cluster.ownership import boot_time
+from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Refusal, Reread, Said
 from crawler.disk import RealDisk
 from crawler.engine.lifecycle import Stop
@@ -91,10 +94,13 @@ def run(arguments: argparse.Namespace) -> int:
     show_log(partial(say, sys.stderr) if view is None else view.say)
     try:
         arguments.beneath = asyncio.run(_settings(arguments.engine, arguments.crawl))
+        # The time of the crawl does not begin anew, and its rate is lent: what is given here is this worker's own.
+        arguments.beneath.get("crawl", {}).pop("max_time", None)
+        rate = arguments.beneath.get("politeness", {}).pop("rate", None)
         settings, _ = build_settings(arguments)
         if settings.crawl.max_pages != arguments.beneath.get("crawl", {}).get("max_pages"):
             raise UsageError("--max-pages is a limit of the whole crawl: give it to the command that begins the crawl")
-        result = asyncio.run(_by_hand(arguments.dir, settings, view))
+        result = asyncio.run(_by_hand(arguments.dir, settings, rate, view))
     except (JobError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error
     except CarrierError as error:
@@ -122,23 +128,47 @@ async def _settings(engine: str, crawl: str) -> dict[str, dict[str, Any]]:
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-async def _by_hand(directory: Path, settings: Settings, view: View | None) -> MemberResult:
-    engine, name, clock = settings.partitions.engine or "", settings.partitions.crawl or "", SteadyClock()
+async def _by_hand(directory: Path, own: Settings, rate: float | None, view: View | None) -> MemberResult:
+    """Work with the worker's ``own`` settings, on a crawl that has this ``rate``."""
+    engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
+    settings = _at_rate(own, rate)
     carrier = await open_carrier(engine, name)
     try:
         await check_present(carrier, clock, engine)
         crawl = await joined(carrier, RealDisk(), directory, settings, engine)
         present = asyncio.create_task(keep_present(carrier, crawl, None, clock))
         member = _Stoppable()
-        showing = asyncio.create_task(_show(member, view))
+        time = TimeLeft(carrier, None, boot_time)
+        beside = [
+            present,
+            asyncio.create_task(_show(member, view)),
+            asyncio.create_task(_follow_rate(carrier, engine, settings, member)),
+            asyncio.create_task(time.keep(partial(member.stop, Stop.MAX_TIME))),
+        ]
+        options = WorkOptions(begun=member.begun, own_rate=own.politeness.rate)
         try:
             with ending_signals(partial(member.signalled, asyncio.get_running_loop())):
-                return await _worked(directory, crawl, carrier, settings, WorkOptions(begun=member.begun))
+                return await _worked(directory, crawl, carrier, settings, options)
         finally:
-            present.cancel()
-            showing.cancel()
+            for task in beside:
+                task.cancel()
     finally:
         await carrier.close()
+
+
+def _at_rate(settings: Settings, rate: float | None) -> Settings:
+    return replace(settings, politeness=replace(settings.politeness, rate=rate))
+
+
+async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member: _Stoppable) -> None:
+    """Go by the rate that the crawl has, which may change."""
+    while True:
+        await asyncio.sleep(PRESENT_INTERVAL)
+        with contextlib.suppress(CarrierError, CarrierRefusedError):  # who works says so
+            rate = (await settings_of_crawl(carrier, engine)).get("politeness", {}).get("rate")
+            if rate != settings.politeness.rate:
+                settings = _at_rate(settings, rate)
+                member.change(settings)
 
 
 async def _show(member: _Stoppable, view: View | None) -> None:
@@ -236,6 +266,11 @@ class _Stoppable:
         self._reason = reason
         if self._member is not None:
             self._member.stop(reason)
+
+    def change(self, settings: Settings) -> None:
+        """Go on with other settings. Raises OSError."""
+        if self._member is not None:
+            self._member.change(settings)
 
     def signalled(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
         """Stop in order by the first signal, and at once by Ctrl-C after it."""

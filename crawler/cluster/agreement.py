@@ -170,13 +170,14 @@ async def _present(carrier: Carrier) -> Present | None:
 
 
 async def keep_present(
-    carrier: Carrier, crawl: CrawlFile, settings: Settings | None, clock: Callable[[], float]
+    carrier: Carrier, crawl: CrawlFile, settings: Callable[[], Settings] | None, clock: Callable[[], float]
 ) -> None:
-    """Tell others of the crawl, until cancelled. Those that join get the ``settings``; None leaves them as they are."""
+    """Tell others of the crawl, until cancelled. Those that join get the ``settings`` of now; None leaves them as they
+    are."""
     values = {IDENTITY: _anonymous(crawl)}
-    if settings is not None:
-        values[SETTINGS] = shared_settings(settings)
     while True:
+        if settings is not None:
+            values[SETTINGS] = shared_settings(settings())
         present = Present(__version__, clock(), entropy.random_bytes(8).hex())
         # Who cannot be reached now can be later. And a refusal is told by those who work.
         with contextlib.suppress(CarrierError, CarrierRefusedError):

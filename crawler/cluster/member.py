@@ -31,6 +31,7 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.partition_life import PartitionLife, Station
 from crawler.cluster.quota_desk import QuotaDesk
+from crawler.cluster.rate_desk import RateDesk
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.robots_desk import RobotsDesk
@@ -82,6 +83,9 @@ class Member:
         me = Seated(ownership.holder, crawl.home, 0, options.has_seeds)
         self._seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
+        worker.rate.change(options.own_rate)
+        self._rates = RateDesk(self._reach, self._seats, ownership, worker.rate, options.boottime)
+        self._rates.change(settings.politeness.rate)
         placement, opened = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host), dict[int, OpenPartition]()
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
@@ -130,7 +134,7 @@ class Member:
     def change(self, settings: Settings) -> None:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
         self._settings = settings
-        self.worker.change(WorkerSettings.of(settings))
+        self._rates.change(settings.politeness.rate)
         for run in self.runs.values():
             run.change(self._crawl.settings_of_partition(settings))
 
@@ -162,7 +166,8 @@ class Member:
             async with asyncio.TaskGroup() as group:
                 group.create_task(station.worker.serve())
                 parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), station.quota.keep()]
-                beside = [group.create_task(each) for each in (*parts, watch.watch(), self._check_claims())]
+                parts += [self._rates.keep(), watch.watch(), self._check_claims()]
+                beside = [group.create_task(each) for each in parts]
                 await self._take_part(group)
                 if self._lives:
                     await asyncio.wait(self._lives.values())
@@ -170,6 +175,7 @@ class Member:
                     task.cancel()
                 await station.robots.close()
                 station.worker.end()
+                await self._rates.leave()
                 await self._seats.leave()
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors

@@ -62,7 +62,8 @@ class MemberOptions(Struct, kw_only=True):
     are read when partition 0 is opened here.
 
     ``name`` is that of this worker, which it keeps when it is started again; None: it has one for each start.
-    ``expected``: how many members to wait for before partitions are shared out. ``opened`` and ``closing`` get each
+    ``expected``: how many members to wait for before partitions are shared out. ``own_rate``: the requests a second
+    of this process at most, whatever it is lent of those of the crawl. ``opened`` and ``closing`` get each
     partition and its run, before it begins and when it is over, but its job is still open. ``notice`` says lines to the
     user. ``boottime`` counts on while the process is stopped. ``beside`` runs what opens and closes jobs, beside
     the event loop."""
@@ -75,6 +76,7 @@ class MemberOptions(Struct, kw_only=True):
     code: UserCode = field(default_factory=UserCode)
     name: str | None = None
     expected: int = 1
+    own_rate: float | None = None
     opened: Callable[[int, Run], None] = _nothing
     closing: Callable[[int, Run], None] = _nothing
     notice: Callable[[str], None] = log.warning

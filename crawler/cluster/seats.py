@@ -54,36 +54,37 @@ class Seats:
         self._partitions = partitions
         self._me = me
         self._boottime = boottime
-        self._mine: str | None = None
+        self.mine: str | None = None  # the seat that is held
         self._known: dict[str, tuple[Seated, float]] = {}  # by seat: what was said last, and when that was new
 
     @property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """All seats."""
         return [f"w{number}" for number in range(self._partitions)]
 
     async def look(self) -> Mapping[str, Seated]:
         """Keep the seat, or take one. Returns all who are alive, by name. Raises CarrierError."""
         carrier, call, name = self._reach.carrier, self._reach.call, self._me.name
-        if self._mine is None or self._ownership.epoch(self._mine) is None:
-            self._mine = await self._sit()
-        if self._mine is not None:
+        if self.mine is None or self._ownership.epoch(self.mine) is None:
+            self.mine = await self._sit()
+        if self.mine is not None:
             self._me = replace(self._me, beats=self._me.beats + 1)
-            await call(carrier.put(self._mine, {MEMBER: msgspec.msgpack.encode(self._me)}))
+            await call(carrier.put(self.mine, {MEMBER: msgspec.msgpack.encode(self._me)}))
         now = self._boottime()
-        for seat, value in zip(self._names, await call(carrier.get(self._names, MEMBER)), strict=True):
+        for seat, value in zip(self.names, await call(carrier.get(self.names, MEMBER)), strict=True):
             self._note(seat, value, now)
         alive = {each.name: each for each, at in self._known.values() if now < at + HELD and each.name != name}
-        return alive if self._mine is None else {**alive, name: self._me}
+        return alive if self.mine is None else {**alive, name: self._me}
 
     async def leave(self) -> None:
         """Give the seat up."""
-        if self._mine is None:
+        if self.mine is None:
             return
         try:
-            await self._reach.call(self._reach.carrier.put(self._mine, {MEMBER: b""}))
+            await self._reach.call(self._reach.carrier.put(self.mine, {MEMBER: b""}))
         except CarrierError:
             return  # others learn it in time
-        await self._ownership.free(self._mine)
+        await self._ownership.free(self.mine)
 
     async def homes(self) -> list[str | None]:
         """Where each partition is at home. Raises CarrierError."""
@@ -96,7 +97,7 @@ class Seats:
 
     async def _sit(self) -> str | None:
         """A seat, or None if all are taken."""
-        for seat in self._names:
+        for seat in self.names:
             if await self._ownership.claim(seat, 0) is not None:
                 return seat
         return None

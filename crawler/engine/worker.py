@@ -73,7 +73,7 @@ class Worker:
         main text of pages."""
         self._settings = settings
         self._slots = slots = slots or Slots(settings.concurrency)
-        self._rate = Rate(settings.rate)
+        self.rate = Rate(settings.rate)
         self._suspects = Suspects[Run]()
         self._runs: dict[Run, asyncio.Event] = {}  # set when the run is over and its tasks have ended
         self._rota = Rota[Run]()
@@ -82,7 +82,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
         slots.tell = self._wake.set
-        ways = Surroundings(clock, self._rate.turn, self._interrupted.set, self._touch_all, slots.doubt)
+        ways = Surroundings(clock, self.rate.turn, self._interrupted.set, self._touch_all, slots.doubt)
         lag = lag or LoopLag()
         reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
@@ -97,14 +97,14 @@ class Worker:
             Turns(),
             PageParser(waits=slots.wait),
             texts or TextPool(settings.text),
-            self._rate.turn,
+            self.rate.turn,
             self._capacity,
         )
 
     def change(self, settings: WorkerSettings) -> None:
         """Go on with another rate."""
         if settings.rate != self._settings.rate:
-            self._rate.change(settings.rate)
+            self.rate.change(settings.rate)
         self._settings = replace(self._settings, rate=settings.rate)
 
     async def drive(self, *runs: Run) -> None:
@@ -226,7 +226,7 @@ class Worker:
                 await asyncio.sleep(0)
             elif self._suspects.holds(run, lease, now):
                 continue
-            elif not self._rate.limits or lease.address or await self._turn(run, lease):
+            elif not self.rate.limits or lease.address or await self._turn(run, lease):
                 self._slots.visits += 1
                 run.visit(lease, group).add_done_callback(partial(self._visit_ended, run, lease))
                 continue
@@ -263,7 +263,8 @@ class Worker:
 
     def _capacity(self) -> Capacity:
         alone, settings = self._suspects.bars(self.context.clock()), self._settings
-        return Capacity(settings.concurrency, max(0, self._slots.free), settings.rate, self._rate.waiting, alone)
+        rate = self.rate
+        return Capacity(settings.concurrency, max(0, self._slots.free), rate.a_second, rate.waiting, alone)
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
@@ -288,7 +289,7 @@ class Worker:
 
         Returns False and releases the lease if the run was stopped, the crawl or the host was paused, or time ran
         out."""
-        turn = asyncio.ensure_future(self._rate.turn())
+        turn = asyncio.ensure_future(self.rate.turn())
         interrupted = asyncio.ensure_future(self._interrupted.wait())
         now = self.context.clock()
         left = None if self._rota.next_limit == inf else max(0.0, self._rota.next_limit - now)

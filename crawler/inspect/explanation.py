@@ -599,7 +599,7 @@ def _due(host: HostSnapshot, now: float, known: Known) -> Iterator[NextTry | Non
 
 def _at_the_limit(crawl: CrawlNow, slots: SlotFigures, before: int = 0) -> NextTry:
     """Return what a request waits for with so many before it, if it is for the rate limit."""
-    seconds = None if slots.rate is None else (slots.rate_waiting + before) / slots.rate
+    seconds = None if not slots.rate else (slots.rate_waiting + before) / slots.rate
     return NextTry(Wait.RATE, hosts_due=crawl.due, slots=_slots(slots, crawl), rate_seconds=seconds)
 
 

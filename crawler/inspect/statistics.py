@@ -83,7 +83,7 @@ class SlotFigures(Struct, frozen=True):
     def least_seconds(self, slot_seconds: float, pending: int) -> float:
         """How many seconds slots and rate limit take at least for so many URLs, whose responses take
         ``slot_seconds``."""
-        return max(slot_seconds / self.total, 0.0 if self.rate is None else pending / self.rate)
+        return max(slot_seconds / self.total, pending / self.rate if self.rate else 0.0)
 
     @property
     def serving(self) -> Serving:

@@ -37,10 +37,10 @@ _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its
 
 
 class WorkOptions(Struct, frozen=True):
-    """``seeds`` are read in the partition 0. ``name`` and ``expected``: see ``MemberOptions``. ``code`` is that of the
-    user. ``begun`` gets the member before it does anything. ``begin`` gets each run before it does anything, and one
-    that is left when another is over. ``reread`` returns the settings that the configuration has now, or raises
-    ConfigurationError."""
+    """``seeds`` are read in the partition 0. ``name``, ``expected`` and ``own_rate``: see ``MemberOptions``. ``code``
+    is that of the user. ``begun`` gets the member before it does anything. ``begin`` gets each run before it does
+    anything, and one that is left when another is over. ``reread`` returns the settings that the configuration has
+    now, or raises ConfigurationError."""
 
     seeds: Callable[[], AsyncIterator[list[str]]] = no_seeds
     name: str | None = None
@@ -49,6 +49,7 @@ class WorkOptions(Struct, frozen=True):
     begin: Callable[[Run], None] = lambda _: None
     reread: Callable[[], Awaitable[Settings]] | None = None
     begun: Callable[[Member], None] = lambda _: None
+    own_rate: float | None = None
 
 
 class Beside:
@@ -171,6 +172,7 @@ async def work(
                 code=options.code,
                 name=options.name,
                 expected=options.expected,
+                own_rate=options.own_rate,
                 opened=beside.opened,
                 closing=beside.closing,
                 platform=platform,

@@ -158,7 +158,7 @@ def test_what_others_need_is_put_back_again_and_again() -> None:
     carrier, crawl = MemoryCarrier(), new_crawl(NEWS)
 
     async def keep() -> list[bytes | None]:
-        keeping = asyncio.create_task(keep_present(carrier, crawl, NEWS, lambda: 5.0))
+        keeping = asyncio.create_task(keep_present(carrier, crawl, lambda: NEWS, lambda: 5.0))
         found = []
         for key in (IDENTITY, SETTINGS, PRESENT, PRESENT):
             await asyncio.sleep(10.0)

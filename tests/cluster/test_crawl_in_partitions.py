@@ -160,6 +160,15 @@ def test_the_time_limit_is_one_for_all(tmp_path: Path, seconds: str) -> None:
         assert len(records(tmp_path / "crawl")) < 1_000
 
 
+def test_a_worker_that_joins_stops_when_the_time_of_the_crawl_is_over(tmp_path: Path) -> None:
+    directory = tmp_path / "crawl"
+    with Chain(2, 1_000, 0.05) as chain, begun(chain, *in_two(directory, "--max-time", "7")) as process:
+        at = ("--engine", f"unix:{directory / 'carrier.sock'}", "--crawl", "crawl", "--dir", directory)
+        with running("work", *at, "--quiet") as other:
+            left, ran = ended(other), ended(process)
+        assert (ran.code, left.code) == (3, 3), (ran.err, left.err)
+
+
 def test_a_worker_comes_by_hand_and_goes(tmp_path: Path) -> None:
     directory = tmp_path / "crawl"
     with Chain(12, 12, 0.1) as chain, begun(chain, *in_two(directory), "--partitions", "1") as process:

@@ -13,7 +13,6 @@ from crawler.clock import SteadyClock
 from crawler.export.beside import ExportError, SourceError
 from crawler.export.parquet import MissingLibraryError, Written, check_place, write_parquet
 from crawler.export.web_archive import write_index, write_package
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.metrics import counted
 from crawler.progress.say import say
 
@@ -38,7 +37,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    _check_crawl(arguments)
     say_defaults(arguments.job)
     try:
         text = _export(arguments)
@@ -49,16 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.FAILED
     print(text)
     return Exit.OK
-
-
-def _check_crawl(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for a format that holds one job: the archives of partitions have files of the same names."""
-    if arguments.parquet is None and holds_crawl(arguments.job):
-        flag = "--cdxj" if arguments.cdxj is not None else "--wacz"
-        raise UsageError(
-            f"{arguments.job} holds a crawl of partitions, and {flag} takes one job: export each partition, such as "
-            f"{crawl_partitions(arguments.job).found[0].directory}"
-        )
 
 
 def _text(out: Path, written: Written) -> str:

@@ -29,10 +29,11 @@ SOFTWARE = "crawler "  # and the version
 
 
 class WarcFile(NamedTuple):
-    """A WARC file, of which the first ``end`` bytes belong to the archive."""
+    """A WARC file, of which the first ``end`` bytes belong to the archive. The index knows it by its ``name``."""
 
     path: Path
     end: int
+    name: str
 
 
 class Resource(NamedTuple):
@@ -67,7 +68,7 @@ class WaczWriter:
     def warc(self, file: WarcFile) -> None:
         """Add a WARC file. Raises OSError, also if the file is shorter than it should be."""
         with open(file.path, "rb") as stream:
-            self._add(f"archive/{file.path.name}", _pieces(stream, file.end))
+            self._add(f"archive/{file.name}", _pieces(stream, file.end))
 
     def index(self, lines: Iterable[bytes]) -> int:
         """Add the index, whose lines come in order. Returns how many there are."""

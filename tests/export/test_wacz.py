@@ -38,7 +38,7 @@ def lines_of(warc: Path) -> list[bytes]:
 
 def packed(path: Path, warc: Path, end: int, lines: list[bytes]) -> zipfile.ZipFile:
     writer = WaczWriter(path, 1_700_000_000.0)
-    writer.warc(WarcFile(warc, end))
+    writer.warc(WarcFile(warc, end, warc.name))
     assert writer.index(lines) == len(lines)
     writer.pages(PAGES)
     writer.finish("h.test", "1")
@@ -104,5 +104,5 @@ def test_a_file_that_is_too_short_is_an_error(tmp_path: Path, warc: Path) -> Non
     writer = WaczWriter(tmp_path / "a.wacz", 1_700_000_000.0)
     size = warc.stat().st_size
     with pytest.raises(OSError, match=f"has {size} bytes where {size + 1} were written"):
-        writer.warc(WarcFile(warc, size + 1))
+        writer.warc(WarcFile(warc, size + 1, warc.name))
     writer.close()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import re
 import shutil
 import urllib.request
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from warcio.archiveiterator import ArchiveIterator
 
 from crawler.cli import COMMANDS
 from crawler.kv import Batch, Family
@@ -23,10 +27,12 @@ from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, address_of, cra
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, tree
 
+OUTPUTS = ("--output", "links,warc")
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
-    with crawled(tmp_path_factory.mktemp("a") / "crawl", "--output", "links", limits={1: 9}) as crawl:
+    with crawled(tmp_path_factory.mktemp("a") / "crawl", *OUTPUTS, limits={1: 9}) as crawl:
         yield crawl
 
 
@@ -126,7 +132,72 @@ def test_an_export_is_the_partitions_one_after_the_other(made: Crawled, tmp_path
     assert {row["host"]: row["partition"] for row in rows(tmp_path / "all", "hosts")} == {
         site.hosts[0]: number for number, site in made.sites.items()
     }
-    assert "partition" in one_line(crawler("export", made.directory, "--cdxj", tmp_path / "x.cdxj"))
+
+
+def recorded(crawl: Crawled) -> Counter[str]:
+    """The URLs of all records."""
+    lines = (line for job in crawl.parts.values() for line in (job / "pages.jsonl").read_bytes().splitlines())
+    return Counter(json.loads(line)["url"] for line in lines)
+
+
+def rows_of(index: bytes) -> list[dict[str, str]]:
+    lines = index.splitlines()
+    assert lines == sorted(lines)
+    return [json.loads(line.split(b" ", 2)[2]) for line in lines]
+
+
+def check_record(row: dict[str, str], data: bytes) -> None:
+    """A reader of others finds in the file what a row of the index says."""
+    start = int(row["offset"])
+    (record,) = ArchiveIterator(io.BytesIO(data[start : start + int(row["length"])]))
+    assert record.rec_headers["WARC-Target-URI"] == row["url"]
+    assert record.rec_headers.get("WARC-Payload-Digest", "") == row["digest"]
+
+
+def test_the_index_of_all_archives_is_one(made: Crawled, tmp_path: Path) -> None:
+    out = tmp_path / "index.cdxj"
+    for _ in range(2):  # the second one takes the place of the first
+        ran = crawler("export", made.directory, "--cdxj", out)
+        assert ran.code == 0, ran.err
+    rows = rows_of(out.read_bytes())
+    assert Counter(row["url"] for row in rows if not row["url"].endswith("/robots.txt")) == recorded(made)
+    assert len({row["filename"] for row in rows}) == 3
+    for row in rows:
+        check_record(row, (made.directory / row["filename"]).read_bytes())
+
+
+def test_the_package_of_all_archives_is_one(made: Crawled, tmp_path: Path) -> None:
+    out = tmp_path / "crawl.wacz"
+    ran = crawler("export", made.directory, "--wacz", out)
+    assert ran.code == 0, ran.err
+    assert "28 pages" in ran.out
+    with zipfile.ZipFile(out) as package:
+        archives = {name: package.read(name) for name in package.namelist() if name.startswith("archive/")}
+        pages = [json.loads(line)["url"] for line in package.read("pages/pages.jsonl").splitlines()[1:]]
+        index = gzip.decompress(package.read("indexes/index.cdx.gz"))
+        described = json.loads(package.read("datapackage.json"))["resources"]
+    assert Counter(pages) == recorded(made)
+    assert len(archives) == 3
+    assert len({each["name"] for each in described}) == len(described)
+    rows = rows_of(index)
+    for row in rows:
+        check_record(row, archives[f"archive/{row['filename']}"])
+    read = Counter[str]()
+    for data in archives.values():
+        for record in ArchiveIterator(io.BytesIO(data), check_digests="raise"):
+            read[record.rec_headers["WARC-Target-URI"]] += record.rec_type in ("response", "revisit")
+            record.content_stream().read()
+    assert +read == Counter(row["url"] for row in rows)
+
+
+def test_a_file_that_is_missing_is_named(made: Crawled, tmp_path: Path) -> None:
+    copy = Crawled(tmp_path / "crawl", made.sites)
+    shutil.copytree(made.directory, copy.directory)
+    for number in (1, 3):
+        shutil.rmtree(copy.part(number))
+    for path in copy.part(0).glob("warc/*"):
+        path.rename(tmp_path / path.name)
+    assert "put it back" in one_line(crawler("export", copy.directory, "--cdxj", tmp_path / "x.cdxj"), 1)
 
 
 def test_an_older_crawl_of_partitions_is_known(made: Crawled, tmp_path: Path) -> None:

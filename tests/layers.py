@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"survey"},
     {"disk", "metrics", "archive"},
     {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact", "carrier"},
-    {"extract", "partition"},
+    {"extract", "partition", "shared"},
     {"job"},
     {"inspect"},
     {"engine", "integrity", "export"},
@@ -72,6 +72,10 @@ MODULES: dict[str, str] = {
     "carrier": """
         verbs memory_carrier local_frames local_server local_client engine_address redis_link
         redis_servers redis_carrier open_carrier
+    """,
+    "shared": """
+        pieces shard_requests shard shard_scripts shared_set set_figures set_address redis_shards redis_bloom open_set
+        transfer
     """,
     "scope": """
         modes globs patterns url_sites boundary bounds priority_rules rule_faults store_choice
@@ -177,8 +181,8 @@ MODULES: dict[str, str] = {
         made_certificates synthetic_server crawl_truth contenders synthetic_crawl crawl_report bench_crawl
     """,
     "dedup": """
-        interrupt key_spec lines lookout digest_file store chain_rebuild exchange filter_setup stream build_process
-        build
+        interrupt key_spec lines lookout digest_file store chain_rebuild exchange filter_setup stream shared_stream
+        build_process build
     """,
     "scrapy": """
         job_settings spider_status upkeep request_job request_rows start_requests in_progress item_feeds dupefilter
@@ -188,7 +192,7 @@ MODULES: dict[str, str] = {
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority bench config backup export report integrity_text options command_words plan repair canon
         browser parquet_after reporting partitioned
-        crawl work launches dashboard dedup explain forget hosts reload restore stats tail top
+        crawl work launches dashboard shared_filter dedup explain forget hosts reload restore stats tail top
         verify demo filter completion
     """,
 }

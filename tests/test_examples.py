@@ -38,6 +38,7 @@ from crawler.demo.modules import MODULES
 from crawler.demo.render import Pages
 from crawler.service.watched_jobs import jobs_in
 from crawler.settings import Sites, hours_of, settings_from
+from tests.carrier.redis_server import redis_server
 from tests.demo.walk import walk
 from tests.documents import ROOT, page
 from tests.examples import long_or
@@ -236,6 +237,19 @@ def test_using_all_cores(tmp_path: Path) -> None:
         carry_out("use-all-cores.md", here, changes)
         lines = (here / "all-pages.jsonl").read_text().splitlines()
         assert len({json.loads(line)["url"] for line in lines}) == len(lines) == 3
+
+
+def test_sharing_a_seen_set(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with redis_server(tmp_path / "redis") as server:
+        printed = carry_out("share-a-seen-set.md", here, {"127.0.0.1:6379": f"127.0.0.1:{server.port}"})
+    # Each line once, but for those that the set took for seen ones.
+    ((times, lines),) = [map(int, row.split()[::-1]) for row in printed[0].splitlines()]
+    assert times == 1
+    assert 99_950 <= lines <= 100_000
+    assert "keys: raw lines" in printed[1]
+    assert f"{lines:,} keys" in printed[1]
+    assert [row.split()[0] for row in printed[2].splitlines()] == ["5000", "1000", "1000", "7000"]
 
 
 def test_finding_broken_links(tmp_path: Path) -> None:

@@ -12,19 +12,31 @@ from msgspec.structs import replace
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
+from crawler.cli.shared_filter import (
+    check_set,
+    filter_place,
+    opened,
+    producer_of,
+    set_figures,
+    shared_hash,
+    wanted_set,
+)
 from crawler.dedup.chain_rebuild import keep_digests
 from crawler.dedup.digest_file import DigestsLostError
 from crawler.dedup.filter_setup import Wanted, check_agreement, make_filter, make_hash
 from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource
+from crawler.dedup.shared_stream import deduplicate_shared
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 from crawler.dedup.stream import Keeper, Tally, deduplicate
-from crawler.filters import KINDS, Filter, FilterError, HashDescription, KeyHash, advise
+from crawler.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash, advise
 from crawler.filters.memory_budget import GUAVA
 from crawler.memory import available_memory
 from crawler.metrics import counted, probability, suspicion
 from crawler.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
+from crawler.shared.set_address import SetAddress
+from crawler.shared.shard_requests import SharedSetError
 from crawler.urls import Canonicaliser
 
 STDIN, STDOUT = 0, 1
@@ -36,7 +48,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "standard error."
     )
     parser.add_argument(
-        "--filter", type=Path, metavar="FILE", help="load the seen-set from this file, and keep it there"
+        "--filter",
+        type=filter_place,
+        metavar="FILE",
+        help="load the seen-set from this file, and keep it there; or redis://HOST:PORT/NAME, a set of many producers",
     )
     add_seen_options(parser, "scalable")
     parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")
@@ -44,6 +59,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--raw",
         action=argparse.BooleanOptionalAction,
         help="any lines, compared byte by byte (default: URLs, compared by their canonical key; or as in FILE)",
+    )
+    parser.add_argument(
+        "--producer",
+        metavar="NAME",
+        help="of a set on a server: after a kill, a run of this name prints again what may not have been printed",
+    )
+    parser.add_argument(
+        "--module", action="store_true", help="of a set on a server: let RedisBloom or valkey-bloom keep it"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
     parser.set_defaults(run=run)
@@ -69,6 +92,11 @@ def run(arguments: argparse.Namespace) -> int:
     settings, wanted = _settings(arguments)
     rules = settings.canonical.rules
     try:
+        if isinstance(arguments.filter, SetAddress):
+            return _run_shared(arguments, settings, wanted)
+        if arguments.producer is not None or arguments.module:
+            given = "--module" if arguments.module else "--producer"
+            raise UsageError(f"{given} applies only to a set on a server: --filter redis://HOST:PORT/NAME")
         if arguments.filter is None:
             stored = _new(settings.seen, wanted, _spec(arguments.raw, rules), chosen_hash(arguments, settings.seen))
             return _run(stored, None)
@@ -84,8 +112,29 @@ def run(arguments: argparse.Namespace) -> int:
                 keys = stored.keys or KeySpec()
                 keeper = Keeper(file, keys, STDOUT, rebuild, interval=interval, clock=time.monotonic)
                 return _run(stored, keeper)
+    except SharedSetError as problem:
+        return fail(str(problem))
     except (FilterFileError, FilterError, DigestsLostError, ValueError) as problem:
         raise UsageError(str(problem)) from problem
+
+
+def _run_shared(arguments: argparse.Namespace, settings: Settings, wanted: list[Wanted]) -> int:
+    """``run`` for a set on a server."""
+    if arguments.seen not in (None, "scalable"):
+        raise UsageError(f"--seen {arguments.seen} does not apply to a set on a server, which grows in slices")
+    if arguments.hash not in (None, BLAKE2B):
+        raise UsageError(f"--hash {arguments.hash} does not apply to a set on a server: its hash is keyed")
+    rules = settings.canonical.rules
+    producer = producer_of(shared_hash(arguments.secret_of), arguments.producer)
+    head = wanted_set(producer, settings.seen, _spec(arguments.raw, rules), arguments.module)
+    with opened(arguments.filter, producer, head) as found, Interruption() as interruption:
+        keys = check_set(found, wanted, arguments.raw, rules)
+        found.seen.begin()
+        source = LineSource(STDIN, interruption.fd)
+        tally = deduplicate_shared(source, keys.reader(found.seen.hash), found.seen, STDOUT, _warn)
+        for line in (*told(tally, keys), *set_figures(found)):
+            print(line, file=sys.stderr)
+    return ended(tally)
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Settings, list[Wanted]]:
@@ -210,9 +259,14 @@ def forgeable(hash: HashDescription) -> str:
 
 def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
     """Yield what happened to the lines, and how reliable the answers are."""
+    yield from told(tally, keys)
+    yield from figures(seen)
+
+
+def told(tally: Tally, keys: KeySpec) -> Iterator[str]:
+    """Yield what happened to the lines."""
     yield f"{keys.counted(tally.lines)}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
     yield from skipped_lines(tally)
-    yield from figures(seen)
 
 
 def skipped_lines(tally: Tally) -> Iterator[str]:

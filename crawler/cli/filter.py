@@ -26,6 +26,18 @@ from crawler.cli.dedup import (
     skipped_lines,
 )
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.shared_filter import (
+    filter_place,
+    opened,
+    producer_of,
+    pulled,
+    push,
+    set_figures,
+    set_json,
+    set_table,
+    shared_hash,
+    spec_of,
+)
 from crawler.dedup.build import BuildError, build_from_file, build_from_source, merge_files
 from crawler.dedup.build_process import Recipe
 from crawler.dedup.exchange import guava_from_seen, read_guava
@@ -34,10 +46,12 @@ from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
-from crawler.dedup.stream import Tally, contained
+from crawler.dedup.stream import Asked, Tally, contained
 from crawler.filters import Filter, FilterError
 from crawler.metrics import counted, probability
 from crawler.progress.text_table import text_table
+from crawler.shared.set_address import FORM, SetAddress
+from crawler.shared.shard_requests import SharedSetError
 
 _MOST_JOBS = 256
 
@@ -68,15 +82,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     merge.set_defaults(run=_guarded(_merge))
 
     info = actions.add_parser("info", help="show the contents of a filter and verify its checksums")
-    info.add_argument("file", type=Path, metavar="FILE")
+    _add_place(info)
     info.add_argument("--json", action="store_true", help="one JSON object")
     info.set_defaults(run=_guarded(_info))
 
     check = actions.add_parser(
         "check", help="print the lines of standard input that are in a filter, and verify its checksums"
     )
-    check.add_argument("file", type=Path, metavar="FILE")
+    _add_place(check)
     check.set_defaults(run=_guarded(_check))
+
+    _add_server_actions(actions)
 
     for name, run, source, target in (("export", _export, "FILE", "OUT"), ("import", _import, "IN", "FILE")):
         action = actions.add_parser(name, help=f"{name} a filter of another library")
@@ -85,6 +101,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--format", choices=("guava",), required=True)
         action.set_defaults(run=_guarded(run))
     action.add_argument("--raw", action="store_true", help="its keys are lines (default: canonical keys of URLs)")
+
+
+def _add_server_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = actions.add_parser("push", help="add the keys of a filter to a set on a server, or make one of it")
+    parser.add_argument("source", type=Path, metavar="FILE")
+    parser.add_argument("place", type=filter_place, metavar="redis://HOST:PORT/NAME")
+    parser.set_defaults(run=_guarded(_push))
+
+    pull = actions.add_parser("pull", help="store a set of a server as a filter")
+    pull.add_argument("place", type=filter_place, metavar="redis://HOST:PORT/NAME")
+    pull.add_argument("file", type=Path, metavar="FILE", help="must not exist yet")
+    _add_secret(pull)
+    pull.set_defaults(run=_guarded(_pull))
+
+
+def _add_place(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=filter_place, metavar="FILE", help="or redis://HOST:PORT/NAME")
+    _add_secret(parser)
+
+
+def _add_secret(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--secret-of", type=Path, metavar="FILE", help="of a set on a server: its secret is that of this filter"
+    )
 
 
 def _list(parser: argparse.ArgumentParser) -> int:
@@ -100,7 +140,7 @@ def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
             return command(arguments)
         except (FilterFileError, FilterError) as problem:
             raise UsageError(str(problem)) from problem
-        except (BuildError, LineTooLongError) as problem:
+        except (BuildError, LineTooLongError, SharedSetError) as problem:
             return fail(str(problem))
 
     return run
@@ -163,6 +203,8 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
+    if isinstance(arguments.file, SetAddress):
+        return _info_of_set(arguments)
     stored = read_filter(arguments.file)
     parameters, now = stored.seen.parameters(), stored.seen.statistics()
     if arguments.json:
@@ -193,18 +235,51 @@ def _info(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
+def _info_of_set(arguments: argparse.Namespace) -> int:
+    with opened(arguments.file, producer_of(shared_hash(arguments.secret_of))) as found:
+        if arguments.json:
+            print(json.dumps(set_json(found), indent=2))
+            return Exit.OK
+        print(f"keys: {spec_of(found)}")
+        for line in (*set_figures(found), *set_table(found)):
+            print(line)
+    return Exit.OK
+
+
 def _check(arguments: argparse.Namespace) -> int:
+    if isinstance(arguments.file, SetAddress):
+        with opened(arguments.file, producer_of(shared_hash(arguments.secret_of))) as found:
+            return _check_in(found.seen, spec_of(found))
     stored = read_filter(arguments.file)
-    keys = stored.keys or KeySpec()
+    return _check_in(stored.seen, stored.keys or KeySpec(), f"{arguments.file}: checksums match")
+
+
+def _check_in(seen: Asked, keys: KeySpec, *first: str) -> int:
     with Interruption() as interruption:
-        tally = contained(LineSource(STDIN, interruption.fd), keys.reader(stored.seen.hash), stored.seen, STDOUT)
+        tally = contained(LineSource(STDIN, interruption.fd), keys.reader(seen.hash), seen, STDOUT)
     held = tally.lines - tally.new
-    _tell(
-        f"{arguments.file}: checksums match",
-        f"{tally.lines:,} {keys}: {held:,} contained, {tally.new:,} not",
-        *skipped_lines(tally),
-    )
+    _tell(*first, f"{tally.lines:,} {keys}: {held:,} contained, {tally.new:,} not", *skipped_lines(tally))
     return ended(tally)
+
+
+def _push(arguments: argparse.Namespace) -> int:
+    _tell(*push(arguments.source, _set_of(arguments)))
+    return Exit.OK
+
+
+def _pull(arguments: argparse.Namespace) -> int:
+    address = _set_of(arguments)
+    with _new_file(arguments.file) as file:
+        seen, keys = pulled(address, shared_hash(arguments.secret_of))
+        file.write(StoredFilter(seen, keys))
+    _tell(f"{arguments.file}: {keys}", *figures(seen))
+    return Exit.OK
+
+
+def _set_of(arguments: argparse.Namespace) -> SetAddress:
+    if isinstance(arguments.place, SetAddress):
+        return arguments.place
+    raise UsageError(f"{arguments.place} is not the address of a set: write {FORM}")
 
 
 def _export(arguments: argparse.Namespace) -> int:

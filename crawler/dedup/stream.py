@@ -20,8 +20,9 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -31,7 +32,7 @@ from crawler.dedup.key_spec import KeySpec, LineKeys
 from crawler.dedup.lines import LineSource, LineTooLongError, Pause, write_all
 from crawler.dedup.lookout import Lookout
 from crawler.dedup.store import FilterFile, StoredFilter
-from crawler.filters import DIGEST_BYTES, Filter, FilterError
+from crawler.filters import DIGEST_BYTES, Filter, FilterError, KeyHash
 from crawler.memory import available_memory
 from crawler.slices.digests import digest_words
 
@@ -165,8 +166,7 @@ def deduplicate(
         tally.lines += len(lines)
         tally.new += len(new)
         if new:
-            chosen = lines if len(new) == len(lines) else _at(new, lines)
-            write_all(out, b"\n".join((*chosen, b"")))
+            write_all(out, b"\n".join((*chosen_lines(new, lines), b"")))
         if keeper:
             keeper.written(_digests_at(new, digests))
             keeper.work(seen)
@@ -175,7 +175,18 @@ def deduplicate(
     return tally
 
 
-def contained(source: LineSource, keys: LineKeys, seen: Filter, out: int) -> Tally:
+class Asked(Protocol):
+    """What only answers whether it has keys."""
+
+    @property
+    def hash(self) -> KeyHash: ...
+
+    def contains_digests(self, digests: bytes) -> list[bool]:
+        """For each digest: whether its key is in."""
+        ...
+
+
+def contained(source: LineSource, keys: LineKeys, seen: Asked, out: int) -> Tally:
     """Write the lines of ``source`` whose keys are in ``seen``; ``new`` counts the others. Raises OSError."""
     tally = Tally(skipped=keys.skipped)
     while True:
@@ -202,7 +213,10 @@ def _digests_at(positions: list[int], digests: bytes) -> bytes:
     return digest_words(digests).take(positions, axis=0).tobytes() if positions else b""
 
 
-def _at(positions: list[int], lines: list[bytes]) -> tuple[bytes, ...]:
+def chosen_lines(positions: list[int], lines: list[bytes]) -> Sequence[bytes]:
+    """The lines at ``positions``, at least one."""
+    if len(positions) == len(lines):
+        return lines
     if len(positions) == 1:
         return (lines[positions[0]],)
     chosen: tuple[bytes, ...] = itemgetter(*positions)(lines)

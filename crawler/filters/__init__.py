@@ -64,9 +64,10 @@ from crawler.slices.errors import (
     HashMismatchError,
     NoMemoryError,
 )
-from crawler.slices.key_hash import SEED_ZERO, UNKEYED, HashDescription, KeyHash
+from crawler.slices.key_hash import BLAKE2B, SEED_ZERO, UNKEYED, HashDescription, KeyHash
 
 __all__ = [
+    "BLAKE2B",
     "DIGEST_BYTES",
     "JSON",
     "KINDS",

@@ -1,0 +1,254 @@
+"""The part of ``crawler dedup`` and ``crawler filter`` that works with sets on Redis."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crawler.cli.exit_codes import UsageError
+from crawler.dedup.digest_file import DigestFile, DigestsLostError
+from crawler.dedup.filter_setup import Wanted
+from crawler.dedup.key_spec import KeySpec
+from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
+from crawler.filters import BLAKE2B, Filter, FilterError, KeyHash
+from crawler.metrics import counted, probability
+from crawler.progress.text_table import text_table
+from crawler.settings import SeenSettings
+from crawler.shared.pieces import SetParameters, shards_for
+from crawler.shared.set_address import SECRET, SECRET_FILE, SetAddress, is_address, parse_set, read_secret
+from crawler.shared.set_figures import statistics
+from crawler.shared.shard_requests import SharedSetRefusedError
+from crawler.shared.shared_set import SharedSet
+
+if TYPE_CHECKING:
+    from crawler.shared.open_set import OpenedSet, Producer
+
+_FIXED = ("fpp", "capacity", "growth", "tightening")  # of the settings, those that a set keeps
+
+
+def filter_place(text: str) -> Path | SetAddress:
+    """What ``--filter`` names. Raises ``ArgumentTypeError``."""
+    if not is_address(text):
+        return Path(text)
+    try:
+        return parse_set(text)
+    except SharedSetRefusedError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+
+
+def shared_hash(secret_of: Path | None) -> KeyHash:
+    """The hash with the secret of the producers. Raises UsageError, FilterFileError."""
+    try:
+        given = read_secret(os.environ)
+    except SharedSetRefusedError as problem:
+        raise UsageError(str(problem)) from problem
+    if secret_of is not None:
+        if given is not None:
+            raise UsageError(f"--secret-of is given, and {SECRET} or {SECRET_FILE} is set: leave one of them out")
+        given = read_hash(secret_of)
+        _check_hash(given, f"filter {secret_of}")
+    if given is None:
+        raise UsageError(
+            f"a set on a server needs a secret that its producers share: name a file with it in {SECRET_FILE} (made by "
+            "`openssl rand -hex 16`), or a filter that has it with --secret-of"
+        )
+    return given
+
+
+def _check_hash(hash: KeyHash, what: str) -> None:
+    if hash.algorithm != BLAKE2B or not hash.keyed:
+        raise UsageError(f"{what} hashes with {hash.algorithm} without a secret: a set on a server needs blake2b")
+
+
+@contextmanager
+def opened(
+    address: SetAddress, producer: Producer, wanted: Any = None, *, filling: bool = False
+) -> Iterator[OpenedSet]:
+    """The set at ``address``, made like the head ``wanted`` if it is not there. Raises UsageError, SharedSetError."""
+    from crawler.shared.open_set import connect, find_set, make_set  # noqa: PLC0415
+
+    servers = None
+    try:
+        servers = connect(address)
+        if wanted is None:
+            found = find_set(address, producer, servers)
+        else:
+            found = make_set(address, producer, servers, wanted, filling=filling)
+        if found is None:
+            raise UsageError(f"there is no set at {address}")
+        yield found
+    except SharedSetRefusedError as problem:
+        raise UsageError(str(problem)) from problem
+    finally:
+        if servers is not None:
+            servers.close()
+
+
+def producer_of(hash: KeyHash, name: str | None = None) -> Producer:
+    """Raises UsageError."""
+    try:
+        # Only here: few need what connects to servers.
+        from crawler.shared.open_set import Producer  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError("a set on a server needs redis: pip install 'frontier-crawler[redis]'") from error
+    if name is not None and not (0 < len(name) <= 100 and name.isprintable()):
+        raise UsageError("--producer is a name of 1 to 100 characters")
+    return Producer(hash, name)
+
+
+def wanted_set(producer: Producer, settings: SeenSettings, keys: KeySpec, module: bool) -> Any:
+    """The head of a set with these settings."""
+    from crawler.shared.open_set import new_head  # noqa: PLC0415
+
+    parameters = SetParameters(
+        settings.fpp, settings.capacity, settings.growth, settings.tightening, shards_for(settings.capacity)
+    )
+    return new_head(producer, parameters, keys.as_json(), module=module)
+
+
+def check_set(found: OpenedSet, wanted: Sequence[Wanted], raw: bool | None, rules: tuple[str, ...]) -> KeySpec:
+    """How keys are made for the set. Raises FilterFileError if it is not what was asked for."""
+    held, address = found.head.parameters, found.address
+    for label, name, value in wanted:
+        if name in _FIXED and getattr(held, name) != value:
+            raise FilterFileError(
+                f"{label} {value} does not match {address}, which has {name} {getattr(held, name)}: leave it out, or "
+                "choose another name"
+            )
+    spec = spec_of(found)
+    asked = KeySpec(raw=True) if (spec.raw if raw is None else raw) else KeySpec(rules=rules or spec.rules)
+    if asked != spec:
+        raise FilterFileError(f"{address} holds {spec}, not {asked}: choose another name")
+    return spec
+
+
+def spec_of(found: OpenedSet) -> KeySpec:
+    """How keys are made for the set."""
+    return KeySpec() if found.head.keys is None else KeySpec.from_json(found.head.keys)
+
+
+def set_json(found: OpenedSet) -> dict[str, Any]:
+    """What ``info --json`` prints."""
+    seen = found.seen
+    now = statistics(seen) if isinstance(seen, SharedSet) else seen.statistics()
+    held = found.head.parameters
+    return {"keys": found.head.keys, "parameters": {name: getattr(held, name) for name in _FIXED}, **now}
+
+
+def set_figures(found: OpenedSet) -> Iterator[str]:
+    """Yield some lines about the set."""
+    now = set_json(found)
+    where = f"{now['bytes']:,} bytes in {counted(now['shards'], 'shard')}"
+    if now["kind"] == "module":
+        from crawler.shared.redis_bloom import LACKS  # noqa: PLC0415
+
+        yield f"module: {counted(now['count'], 'key')}, {where}; false positives: target {now['fpp_target']:g}"
+        yield LACKS
+        return
+    measured = now["fpp_measured"]
+    interval = (
+        ""
+        if measured is None
+        else f", measured {probability(measured['value'])} ({probability(measured['low'])} to "
+        f"{probability(measured['high'])} of {measured['sample']:,} watched keys)"
+    )
+    yield (
+        f"shared: {counted(now['count'], 'key')}, {where}; false positives {probability(now['fpp_estimated'])} (target "
+        f"{probability(now['fpp_target'])}){interval}, about {now['expected_urls_skipped']:,.1f} new lines mistaken "
+        "for seen ones"
+    )
+
+
+def set_table(found: OpenedSet) -> list[str]:
+    """The slices of the set, over all shards."""
+    heads = ("slice", "shards", "capacity", "keys", "bytes", "hashes", "fill", "fpp", "fpp full")
+    rows = [
+        (
+            str(number),
+            str(part["shards"]),
+            f"{part['capacity']:,}",
+            f"{part['count']:,}",
+            f"{part['bits'] // 8:,}",
+            str(part["hashes"]),
+            f"{part['fill']:.3f}",
+            probability(part["fpp_estimated"]),
+            probability(part["fpp_design"]),
+        )
+        for number, part in enumerate(set_json(found).get("slices", ()))
+    ]
+    return list(text_table(heads, rows)) if rows else []
+
+
+def push(path: Path, address: SetAddress) -> Iterator[str]:
+    """Push a filter to a set. Yields what happened. Raises UsageError, FilterFileError, SharedSetError, OSError."""
+    from crawler.shared.transfer import is_divisible  # noqa: PLC0415
+
+    with FilterFile(path) as file:
+        stored = read_filter(file.path)
+        _check_hash(stored.seen.hash, f"filter {path}")
+        if stored.digests is not None:
+            yield _push_digests(file, stored, address)
+        elif is_divisible(stored.seen):
+            yield _push_bits(stored, address)
+        else:
+            raise FilterFileError(
+                f"filter {path} has no digests beside it, and its bits do not say which shard they belong to: push one "
+                "that `crawler dedup --filter` keeps or `crawler filter pull` made, or give its lines to `crawler "
+                f"dedup --filter {address}`"
+            )
+
+
+def _push_bits(stored: StoredFilter, address: SetAddress) -> str:
+    from crawler.shared.open_set import FILLING, READY, new_head  # noqa: PLC0415
+    from crawler.shared.transfer import parameters_of, push_bits  # noqa: PLC0415
+
+    producer = producer_of(stored.seen.hash)
+    keys = None if stored.keys is None else stored.keys.as_json()
+    wanted = new_head(producer, parameters_of(stored.seen), keys, stage=FILLING)
+    with opened(address, producer, wanted, filling=True) as found:
+        if found.head.stage != FILLING or found.head.parameters != wanted.parameters:
+            raise FilterFileError(f"{address} already exists: bits can only become a new set, choose another name")
+        seen = found.seen
+        assert isinstance(seen, SharedSet)
+        push_bits(stored.seen, seen)
+        found.stage(READY)
+        return f"{address}: {counted(len(stored.seen), 'key')} pushed"
+
+
+def _push_digests(file: FilterFile, stored: StoredFilter, address: SetAddress) -> str:
+    from crawler.shared.open_set import new_head  # noqa: PLC0415
+    from crawler.shared.transfer import parameters_of, push_digests  # noqa: PLC0415
+
+    producer = producer_of(stored.seen.hash)
+    keys = stored.keys or KeySpec()
+    assert stored.digests is not None
+    try:
+        digests = DigestFile.resume(file.digests, stored.digests)
+    except DigestsLostError as problem:
+        raise FilterFileError(str(problem)) from problem
+    try:
+        wanted = new_head(producer, parameters_of(stored.seen), keys.as_json())
+        with opened(address, producer, wanted) as found:
+            if spec_of(found) != keys:
+                raise FilterFileError(f"{address} holds {spec_of(found)}, not {keys}: choose another name")
+            seen = found.seen
+            seen.begin()
+            new = push_digests(digests.read, digests.mark.count, seen)
+            seen.end()
+    finally:
+        digests.close()
+    return f"{address}: {counted(digests.mark.count, 'key')} pushed, {new:,} of them new"
+
+
+def pulled(address: SetAddress, hash: KeyHash) -> tuple[Filter, KeySpec]:
+    """The set as a local filter. Raises UsageError, SharedSetError, FilterError."""
+    from crawler.shared.transfer import pull  # noqa: PLC0415
+
+    with opened(address, producer_of(hash)) as found:
+        if not isinstance(found.seen, SharedSet):
+            raise FilterError(f"{address} is kept by a module, whose filters only it can read")
+        return pull(found.seen), spec_of(found)

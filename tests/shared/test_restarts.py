@@ -1,0 +1,55 @@
+"""What a set loses when Redis is killed, with each way to persist; what its producers say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crawler.shared.shard_requests import SharedSetError
+from tests.carrier.redis_server import redis_server
+from tests.shared.kits import RedisKit, parameters
+from tests.shared.test_shared_set import SURE, keys
+
+MADE = parameters(SURE, capacity=400)
+
+
+@pytest.mark.parametrize("how", ["always", "everysec"])
+def test_with_a_log_nothing_is_lost(tmp_path: Path, how: str) -> None:
+    with redis_server(tmp_path, "appendonly yes", f"appendfsync {how}") as server:
+        kit = RedisKit([server])
+        seen = kit.producer(MADE, "one")
+        assert len(seen.add_many(keys(900))) == 900
+        server.kill()
+        server.start()
+        assert seen.add_many(keys(1000)) == list(range(900, 1000))
+        assert not seen.lost
+        assert kit.producer(MADE, "one").claims == 100
+        kit.close()
+
+
+def test_with_snapshots_what_came_since_the_last_one_is_lost_and_the_producer_says_so(tmp_path: Path) -> None:
+    with redis_server(tmp_path, "appendonly no") as server:
+        kit = RedisKit([server])
+        seen = kit.producer(MADE)
+        assert len(seen.add_many(keys(300))) == 300
+        server.say("SAVE")
+        assert len(seen.add_many(keys(300, 300))) == 300
+        server.kill()
+        server.start()
+        assert seen.add_many(keys(700)) == list(range(300, 700))
+        assert seen.lost
+        kit.close()
+
+
+def test_with_neither_everything_is_lost_and_the_producer_stops(tmp_path: Path) -> None:
+    with redis_server(tmp_path, "appendonly no") as server:
+        kit = RedisKit([server])
+        seen = kit.producer(MADE)
+        assert len(seen.add_many(keys(300))) == 300
+        server.kill()
+        server.start()
+        with pytest.raises(SharedSetError, match="is gone"):
+            seen.add_many(keys(300))
+        assert len(kit.producer(MADE).add_many(keys(300))) == 300
+        kit.close()

@@ -127,7 +127,7 @@ MODULES: dict[str, str] = {
         named_stream printable say text_table summary supervisor wrapped top_view live_line
     """,
     "job": """
-        clock_step clock_anchor digest_sum receiving directory formats crawl_file identity job_lock event_log border
+        clock_step clock_anchor digest_sum receiving directory formats crawl_file identity job_lock crawl_at_rest event_log border
         held_back history_file survey_file inbox
         platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search
         admission live_status last_command recovery rekey conversion open_files checkpointer revisit returning
@@ -150,7 +150,7 @@ MODULES: dict[str, str] = {
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
-        reconcile verifier crawl_verifier repairer
+        reconcile verifier crawl_verifier repairer crawl_repairer
     """,
     "export": """
         final_records last_records columns kept_parts beside parquet time_line crawl_figures markup

@@ -65,7 +65,6 @@ GROUPS = {
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a crawl of partitions
-_INSTEAD = {"forget": "no URL of such a crawl can be forgotten"}
 _OWN_WORDS = ("crawl", "demo")  # commands that say themselves what is wrong with a directory
 _HELP = ("-h", "--help")
 _OF_THE_PROGRAM = (*_HELP, "-V", "--version")
@@ -167,7 +166,7 @@ def _check_takes(command: str, arguments: argparse.Namespace) -> None:
         return
     if not os.path.isfile(os.path.join(job, _CRAWL)):
         return
-    instead = _INSTEAD.get(command) or f"name a partition of it, such as {os.path.join(job, 'partitions', '00')}"
+    instead = f"name a partition of it, such as {os.path.join(job, 'partitions', '00')}"
     raise UsageError(f"{job} holds a crawl of partitions, and `crawler {command}` takes one job: {instead}")
 
 

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError
@@ -13,13 +14,17 @@ from crawler.cli.damaged_job import stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
 from crawler.clock import SteadyClock
-from crawler.filters import NoMemoryError
+from crawler.filters import NoMemoryError, NotForgotten
 from crawler.frontier import queue_of
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import queue
+from crawler.job.crawl_at_rest import at_rest
+from crawler.job.crawl_file import read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.stored_errors import DAMAGE
+from crawler.partition import PartitionRouter
 from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError, settings_from
 from crawler.urls import Canonical, Canonicaliser
@@ -32,17 +37,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("urls", nargs="+", metavar="URL")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    of_crawl = holds_crawl(arguments.job)
     try:
-        settings = settings_from(read_identity(arguments.job).shaping, str(arguments.job))
+        kept = read_crawl_file(arguments.job).shaping if of_crawl else read_identity(arguments.job).shaping
+        settings = settings_from(kept, str(arguments.job))
     except (JobError, SettingsError) as error:
         raise UsageError(str(error)) from error
     urls = [each.url for each in named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))]
     try:
-        left = _forget(arguments.job, settings, urls)
+        left = _forget_in_crawl(arguments.job, urls) if of_crawl else _forget(arguments.job, settings, urls)
     except (JobError, EnvelopeError) as error:
         raise UsageError(str(error)) from error
     except NoMemoryError as error:
@@ -62,12 +69,47 @@ def _forget(directory: Path, settings: Settings, urls: Sequence[Canonical]) -> d
     clock = SteadyClock()
     job = Job(directory, settings, clock(), anchor=clock.anchor)
     try:
-        waiting = {entry.href for url in urls for _, entry in queue(job.store, queue_of(url.href))}
-        pending = [url for url in urls if url.href in waiting]
-        if pending:
-            raise UsageError(f"{pending[0].href} is pending: it will be fetched anyway")
-        left = job.forget([url.key for url in urls])
-        asyncio.run(job.checkpoint(clock()))
-        return left
+        _check_none_pending(job, urls)
+        return _forgotten(job, urls, clock)
     finally:
         job.close()
+
+
+def _forget_in_crawl(directory: Path, urls: Sequence[Canonical]) -> dict[int, str]:
+    """The same of a crawl: each URL is forgotten by the partition that it belongs to, or none is if one is pending."""
+    clock, left, crawl = SteadyClock(), dict[int, str](), crawl_partitions(directory)
+    owned: dict[int, list[int]] = {}
+    for position, url in enumerate(urls):
+        owned.setdefault(crawl.placement.of(url.href), []).append(position)
+    with ExitStack() as stack:
+        stack.enter_context(at_rest(directory))
+        jobs = dict[int, Job]()
+        for number, positions in owned.items():
+            partition = crawl.partition(number)
+            if partition is None:
+                left |= dict.fromkeys(positions, str(NotForgotten.NOT_SEEN))
+                continue
+            settings = settings_from(read_identity(partition.directory).shaping, str(partition.directory))
+            router = PartitionRouter(number, crawl.placement)
+            job = jobs[number] = Job(partition.directory, settings, clock(), anchor=clock.anchor, router=router)
+            stack.callback(job.close)
+            _check_none_pending(job, [urls[position] for position in positions])
+        for number, job in jobs.items():
+            positions = owned[number]
+            there = _forgotten(job, [urls[position] for position in positions], clock)
+            left |= {positions[index]: reason for index, reason in there.items()}
+    return left
+
+
+def _check_none_pending(job: Job, urls: Sequence[Canonical]) -> None:
+    """Raise UsageError if one of them is. Raises OSError, any of DAMAGE."""
+    waiting = {entry.href for url in urls for _, entry in queue(job.store, queue_of(url.href))}
+    pending = [url for url in urls if url.href in waiting]
+    if pending:
+        raise UsageError(f"{pending[0].href} is pending: it will be fetched anyway")
+
+
+def _forgotten(job: Job, urls: Sequence[Canonical], clock: SteadyClock) -> dict[int, str]:
+    left = job.forget([url.key for url in urls])
+    asyncio.run(job.checkpoint(clock()))
+    return left

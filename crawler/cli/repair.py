@@ -10,26 +10,32 @@ from crawler.cli.damaged_job import failed
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.integrity_text import change_text, finding_text
 from crawler.clock import SteadyClock
+from crawler.inspect.crawl_partitions import Partition, holds_crawl
 from crawler.integrity.change import Change
+from crawler.integrity.crawl_repairer import repair_crawl
 from crawler.integrity.finding import is_fault
 from crawler.integrity.repairer import repair_job
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
+from crawler.metrics import counted
 from crawler.settings import SettingsError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Make a damaged job whole again, from what the disk still holds. It reports each change and moves "
-        "what it replaces to DIR/damaged-N. A whole job is not changed."
+        "what it replaces to DIR/damaged-N. A whole job is not changed. Of a crawl in partitions, each partition is "
+        "repaired."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_crawl=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
+    if holds_crawl(directory):
+        return _repair_crawl(directory, as_json=arguments.json)
     changes: list[Change] = []
 
     def tell(change: Change) -> None:
@@ -53,3 +59,33 @@ def run(arguments: argparse.Namespace) -> int:
         for finding in repaired.left:
             print(f"{directory}: still wrong: {finding_text(finding)}")
     return Exit.FAILED if any(map(is_fault, repaired.left)) else Exit.OK
+
+
+def _repair_crawl(directory: Path, *, as_json: bool) -> int:
+    changes: list[tuple[Partition, Change]] = []
+
+    def tell(partition: Partition, change: Change) -> None:
+        changes.append((partition, change))
+        if not as_json:
+            print(f"{partition.directory}: {change_text(change)}", flush=True)
+
+    try:
+        done, left = repair_crawl(directory, SteadyClock()(), tell)
+    except JobError as error:
+        raise UsageError(str(error)) from error
+    except (SettingsError, *DAMAGE) as error:
+        return failed(directory, f"cannot be repaired: {error}", as_json=as_json)
+    repaired = sum(not each.was_whole for each in done)
+    if as_json:
+        told = {
+            "was_whole": not repaired and not left,
+            "changes": [change.as_json() | {"partition": partition.number} for partition, change in changes],
+            "findings": [finding.as_json() | {"partition": partition.number} for partition, finding in left],
+        }
+        print(json.dumps(told, indent=2))
+    else:
+        for partition, finding in left:
+            print(f"{partition.directory}: still wrong: {finding_text(finding)}")
+        whole = "whole, " if not left else ""
+        print(f"{directory}: {whole}{repaired} of {counted(len(done), 'partition')} had to be repaired")
+    return Exit.FAILED if any(is_fault(finding) for _, finding in left) else Exit.OK

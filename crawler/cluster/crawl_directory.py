@@ -13,10 +13,11 @@ from crawler.job.crawl_file import (
     check_none_gone,
     crawl_around,
     holds_crawl,
+    partition_directories,
     read_crawl_file,
 )
 from crawler.job.directory import JobError, holds_job
-from crawler.job.identity import check_shape, shaping_of
+from crawler.job.identity import check_partition, check_shape, shaping_of
 from crawler.settings import Settings
 from crawler.slices import entropy
 from crawler.urls import suffix_list_version
@@ -61,6 +62,8 @@ def check_crawl(directory: Path, settings: Settings) -> None:
         raise JobError(f"{directory} holds the crawl {crawl.name!r}, not {name!r}: name another directory for that one")
     check_suffixes(crawl, str(directory))
     check_none_gone(directory)
+    for each in partition_directories(directory):
+        check_partition(each, (int(each.name), crawl.partitions))  # it may have been moved by hand
     check_shape(directory, shaping_of(settings))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from crawler.frontier.host import host_name, stored_counts
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
@@ -29,12 +30,19 @@ _URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
 
 def verify_crawl(crawl: CrawlPartitions) -> Iterator[tuple[Partition, Finding]]:
     """Yield what is wrong with each partition, or nothing if all are whole. Raises what ``verify_job`` raises."""
-    placement = crawl.placement
-    for directory in partitions_gone(crawl.directory):
-        yield Partition(int(directory.name), directory), Finding(Kind.PARTITION_GONE, directory.name)
     for partition in crawl.found:
         yield from ((partition, finding) for finding in verify_job(partition.directory))
-        # Whatever cannot be read was just told.
+    yield from verify_places(crawl.directory, crawl.placement, crawl.found)
+
+
+def verify_places(
+    directory: Path, placement: Placement, partitions: Sequence[Partition]
+) -> Iterator[tuple[Partition, Finding]]:
+    """Yield which partitions of the crawl in the directory are gone, and what those that are there have of others."""
+    for gone in partitions_gone(directory):
+        yield Partition(int(gone.name), gone), Finding(Kind.PARTITION_GONE, gone.name)
+    for partition in partitions:
+        # Whatever cannot be read is told by those who look at the partition alone.
         with contextlib.suppress(JobError, StoreError, SettingsError, *DAMAGE):
             yield from ((partition, finding) for finding in _hosts_elsewhere(partition, placement))
             yield from ((partition, finding) for finding in _records_elsewhere(partition, placement))

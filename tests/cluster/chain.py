@@ -28,14 +28,15 @@ class Chain:
     @property
     def seeds(self) -> list[str]:
         """The first page of each chain."""
-        return [self._url(chain, 0) for chain in range(self._chains)]
+        return [self.url(chain, 0) for chain in range(self._chains)]
 
     @property
     def pages(self) -> set[str]:
         """All pages."""
-        return {self._url(chain, step) for chain in range(self._chains) for step in range(self._length)}
+        return {self.url(chain, step) for chain in range(self._chains) for step in range(self._length)}
 
-    def _url(self, chain: int, step: int) -> str:
+    def url(self, chain: int, step: int) -> str:
+        """A page."""
         return f"http://127.0.7.{1 + (chain + step) % HOSTS}:{self._port}/{chain}/{step}"
 
     def __enter__(self) -> Self:
@@ -68,6 +69,6 @@ class Chain:
         self.begins.append(self._loop.time())
         await asyncio.sleep(self._latency)
         chain, step = int(request.match_info["chain"]), int(request.match_info["step"])
-        self.asked[self._url(chain, step)] += 1
-        link = f'<a href="{self._url(chain, step + 1)}">next</a>' if step + 1 < self._length else ""
+        self.asked[self.url(chain, step)] += 1
+        link = f'<a href="{self.url(chain, step + 1)}">next</a>' if step + 1 < self._length else ""
         return web.Response(text=f"<title>{chain}/{step}</title>{link}", content_type="text/html")

@@ -130,7 +130,7 @@ async def _whole(
         given = _Given(configuration, seeds.urls, files)
         present = asyncio.create_task(keep_present(carrier, crawl, lambda: given.settings, clock))
         stack.callback(present.cancel)
-        progress = CrawlProgress(directory, crawl.partitions)
+        progress = CrawlProgress(directory, crawl)
         if given.processes > crawl.partitions:
             log.warning("%d processes for %d partitions: %d are started", given.processes, *2 * (crawl.partitions,))
             given.processes = crawl.partitions
@@ -144,7 +144,10 @@ async def _whole(
         _forget_spooled(directory)
     # Stopped before a worker had opened any partition, there is nothing to tell; and of an error, only that.
     tells = outcome.failed is None and partition_directories(directory)
-    return outcome, await asyncio.to_thread(stats_of, directory) if tells else {}
+    stats = await asyncio.to_thread(stats_of, directory) if tells else {}
+    if stats and (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
+        log.warning("%s", advice)
+    return outcome, stats
 
 
 class _Given:
@@ -235,6 +238,8 @@ async def _look(progress: CrawlProgress, view: Progress | None) -> None:
             stats = progress.look()
             if stats is not None and view is not None:
                 view.update(stats)
+            if stats is not None and (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
+                log.warning("%s", advice)
             with contextlib.suppress(OSError):
                 manager.alive(f"{progress.pages()} pages", stopping=False)
     finally:

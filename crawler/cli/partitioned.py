@@ -28,6 +28,7 @@ from crawler.cli.options import STDOUT
 from crawler.cli.reporting import progress_view, report_end, show_log, trouble_text
 from crawler.clock import SteadyClock
 from crawler.cluster.agreement import check_present, joined, keep_present
+from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.ownership import boot_time
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
@@ -44,6 +45,7 @@ from crawler.progress.supervisor import Supervisor as ServiceManager
 from crawler.same_program import words_of
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.ending_signals import ending_signals, quit_at_once
+from crawler.service.file_limit import check_files
 from crawler.service.front import Result
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.settings import Settings, as_tables, merge
@@ -85,6 +87,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     view = None if arguments.quiet else progress_view(arguments.progress)
     show_log(partial(say, sys.stderr) if view is None else view.say)
     try:
+        check_files(partitions_of(directory, configuration.settings))
         outcome, stats = asyncio.run(_whole(directory, configuration, seeds, view))
     except (JobError, SeedsError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error

@@ -104,5 +104,10 @@ def join_crawl(disk: Disk, directory: Path, crawl: CrawlFile, settings: Settings
     return found
 
 
+def partitions_of(directory: Path, settings: Settings) -> int:
+    """How many partitions the crawl in the directory has, or will have. Raises JobError, OSError."""
+    return read_crawl_file(directory).partitions if holds_crawl(directory) else _count_of(settings)
+
+
 def _count_of(settings: Settings) -> int:
     return settings.partitions.count or USUAL_PARTITIONS

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.own_line import OwnLine
 from crawler.engine.reading import Reading
+from crawler.engine.said_once import SaidOnce
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.engine.user_code import UserCode
@@ -38,6 +39,7 @@ class Context(Struct, frozen=True):
     (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts the main text of pages. ``rate``
     waits until the rate limit permits a request: a visit has waited for its first one, and waits again for each that
     follows from it. ``capacity`` tells what is left. ``code``: that of the user.
+    ``said``: what all runs would say alike.
     """
 
     fetcher: Fetches
@@ -53,6 +55,7 @@ class Context(Struct, frozen=True):
     rate: Callable[[], Awaitable[None]]
     capacity: Callable[[], Capacity]
     code: UserCode = field(default_factory=UserCode)
+    said: SaidOnce = field(default_factory=SaidOnce)
 
     def with_code(self, code: UserCode) -> Context:
         """The same for a run with code of the user."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from crawler.engine.context import Context
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
@@ -31,7 +32,8 @@ class DurabilityLoop:
         self._context = context
         self._asked: list[asyncio.Future[CheckpointResult | None]] = []
         self._now = asyncio.Event()
-        self._said_blocked = False
+        self._paused: str | None = None  # the line that said so
+        self._failed: str | None = None  # why the last checkpoint was not written
         self._hurried = False
 
     async def compress(self) -> None:
@@ -65,7 +67,7 @@ class DurabilityLoop:
                 await self._checkpoint(began)
                 ended = clock()
                 next_checkpoint = ended + max(settings.checkpoint_interval, REST * (ended - began))
-            self.tell_notes(log.warning)
+            self.tell_notes(partial(self._context.said.say, who=self))
 
     async def checkpoint_now(self) -> CheckpointResult | None:
         """Write a generation now and return the result; None if the run is over and its last checkpoint is being
@@ -78,6 +80,7 @@ class DurabilityLoop:
     def close(self) -> None:
         """Tell those that wait for a checkpoint that the run is over."""
         self._answer(None)
+        self._context.said.leave(self)
 
     def tell_notes(self, say: Callable[[str], None]) -> None:
         """Pass the notes of the job to the event log and to ``say``."""
@@ -90,8 +93,12 @@ class DurabilityLoop:
         # A request that arrives while the generation is written also wants what comes after, so it gets the next one.
         asked = len(self._asked)
         result = await self._job.checkpoint(now)
-        if result.refused is not None:
-            self._job.notes.append(refusal_text(result))
+        failed = None if result.refused is None else refusal_text(result)
+        if self._failed is not None and self._failed != failed:
+            self._context.said.over(self._failed, self)
+        self._failed = failed
+        if failed is not None:
+            self._job.notes.append(failed)
         self._answer(result, asked)
 
     async def _until_asked(self, seconds: float) -> None:
@@ -105,12 +112,15 @@ class DurabilityLoop:
         """Return whether the disk takes transactions. Retries the one that could not be written."""
         job, was = self._job, self._job.blocked
         if was is not None and job.writer.write_again():
-            log.warning("disk space is available again: the crawl resumes")
+            if self._paused is not None and self._context.said.over(self._paused, self):
+                log.warning("disk space is available again: the crawl resumes")
             self._context.wake()
-        elif was is not None and not self._said_blocked:
-            log.warning("paused, nothing is lost: %s; waiting for space", was)
+        elif was is not None and self._paused is None:
+            self._paused = f"paused, nothing is lost: {was}; waiting for space"
+            self._context.said.say(self._paused, self)
             job.events.add(self._context.clock(), Kind.ERROR, f"the disk is full: {was}")
-        self._said_blocked = job.blocked is not None
+        if job.blocked is None:
+            self._paused = None
         return job.blocked is None
 
     def _answer(self, result: CheckpointResult | None, first: int | None = None) -> None:

@@ -84,7 +84,7 @@ class Run:
         job.held_back.tell_rest()
         if job.revisiting.border.left:
             lifted = ", ".join(sorted(job.revisiting.border.lifted))
-            log.warning("lifted: %s: pages with links that this left out are visited again", lifted)
+            context.said.say(f"lifted: {lifted}: pages with links that this left out are visited again", context.said)
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
         self._line = LineEnd(context.line, job, context.fetcher, settings.retry, self.wake)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import resource
+from itertools import count
 
 from crawler.job.directory import JobError
 from crawler.store.store_budget import files_left
@@ -28,13 +29,25 @@ def allow_files(concurrency: int, jobs: int = 1) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return concurrency
+    _check(soft, jobs)
     slots = files_left(soft, jobs) // _OF_A_SLOT
-    if slots < 1:
-        least = next(limit for limit in range(soft, wanted) if files_left(limit, jobs) >= _OF_A_SLOT)
-        raise JobError(f"{_NAME} is {soft}: a crawl needs at least {least}")
     if slots < concurrency:
         log.warning("%s is %d: URLs in flight limited to %d instead of %d", _NAME, soft, slots, concurrency)
     return min(slots, concurrency)
+
+
+def check_files(jobs: int) -> None:
+    """Raise JobError if a process that has so many jobs open could not have one URL in flight. Nothing is changed."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        _check(hard, jobs)
+
+
+def _check(limit: int, jobs: int) -> None:
+    if files_left(limit, jobs) < _OF_A_SLOT:
+        least = next(more for more in count(limit) if files_left(more, jobs) >= _OF_A_SLOT)
+        what = "a crawl" if jobs == 1 else f"a crawl of {jobs} partitions"
+        raise JobError(f"{_NAME} is {limit}: {what} needs at least {least}")
 
 
 def connections_left() -> int:

@@ -141,8 +141,8 @@ MODULES: dict[str, str] = {
     "engine": """
         capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
-        user_code own_line said_once context proxy_watch injector gauges durability robots_redirect robots_visit keeping on_disk
-        focusing change_check handing_over visit run put_aside rate rota worker
+        user_code own_line said_once context proxy_watch injector gauges durability robots_redirect robots_visit keeping
+        on_disk focusing change_check handing_over visit run put_aside rate rota worker
     """,
     "cluster": """
         reach ownership member_options open_partition tally sender quota_desk robots_desk receiver seats end_watch

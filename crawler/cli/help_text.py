@@ -13,6 +13,7 @@ EXAMPLES = (
     ("crawler demo", "crawl a web that the program serves itself, and watch"),
     ("crawler https://example.org/ --contact you@example.org", "crawl a site; again: resume"),
     ("crawler seeds.txt --job news --dashboard 8080 --contact you@example.org", "a list of URLs, and the live page"),
+    ("crawler seeds.txt --job big --partitions 4 --contact you@example.org", "a larger one, with four processes"),
 )
 CRAWL_EXAMPLES = (
     ("crawler https://example.org/ --max-pages 100 --contact you@example.org", "a site, its first 100 pages"),

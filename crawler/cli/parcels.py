@@ -108,6 +108,12 @@ class Parcels:
         self._full: str | None = None  # why the URLs stay in the inbox
 
     @property
+    def _for_next_run(self) -> bool:
+        """Whether no process has the partition now, which would admit what is left. Raises JobError, OSError."""
+        is_free = self._full is None and lock_holder(self._directory) is None
+        return is_free and (self.of_partition or read_identity(self._directory).partition is not None)
+
+    @property
     def unanswered(self) -> int:
         """Files whose answers have not come yet."""
         return len(self._unanswered)
@@ -190,18 +196,20 @@ class Parcels:
             named = f"{counted(answer.credentials_dropped, 'URL')} with credentials"
             say(sys.stderr, f"crawler: warning: {named}, which are not sent: they belong in the configuration")
         if self.waits:
-            print(f"{self._label}{words(answer)}")
+            # Nothing is known yet of URLs that wait for the next run: it decides which are in scope and new.
+            waits = self._left == self._stored > 0 and self._for_next_run
+            print(f"{self._label}{f'{self._left} left in the inbox' if waits else words(answer)}")
             if self._left and self._full is not None:
                 say(
                     sys.stderr,
                     f"crawler: the URLs cannot be admitted now: {self._full}: {counted(self._left, 'URL')} left in "
                     f"{self._inbox.path}; the next run, or the next `crawler add`, admits them",
                 )
-            elif self._left and lock_holder(self._directory) is None:
+            elif self._left and self._for_next_run:
                 say(
                     sys.stderr,
                     f"crawler: no process runs this partition: {counted(self._left, 'URL')} left in "
-                    f"{self._inbox.path}; the next run admits them",
+                    f"{self._inbox.path}; the next run admits what is in scope and new",
                 )
             elif self._left:
                 say(

@@ -29,6 +29,7 @@ from crawler.cli.damaged_job import job_error_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, GROUPS
+from crawler.cli.partitioned import NO_ADDRESSES
 from crawler.cli.reporting import hooks_of, progress_view, report_end, show_log, trouble_text
 from crawler.clock import SteadyClock
 from crawler.cluster.agreement import PRESENT_INTERVAL, check_present, joined, keep_present, settings_of_crawl
@@ -52,12 +53,21 @@ from crawler.service.front import Result
 from crawler.service.reloading import ConfigurationError
 from crawler.service.status_reporter import View
 from crawler.service.worker_session import WorkOptions, work
-from crawler.settings import Settings, SettingsError, settings_from
+from crawler.settings import Settings, SettingsError, as_tables, settings_from
 
 log = logging.getLogger("crawler")
 
 # What a worker may have of its own; all else is the same for the whole crawl.
-_GROUPS = ("when to stop", "politeness", "network", "outputs")
+_OWN = {
+    "when to stop": ("--max-time", "--min-free"),
+    "politeness": ("--contact", "--rate", "--concurrency"),
+    "network": GROUPS["network"],
+}
+_OF_WHOLE = (
+    ("crawl", ("scope", "hops_outside", "order", "max_pages", "max_depth")),
+    ("politeness", ("host_key",)),
+    ("recrawl", ("enabled",)),
+)
 _REFUSED = (CarrierRefusedError, SeedsError, SettingsError, UsageError)
 
 
@@ -75,9 +85,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--workers", **{"default": argparse.SUPPRESS, **FLAGS["--workers"][2]})
     group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
-    for title in _GROUPS:
+    for title, flags in _OWN.items():
         group = parser.add_argument_group(title)
-        for flag in GROUPS[title]:
+        for flag in flags:
             group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
     shown = parser.add_argument_group("what it prints").add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
@@ -93,13 +103,12 @@ def run(arguments: argparse.Namespace) -> int:
     view = None if arguments.quiet else progress_view(arguments.progress)
     show_log(partial(say, sys.stderr) if view is None else view.say)
     try:
-        arguments.beneath = asyncio.run(_settings(arguments.engine, arguments.crawl))
+        arguments.beneath = asyncio.run(_settings(arguments))
         # The time of the crawl does not begin anew, and its rate is lent: what is given here is this worker's own.
         arguments.beneath.get("crawl", {}).pop("max_time", None)
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
         settings, _ = build_settings(arguments)
-        if settings.crawl.max_pages != arguments.beneath.get("crawl", {}).get("max_pages"):
-            raise UsageError("--max-pages is a limit of the whole crawl: give it to the command that begins the crawl")
+        _check_whole(settings, arguments.beneath)
         result = asyncio.run(_by_hand(arguments.dir, settings, rate, view))
     except (JobError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error
@@ -117,12 +126,26 @@ def run(arguments: argparse.Namespace) -> int:
     return report_end(Result(result.reason, result.stats, None, 1, None), arguments.quiet)
 
 
-async def _settings(engine: str, crawl: str) -> dict[str, dict[str, Any]]:
-    carrier = await open_carrier(engine, crawl)
+async def _settings(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    carrier = await open_carrier(arguments.engine, arguments.crawl)
     try:
-        return await settings_of_crawl(carrier, engine)
+        return await settings_of_crawl(carrier, arguments.engine, needed=arguments.config is None)
     finally:
         await carrier.close()
+
+
+def _check_whole(settings: Settings, beneath: dict[str, dict[str, Any]]) -> None:
+    """Raise UsageError if the worker's own configuration changes what the whole crawl has in common."""
+    own = as_tables(settings)
+    for table, names in _OF_WHOLE:
+        known = beneath.get(table, {})
+        for name in names:
+            if name in known and own[table].get(name) != known[name]:
+                raise UsageError(
+                    f"{table}.{name} is that of the whole crawl: change it where the crawl was begun, not of one worker"
+                )
+    if settings.politeness.host_key == "address":
+        raise UsageError(NO_ADDRESSES)
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------

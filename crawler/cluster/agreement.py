@@ -3,7 +3,8 @@
 Values of the name ``crawl``:
 
     identity   as ``crawl.json``: name, number of partitions, secret, public suffix list, shaping settings
-    settings   those that a worker has which is given none: zlib, then JSON; empty if they are too long or hold secrets
+    settings   those that a worker has which is given none, without tables that hold secrets: zlib, then JSON; empty if
+               they are too long
     present    the version of the program and the wall clock of a worker, and a number that changes each time
 
 Whoever is at work puts them back each time: a carrier may lose everything. ``present`` tells a worker that joins
@@ -43,6 +44,7 @@ _CLAIM = 5.0  # seconds: whoever dies while it begins a crawl holds up others so
 _PAUSE = 0.1
 # What a machine decides for itself.
 _OWN = ("partitions", "dashboard", "notify")
+_KEPT_BACK = "kept back"  # stands for tables with headers or logins
 
 
 class Present(Struct, frozen=True):
@@ -186,26 +188,33 @@ async def keep_present(
 
 
 def shared_settings(settings: Settings) -> bytes:
-    """The settings for workers that are given none. Headers and logins of sites stay on the machine."""
-    tables = {table: values for table, values in as_tables(settings).items() if table not in _OWN}
-    if any(site.headers or site.login for site in settings.site.tables) or settings.fetch.proxy_login:
-        return b""
+    """The settings for workers that are given none. Headers and logins stay on the machine, with all of their
+    tables."""
+    secret = set[str]()
+    if any(site.headers or site.login for site in settings.site.tables):
+        secret.add("site")
+    if settings.fetch.proxy_login:
+        secret.add("fetch")
+    tables = {table: values for table, values in as_tables(settings).items() if table not in {*_OWN, *secret}}
+    if secret:
+        tables[_KEPT_BACK] = {}
     data = zlib.compress(json.dumps(tables).encode("utf-8"), 9)
     return data if len(data) <= _MOST_VALUE else b""
 
 
-async def settings_of_crawl(carrier: Carrier, where: str) -> dict[str, dict[str, Any]]:
-    """The tables of settings that whoever began the crawl has put there. Raises CarrierError, CarrierRefusedError."""
+async def settings_of_crawl(carrier: Carrier, where: str, *, needed: bool = True) -> dict[str, dict[str, Any]]:
+    """The tables of settings that whoever began the crawl has put there. ``needed``: the worker has no configuration of
+    its own, so that all must be there. Raises CarrierError, CarrierRefusedError."""
     (data,) = await carrier.get([CRAWL], SETTINGS)
     if data is None:
         raise CarrierRefusedError(f"{where} knows no crawl of that name: begin it with `crawler SEEDS --engine`")
-    if not data:
+    try:
+        tables = json.loads(zlib.decompress(data)) if data else {_KEPT_BACK: {}}
+    except (ValueError, zlib.error) as error:
+        raise CarrierRefusedError(f"what {where} holds of the crawl's settings is damaged: {error}") from error
+    if tables.pop(_KEPT_BACK, None) is not None and needed:
         raise CarrierRefusedError(
             "the settings of the crawl are too long to be passed on, or hold headers or logins: give the worker the "
             "same configuration with --config"
         )
-    try:
-        tables = json.loads(zlib.decompress(data))
-    except (ValueError, zlib.error) as error:
-        raise CarrierRefusedError(f"what {where} holds of the crawl's settings is damaged: {error}") from error
     return {str(table): dict(values) for table, values in tables.items()}

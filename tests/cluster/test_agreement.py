@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import zlib
 from collections.abc import Coroutine
 from pathlib import Path
@@ -34,6 +35,7 @@ from crawler.job.crawl_file import CrawlFile, encode_crawl, read_crawl_file
 from crawler.settings import (
     FetchSettings,
     PartitionSettings,
+    PolitenessSettings,
     ScopeSettings,
     SeenSettings,
     Settings,
@@ -175,17 +177,19 @@ def test_what_others_need_is_put_back_again_and_again() -> None:
     assert first != second
 
 
+async def pass_on(value: bytes, *, needed: bool = True) -> dict[str, dict[str, Any]]:
+    """What who joins reads of the settings that were put there."""
+    carrier = MemoryCarrier()
+    await carrier.put(CRAWL, {SETTINGS: value})
+    return await settings_of_crawl(carrier, "memory", needed=needed)
+
+
 def test_the_settings_of_the_crawl_reach_who_joins() -> None:
     settings = Settings(
         scope=ScopeSettings(exclude=("*.pdf",)),
         seen=SeenSettings(fpp=0.01),
         partitions=PartitionSettings(processes=3),
     )
-
-    async def pass_on(value: bytes) -> dict[str, dict[str, Any]]:
-        carrier = MemoryCarrier()
-        await carrier.put(CRAWL, {SETTINGS: value})
-        return await settings_of_crawl(carrier, "memory")
 
     got = settings_from(now(pass_on(shared_settings(settings))))
     assert (got.scope, got.seen) == (settings.scope, settings.seen)
@@ -206,4 +210,9 @@ def test_the_settings_of_the_crawl_reach_who_joins() -> None:
     ],
 )
 def test_secrets_and_what_is_too_long_stay_on_the_machine(secret: Settings) -> None:
-    assert shared_settings(secret) == b""
+    passed_on = shared_settings(replace(secret, politeness=PolitenessSettings(delay=7.0)))
+    with pytest.raises(CarrierRefusedError, match="--config"):
+        now(pass_on(passed_on))
+    got = now(pass_on(passed_on, needed=False))
+    assert not {"s3cret", "LOGIN"} & set(re.findall(r"\w+", str(got)))
+    assert not got or got["politeness"]["delay"] == 7.0, "a worker's own configuration need not repeat the rest"

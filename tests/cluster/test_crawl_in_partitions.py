@@ -170,12 +170,18 @@ def test_a_worker_that_joins_stops_when_the_time_of_the_crawl_is_over(tmp_path: 
 
 
 def test_a_worker_comes_by_hand_and_goes(tmp_path: Path) -> None:
-    directory = tmp_path / "crawl"
-    with Chain(12, 12, 0.1) as chain, begun(chain, *in_two(directory), "--partitions", "1") as process:
+    directory, config, other_depth = tmp_path / "crawl", tmp_path / "sites.toml", tmp_path / "depth.toml"
+    config.write_text('[[site]]\nmatch = "127.0.7.1"\nheaders = ["X-Key: 1"]\n')  # which are not passed on
+    other_depth.write_text("[crawl]\nmax_depth = 3\n[politeness]\nhost_key = 'address'\n")
+    words = (*in_two(directory), "--partitions", "1", "--config", config)
+    with Chain(12, 12, 0.1) as chain, begun(chain, *words) as process:
         at = ("--engine", f"unix:{directory / 'carrier.sock'}", "--crawl")
-        refused = crawler("work", *at, "crawl", "--dir", directory, "--fpp", "0.5")
-        assert (refused.code, refused.err.count("\n")) == (2, 1), "what is fixed is no matter of a worker"
-        with running("work", *at, "crawl", "--dir", directory, "--quiet") as other:
+        for more in (("--config", config, "--fpp", "0.5"), (), ("--config", other_depth)):
+            refused = crawler("work", *at, "crawl", "--dir", directory, *more)
+            assert (refused.code, refused.err.count("\n")) == (2, 1), "what is fixed is no matter of a worker"
+        with running(
+            "work", *at, "crawl", "--dir", directory, "--quiet", "--config", config, "--allow-private"
+        ) as other:
             wait_until(lambda: _has_partition(directory, other.pid), "it has a partition")
             other.send_signal(signal.SIGINT)
             left = ended(other)

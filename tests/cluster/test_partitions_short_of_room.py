@@ -1,5 +1,5 @@
-"""A crawl in partitions whose processes lack files or space: refused in time, or waiting, and then complete. Each process
-says so once, however many partitions it has."""
+"""A crawl in partitions whose processes lack files or space: refused in time, or waiting, and then complete. Each
+process says so once, however many partitions it has."""
 
 from __future__ import annotations
 

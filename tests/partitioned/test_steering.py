@@ -32,7 +32,8 @@ def test_urls_go_to_the_partitions_that_they_belong_to(made: Crawled) -> None:
     ran = crawler("add", made.directory, *new.values())
     assert ran.code == 0, ran.err
     assert {number: inbox(job) for number, job in made.parts.items()} == {number: [url] for number, url in new.items()}
-    assert len(ran.err.splitlines()) == len(new)  # no process runs them: the next run admits them
+    assert len(ran.err.splitlines()) == len(new)  # no process runs them: the next run admits what is in scope and new
+    assert ran.out.splitlines() == [f"partition {number:02}: 1 left in the inbox" for number in sorted(new)]
     lines = "".join(f"{site.url('/more')}\n" for site in made.sites.values()) + "no url\n"
     ran = crawler("add", made.directory, "-", "--no-wait", stdin=lines)
     assert ran.code == 0, ran.err
@@ -53,6 +54,8 @@ def test_a_partition_alone_keeps_what_is_added_for_its_next_run(made: Crawled) -
     ran = crawler("add", made.part(0), made.sites[0].url("/new"))
     assert ran.code == 0, ran.err
     assert inbox(made.part(0)) == [made.sites[0].url("/new")]
+    assert ran.out == "1 left in the inbox\n", "nobody knows yet whether it is new"
+    assert "the next run admits" in ran.err
 
 
 def test_finished_urls_are_put_back_where_they_are(made: Crawled) -> None:

@@ -146,7 +146,8 @@ MODULES: dict[str, str] = {
     """,
     "cluster": """
         reach ownership member_options open_partition tally sender quota_desk robots_desk receiver seats end_watch
-        rate_desk time_left partition_life member crawl_directory agreement worker_channel worker_supervisor
+        rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel
+        worker_supervisor
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

@@ -3,11 +3,11 @@ chain. Besides, ``--busy`` hosts have many pages each which the first one names:
 links to other hosts. Every request is written down, with the times at which it came and was answered.
 
     python benchmarks/partitions/chain_web.py --log FILE --seeds FILE [--chains N] [--steps N] [--hosts N] [--slow MS]
-        [--busy HOSTS] [--leaves N]
+        [--busy HOSTS] [--leaves N] [--network A.B]
 
-The hosts are loopback addresses, 127.20.0.1 and so on, on one free port. Serves until standard input ends. A line of
-the log is: host, path, seconds of the monotonic clock when the request had come, and when its answer was written, and
-who asked (its User-Agent).
+The hosts are loopback addresses, 127.20.0.1 and so on, on one free port (``machines.py`` names another network). Serves
+until standard input ends. A line of the log is: host, path, seconds of the monotonic clock when the request had come,
+and when its answer was written, and who asked (its User-Agent).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TextIO
 
 _AGENT = re.compile(rb"\r\nUser-Agent: ([^\r]*)", re.IGNORECASE)
+NETWORK = "127.20"
 _END = b"\r\n\r\n"
 _TEXT = "A page of a chain says little, but says it at the length of a short page. " * 8
 
@@ -39,18 +40,19 @@ class Chains:
     port: int
     busy: int = 0
     leaves: int = 0
+    network: str = NETWORK
 
     def addresses(self) -> list[str]:
         return [*map(self.address, range(self.hosts)), *map(self.busy_address, range(self.busy))]
 
     def busy_address(self, host: int) -> str:
-        return f"127.20.100.{host + 1}"
+        return f"{self.network}.100.{host + 1}"
 
     def leaf(self, host: int, number: int) -> str:
         return f"http://{self.busy_address(host)}:{self.port}/l/{host}/{number}"
 
     def address(self, host: int) -> str:
-        return f"127.20.{host // 250}.{host % 250 + 1}"
+        return f"{self.network}.{host // 250}.{host % 250 + 1}"
 
     def host_of(self, chain: int, step: int) -> int:
         digest = hashlib.blake2b(f"{chain}/{step}".encode(), digest_size=8).digest()
@@ -109,8 +111,8 @@ async def _serve(chains: Chains, sockets: Sequence[socket.socket], log: TextIO, 
                 log.flush()
                 writer.write(lines.encode() + body)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # one of us has ended
         finally:
             writer.close()
 
@@ -152,8 +154,9 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--leaves", type=int, default=500)
     parser.add_argument("--slow", type=float, default=0.0, help="milliseconds that each answer takes")
+    parser.add_argument("--network", default=NETWORK, help="the first two numbers of the hosts' addresses")
     chosen = parser.parse_args(words)
-    web = Chains(chosen.chains, chosen.steps, chosen.hosts, 0, chosen.busy, chosen.leaves)
+    web = Chains(chosen.chains, chosen.steps, chosen.hosts, 0, chosen.busy, chosen.leaves, chosen.network)
     port, sockets = bind(web)
     chains = replace(web, port=port)
     with open(chosen.log, "w", encoding="ascii") as log:

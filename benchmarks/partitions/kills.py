@@ -36,7 +36,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from chain_web import Chains
+from chain_web import NETWORK, Chains
 
 from crawler.bench.machine import describe_machine
 
@@ -95,12 +95,24 @@ def ordeal(chosen: argparse.Namespace, home: Path) -> None:
 
 
 @contextlib.contextmanager
-def served(chosen: argparse.Namespace, home: Path) -> Iterator[tuple[Chains, Path, Path]]:
-    """The web, its seeds and its log."""
+def served(
+    chosen: argparse.Namespace, home: Path, network: str = NETWORK, within: Sequence[str] = ()
+) -> Iterator[tuple[Chains, Path, Path]]:
+    """The web, its seeds and its log. ``within`` begins the command that serves it."""
     log, seeds = home / "log", home / "seeds.txt"
     web = subprocess.Popen(
         [
-            *(sys.executable, str(HERE / "chain_web.py"), "--log", str(log), "--seeds", str(seeds)),
+            *(
+                *within,
+                sys.executable,
+                str(HERE / "chain_web.py"),
+                "--network",
+                network,
+                "--log",
+                str(log),
+                "--seeds",
+                str(seeds),
+            ),
             *("--chains", str(chosen.chains), "--steps", str(chosen.steps), "--hosts", str(chosen.hosts)),
             *("--busy", str(chosen.busy), "--leaves", str(chosen.leaves)),
         ],
@@ -111,7 +123,7 @@ def served(chosen: argparse.Namespace, home: Path) -> Iterator[tuple[Chains, Pat
             time.sleep(0.05)
             assert web.poll() is None
         port = int(seeds.read_text().split("/")[2].rpartition(":")[2])
-        yield Chains(chosen.chains, chosen.steps, chosen.hosts, port, chosen.busy, chosen.leaves), seeds, log
+        yield Chains(chosen.chains, chosen.steps, chosen.hosts, port, chosen.busy, chosen.leaves, network), seeds, log
     finally:
         assert web.stdin is not None
         web.stdin.close()

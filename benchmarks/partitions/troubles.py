@@ -1,7 +1,7 @@
 """Crawl a web of chains in partitions over Redis, with troubles of all kinds, and ask the servers what was lost.
 
     python benchmarks/partitions/troubles.py [--rounds N] [--troubles NAME,...] [--seed N] [--chains N] [--steps N]
-        [--hosts N] [--busy HOSTS] [--leaves N] [--delay S]
+        [--hosts N] [--busy HOSTS] [--leaves N] [--delay S] [--cluster] [--pause S]
 
 One command begins the crawl, with one worker; two workers are added by ``crawler work``. Whatever dies is started
 again by the same command. The troubles, each once in a round, in random order:
@@ -10,17 +10,22 @@ again by the same command. The troubles, each once in a round, in random order:
     first        the first process dies, and its worker with it
     all          all processes die
     flushall     Redis forgets all; scripts, the scripts
-    pause        Redis answers nobody for 20 seconds
+    pause        Redis answers nobody for 20 seconds, or ``--pause``
     kept         Redis dies by SIGKILL, and starts with its log
     empty        Redis dies by SIGKILL, and starts without anything
     stop         a worker is stopped (SIGSTOP) for 12 to 30 seconds
     cut          a worker is stopped for 12 seconds; when it goes on, Redis is stopped for 3 seconds
     full         Redis has no memory left for some seconds
 
+With ``--cluster`` Redis is a cluster of three masters, and a trouble is that of one of them. One more is:
+
+    reshard      a third of a master's slots moves to another one, with ``redis-cli --cluster reshard``
+
 The servers' log and the records of all partitions are judged as ``kills.py`` does. Besides, in each time in which no
 claim can hold, because Redis has not answered for half the time of a claim, no request may come, although the busy
-hosts of the web have work. ``late`` says how long after the begin of such a time the last one came: a turn of the event
-loop may be under way. For ``cut`` only requests of that worker count, from the moment when it goes on.
+hosts of the web have work; of a cluster, none of the partitions that the master has. ``late`` says how long after the
+begin of such a time the last one came: a turn of the event loop may be under way. For ``cut`` only requests of that
+worker count, from the moment when it goes on.
 
 Exits with 1 if pages are lost, missing or twice, a gap was not kept, or a request came more than a turn late.
 """
@@ -47,8 +52,11 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from kills import Asked, children, judged, served
 
 from crawler.bench.machine import describe_machine
-from crawler.cluster.ownership import ASKED
-from tests.carrier.redis_server import RedisServer
+from crawler.carrier.redis_servers import slot_of
+from crawler.cluster.ownership import ASKED, name_of
+from crawler.job.crawl_file import read_crawl_file
+from crawler.partition import Placement
+from tests.carrier.redis_server import SLOTS, RedisServer, redis_cluster, redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
 TURN = 0.5  # seconds that a turn of the event loop may take on a busy machine
@@ -58,16 +66,20 @@ BETWEEN = 10_000  # bytes of the servers' log, so that the crawl is at work at e
 MOST_REST = 30.0  # seconds to wait for these
 AGAIN = 0.5  # seconds before what died is started again
 CONTACT = "{}@example.org"  # says in the servers' log who asked
+CRAWL = "chains"
+PARTITIONS = 16
+MOVED = SLOTS // 9  # slots that a reshard moves
 
 
 @dataclass(frozen=True, slots=True)
 class Shut:
-    """A time in which no request may come, or none of ``who``."""
+    """A time in which no request may come, or none of ``who``, or none to hosts of other ``partitions``."""
 
     trouble: str
     begin: float
     end: float
     who: str
+    partitions: frozenset[int] | None
 
 
 class Processes:
@@ -150,10 +162,14 @@ class Processes:
 class Troubles:
     """What happens to the crawl."""
 
-    def __init__(self, redis: RedisServer, processes: Processes, chance: random.Random) -> None:
-        self._redis = redis
+    def __init__(
+        self, servers: Sequence[RedisServer], processes: Processes, chance: random.Random, pause: float
+    ) -> None:
+        self._servers = servers
+        self._redis = servers[0]  # that has the trouble
         self._processes = processes
         self._chance = chance
+        self._paused = pause
         self.shut: list[Shut] = []
         self.given = Counter[str]()
         self.killed = 0  # processes
@@ -161,20 +177,26 @@ class Troubles:
     def all(self) -> dict[str, Callable[[], None]]:
         """By name."""
         kills = {name: lambda name=name: self._kill(name) for name in KILLS}
-        return kills | {
-            "flushall": lambda: self._say("FLUSHALL"),
-            "scripts": lambda: self._say("SCRIPT", "FLUSH"),
-            "pause": self._pause,
-            "kept": lambda: self._restart(empty=False),
-            "empty": lambda: self._restart(empty=True),
-            "stop": self._stop,
-            "cut": self._cut,
-            "full": self._full,
-        }
+        moves = {"reshard": self._reshard} if len(self._servers) > 1 else {}
+        return (
+            kills
+            | moves
+            | {
+                "flushall": lambda: self._say("FLUSHALL"),
+                "scripts": lambda: self._say("SCRIPT", "FLUSH"),
+                "pause": self._pause,
+                "kept": lambda: self._restart(empty=False),
+                "empty": lambda: self._restart(empty=True),
+                "stop": self._stop,
+                "cut": self._cut,
+                "full": self._full,
+            }
+        )
 
     def give(self, name: str) -> None:
         """Let it happen."""
-        self._processes.note(f"trouble: {name}")
+        self._redis = self._chance.choice(self._servers)
+        self._processes.note(f"trouble: {name} {self._redis.port}")
         self.all()[name]()
         self._processes.note(f"over: {name}")
         if not self._processes.is_over:
@@ -195,20 +217,44 @@ class Troubles:
         self._redis.say(*words)
 
     def _pause(self) -> None:
-        self._say("CLIENT", "PAUSE", "20000", "ALL")
+        without = self._partitions()
+        self._say("CLIENT", "PAUSE", str(round(self._paused * 1_000)), "ALL")
         began = time.monotonic()
-        self._processes.rest(19.5)
-        self._shut("pause", began + ASKED, time.monotonic())
+        self._processes.rest(self._paused - 0.5)
+        self._shut("pause", began + ASKED, time.monotonic(), partitions=without)
         time.sleep(0.5)
 
     def _restart(self, *, empty: bool) -> None:
+        without = self._partitions()
         self._redis.kill()
         began = time.monotonic()
         if empty:
             shutil.rmtree(self._redis.home / "appendonlydir")
         self._processes.rest(self._chance.choice((0.0, 2.0, 9.0)))
-        self._shut("empty" if empty else "kept", began + ASKED, time.monotonic())
+        self._shut("empty" if empty else "kept", began + ASKED, time.monotonic(), partitions=without)
         self._redis.start()
+
+    def _reshard(self) -> None:
+        source, target = self._chance.sample(self._servers, 2)
+        ids = [server.say("CLUSTER", "MYID").decode() for server in (source, target)]
+        words = ["redis-cli", "--cluster", "reshard", f"127.0.0.1:{source.port}", "--cluster-yes"]
+        words += ["--cluster-from", ids[0], "--cluster-to", ids[1], "--cluster-slots", str(MOVED)]
+        moving = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        self._processes.rest(120.0, lambda: moving.poll() is not None)
+        if moving.wait(60.0):
+            raise SystemExit(f"redis-cli did not move the slots: exit code {moving.returncode}")
+
+    def _partitions(self) -> frozenset[int] | None:
+        """Those that the server has which is in trouble; None: all."""
+        if len(self._servers) == 1:
+            return None
+        ranges = [
+            (begin, end)
+            for begin, end, master, *_ in self._redis.say("CLUSTER", "SLOTS")
+            if master[1] == self._redis.port
+        ]
+        slots = {number: slot_of(f"crawler:{{{CRAWL}:{name_of(number)}}}:") for number in range(PARTITIONS)}
+        return frozenset(number for number, slot in slots.items() if any(begin <= slot <= end for begin, end in ranges))
 
     def _stop(self) -> None:
         _, pid = self._anybody()
@@ -242,9 +288,11 @@ class Troubles:
             workers = self._processes.workers()
         return self._chance.choice(sorted(workers.items()))
 
-    def _shut(self, trouble: str, begin: float, end: float, who: str = "") -> None:
+    def _shut(
+        self, trouble: str, begin: float, end: float, who: str = "", partitions: frozenset[int] | None = None
+    ) -> None:
         if end > begin and not self._processes.is_over:
-            self.shut.append(Shut(trouble, begin, end, who))
+            self.shut.append(Shut(trouble, begin, end, who, partitions))
 
 
 def send(pid: int, number: signal.Signals) -> None:
@@ -265,6 +313,8 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--delay", type=float, default=0.2)
     parser.add_argument("--concurrency", type=int, default=16, help="of each process")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cluster", action="store_true", help="three masters")
+    parser.add_argument("--pause", type=float, default=20.0, help="seconds that Redis answers nobody")
     parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
     chosen = parser.parse_args(words)
     for line in describe_machine(("aiohttp", "redis", "rocksdict")):
@@ -277,31 +327,33 @@ def main(words: Sequence[str]) -> None:
 
 def ordeal(chosen: argparse.Namespace, home: Path) -> None:
     """Crawl, with all troubles, and judge."""
-    redis, job, chance = RedisServer(home / "redis"), home / "job", random.Random(chosen.seed)
-    redis.start()
-    try:
-        with served(chosen, home) as (chains, seeds, log):
-            processes = Processes(commands(chosen, redis.url, job, seeds), home)
-            troubles = Troubles(redis, processes, chance)
-            began = time.monotonic()
-            try:
-                for trouble in planned(chosen, troubles, chance):
-                    asked = log.stat().st_size
-                    processes.rest(REST + chance.expovariate(1.0))
-                    processes.rest(MOST_REST, lambda asked=asked: log.stat().st_size > asked + BETWEEN)
-                    if not processes.is_over:
-                        troubles.give(trouble)
-                processes.rest(900.0)
-            finally:
-                processes.end(30.0)
-            took = time.monotonic() - began
-    finally:
-        redis.kill()
+    job, chance = home / "job", random.Random(chosen.seed)
+    with contextlib.ExitStack() as stack:
+        if chosen.cluster:
+            servers = stack.enter_context(redis_cluster(home / "redis"))
+        else:
+            servers = [stack.enter_context(redis_server(home / "redis"))]
+        chains, seeds, log = stack.enter_context(served(chosen, home))
+        processes = Processes(commands(chosen, engine_of(servers), job, seeds), home)
+        troubles = Troubles(servers, processes, chance, chosen.pause)
+        began = time.monotonic()
+        try:
+            for trouble in planned(chosen, troubles, chance):
+                asked = log.stat().st_size
+                processes.rest(REST + chance.expovariate(1.0))
+                processes.rest(MOST_REST, lambda asked=asked: log.stat().st_size > asked + BETWEEN)
+                if not processes.is_over:
+                    troubles.give(trouble)
+            processes.rest(900.0)
+        finally:
+            processes.end(30.0)
+        took = time.monotonic() - began
     found = judged(chains, log, sorted(job.glob("partitions/*")), chosen.delay)
     print(f"troubles  {', '.join(f'{name} {count}' for name, count in sorted(troubles.given.items()))}")
     codes = ", ".join(f"{name} {dict(each)}" for name, each in processes.codes.items())
     print(f"crawl     exit codes of {codes}, {took:.0f} s")
-    late = [overshoot for each in troubles.shut if (overshoot := show_shut(each, found.asked)) > TURN]
+    placement = Placement(read_crawl_file(job).secret, PARTITIONS)
+    late = [overshoot for each in troubles.shut if (overshoot := show_shut(each, found.asked, placement)) > TURN]
     print()
     right = found.show(troubles.killed * chosen.concurrency)
     if not right or late or not processes.is_over:
@@ -317,10 +369,14 @@ def planned(chosen: argparse.Namespace, troubles: Troubles, chance: random.Rando
         yield from names
 
 
+def engine_of(servers: Sequence[RedisServer]) -> str:
+    return "redis://" + ",".join(f"127.0.0.1:{server.port}" for server in servers)
+
+
 def commands(chosen: argparse.Namespace, engine: str, job: Path, seeds: Path) -> dict[str, list[str]]:
     """Those of the crawl. The workers are given nothing but who they are: the settings come to them."""
     program = (sys.executable, "-m", "crawler")
-    reached = ("--engine", engine, "--crawl", "chains")
+    reached = ("--engine", engine, "--crawl", CRAWL)
     first = [
         *(*program, str(seeds), "--job", str(job), "--partitions", "1", *reached, "--scope", "any", "--quiet"),
         *("--allow-network", "127.20.0.0/16", "--delay", str(chosen.delay)),
@@ -330,9 +386,11 @@ def commands(chosen: argparse.Namespace, engine: str, job: Path, seeds: Path) ->
     return {"first": first} | {name: [*work, "--contact", CONTACT.format(name)] for name in ("second", "third")}
 
 
-def show_shut(shut: Shut, asked: Sequence[Asked]) -> float:
+def show_shut(shut: Shut, asked: Sequence[Asked], placement: Placement) -> float:
     """Say how late the last request came that was not permitted, and return that."""
     who = CONTACT.format(shut.who) if shut.who else ""
+    had = shut.partitions
+    asked = [each for each in asked if had is None or placement.of_host(each.host) in had]
     came = [each.came - shut.begin for each in asked if who in each.who]
     late = [each for each in came if 0.0 < each < shut.end - shut.begin]
     before = sum(-20.0 < each <= 0.0 for each in came)

@@ -34,7 +34,7 @@ from crawler.carrier.local_frames import (
     short_address,
 )
 from crawler.carrier.memory_carrier import check_values
-from crawler.carrier.verbs import CarrierError, CarrierRefusedError, Entry, Position, StaleEpochError
+from crawler.carrier.verbs import CarrierError, CarrierFullError, CarrierRefusedError, Entry, Position, StaleEpochError
 
 T = TypeVar("T")
 
@@ -101,7 +101,9 @@ class LocalCarrier:
             await self.close()
             raise CarrierError(f"no answer from {self._path} for {self._patience:g} seconds") from error
         if isinstance(answer, Failed):
-            raise StaleEpochError(answer.text) if answer.stale else CarrierError(answer.text)
+            if answer.stale:
+                raise StaleEpochError(answer.text)
+            raise (CarrierFullError if answer.full else CarrierError)(answer.text)
         try:
             return msgspec.msgpack.decode(answer.result, type=result)
         except (msgspec.MsgspecError, ValueError) as error:

@@ -120,11 +120,12 @@ class Done(Struct, tag="done", array_like=True, frozen=True):
 
 
 class Failed(Struct, tag="failed", array_like=True, frozen=True):
-    """What the verb raised: CarrierError or, with ``stale``, StaleEpochError."""
+    """What the verb raised: CarrierError or, with ``stale``, StaleEpochError, or, with ``full``, CarrierFullError."""
 
     call: Number
     stale: bool
     text: str
+    full: bool = False
 
 
 Verb = Append | Read | Trim | Last | Claim | Renew | Put | Get

@@ -39,7 +39,7 @@ from crawler.carrier.local_frames import (
     short_address,
 )
 from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.verbs import CarrierError, CarrierRefusedError, StaleEpochError
+from crawler.carrier.verbs import CarrierError, CarrierFullError, CarrierRefusedError, StaleEpochError
 from crawler.disk import PRIVATE_FILE
 
 _BACKLOG = 128
@@ -163,7 +163,8 @@ class _Peer:
         try:
             answer: Done | Failed = Done(request.call, Raw(encode(await self._do(request))))
         except (CarrierError, StaleEpochError) as error:
-            answer = Failed(request.call, stale=isinstance(error, StaleEpochError), text=str(error))
+            stale, full = isinstance(error, StaleEpochError), isinstance(error, CarrierFullError)
+            answer = Failed(request.call, stale=stale, text=str(error), full=full)
         if not self._writer.is_closing():
             self._writer.write(framed(answer))
             with suppress(OSError):  # it has gone: the reading side says so

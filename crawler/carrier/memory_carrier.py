@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from crawler.carrier.verbs import START, CarrierError, Entry, Position, StaleEpochError
+from crawler.carrier.verbs import START, CarrierFullError, Entry, Position, StaleEpochError
 
 MOST_BYTES = 64 * 2**20  # what all entries and values may take
 MOST_VALUE = 64 * 2**10
@@ -183,7 +183,7 @@ class Holdings:
 
     def _take(self, more: int) -> None:
         if more > 0 and self._bytes + more > self._most:
-            raise CarrierError(f"the carrier is full: it holds {self._bytes} of {self._most} bytes")
+            raise CarrierFullError(f"the carrier is full: it holds {self._bytes} of {self._most} bytes")
         self._bytes += more
 
 

@@ -16,13 +16,14 @@ from redis.exceptions import (
     AuthenticationWrongNumberOfArgsError,
     MovedError,
     NoPermissionError,
+    OutOfMemoryError,
     RedisError,
     ResponseError,
     TryAgainError,
 )
 
 from crawler.carrier.engine_address import PASSWORD, PASSWORD_FILE, USER, Server
-from crawler.carrier.verbs import CarrierError, CarrierRefusedError
+from crawler.carrier.verbs import CarrierError, CarrierFullError, CarrierRefusedError
 
 PATIENCE = 5.0  # seconds for an answer
 OLDEST = 7  # of the versions of Redis that have all that is needed
@@ -171,6 +172,8 @@ def told(error: Exception, server: Server) -> Exception:
         return CarrierRefusedError(
             f"{server} does not let us in ({text}): check {USER} and {PASSWORD} or {PASSWORD_FILE}"
         )
+    if isinstance(error, OutOfMemoryError):
+        return CarrierFullError(f"{server} has no memory left ({text})")
     if isinstance(error, NoPermissionError):
         return CarrierRefusedError(f"{server} does not permit its user what a crawl needs ({text})")
     if text.startswith("WRONGTYPE"):

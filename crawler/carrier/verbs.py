@@ -24,6 +24,10 @@ class CarrierError(Exception):
     """The carrier cannot be reached, or cannot take anything now: expected, try again. The text is one line."""
 
 
+class CarrierFullError(CarrierError):
+    """The carrier answers, and has no room for more entries or values now. Claims go on."""
+
+
 class CarrierRefusedError(Exception):
     """The carrier cannot be used as it is, and trying again does not help: a wrong password, another version, a setting
     that drops keys. The text is one line that says what to do."""

@@ -27,9 +27,10 @@ from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import progress_view, report_end, show_log, trouble_text
 from crawler.clock import SteadyClock
-from crawler.cluster.agreement import check_present, joined, keep_present
+from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.ownership import boot_time
+from crawler.cluster.settings_file import keep_settings
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
@@ -123,6 +124,7 @@ async def _whole(
         if engine is not None:
             await check_present(carrier, clock, where)
         crawl = await joined(carrier, disk, directory, settings, where)
+        keep_settings(disk, directory, shared_tables(settings))
         lock = JobLock(directory)
         stack.callback(lock.release)
         if isinstance(carrier, MemoryCarrier):

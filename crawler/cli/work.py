@@ -32,10 +32,19 @@ from crawler.cli.options import FLAGS, GROUPS
 from crawler.cli.partitioned import NO_ADDRESSES
 from crawler.cli.reporting import hooks_of, progress_view, report_end, show_log, trouble_text
 from crawler.clock import SteadyClock
-from crawler.cluster.agreement import PRESENT_INTERVAL, check_present, joined, keep_present, settings_of_crawl
+from crawler.cluster.agreement import (
+    PRESENT_INTERVAL,
+    check_present,
+    joined,
+    keep_present,
+    passed_on,
+    settings_of_crawl,
+    usable,
+)
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
 from crawler.cluster.ownership import boot_time
+from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Refusal, Reread, Said
 from crawler.disk import RealDisk
@@ -44,7 +53,7 @@ from crawler.engine.run import Run
 from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
 from crawler.filters import NoMemoryError
-from crawler.job.crawl_file import CrawlFile, partition_directory, read_crawl_file
+from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
 from crawler.parent_death import end_with_parent
 from crawler.progress.say import say
@@ -103,13 +112,14 @@ def run(arguments: argparse.Namespace) -> int:
     view = None if arguments.quiet else progress_view(arguments.progress)
     show_log(partial(say, sys.stderr) if view is None else view.say)
     try:
-        arguments.beneath = asyncio.run(_settings(arguments))
+        tables = asyncio.run(_passed_on(arguments.engine, arguments.crawl, arguments.dir))
+        arguments.beneath = usable(tables, needed=arguments.config is None)
         # The time of the crawl does not begin anew, and its rate is lent: what is given here is this worker's own.
         arguments.beneath.get("crawl", {}).pop("max_time", None)
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
         settings, _ = build_settings(arguments)
         _check_whole(settings, arguments.beneath)
-        result = asyncio.run(_by_hand(arguments.dir, settings, rate, view))
+        result = asyncio.run(_by_hand(arguments.dir, settings, rate, tables, view))
     except (JobError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error
     except CarrierError as error:
@@ -126,10 +136,14 @@ def run(arguments: argparse.Namespace) -> int:
     return report_end(Result(result.reason, result.stats, None, 1, None), arguments.quiet)
 
 
-async def _settings(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    carrier = await open_carrier(arguments.engine, arguments.crawl)
+async def _passed_on(engine: str, crawl: str, directory: Path) -> Tables:
+    """The settings of the crawl, as the carrier has them, or, if it has lost them, as the directory has."""
+    kept = None
+    if holds_crawl(directory) and read_crawl_file(directory).name == crawl:
+        kept = kept_settings(directory)
+    carrier = await open_carrier(engine, crawl)
     try:
-        return await settings_of_crawl(carrier, arguments.engine, needed=arguments.config is None)
+        return await passed_on(carrier, engine, kept)
     finally:
         await carrier.close()
 
@@ -151,15 +165,18 @@ def _check_whole(settings: Settings, beneath: dict[str, dict[str, Any]]) -> None
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-async def _by_hand(directory: Path, own: Settings, rate: float | None, view: View | None) -> MemberResult:
-    """Work with the worker's ``own`` settings, on a crawl that has this ``rate``."""
+async def _by_hand(
+    directory: Path, own: Settings, rate: float | None, tables: Tables, view: View | None
+) -> MemberResult:
+    """Work with the worker's ``own`` settings, on a crawl that has this ``rate`` and passes those ``tables`` on."""
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
-    settings = _at_rate(own, rate)
+    settings, disk = _at_rate(own, rate), RealDisk()
     carrier = await open_carrier(engine, name)
     try:
         await check_present(carrier, clock, engine)
-        crawl = await joined(carrier, RealDisk(), directory, settings, engine)
-        present = asyncio.create_task(keep_present(carrier, crawl, None, clock))
+        crawl = await joined(carrier, disk, directory, settings, engine)
+        keep_settings(disk, directory, tables)
+        present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))
         member = _Stoppable()
         time = TimeLeft(carrier, None, boot_time)
         beside = [

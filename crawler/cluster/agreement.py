@@ -7,7 +7,8 @@ Values of the name ``crawl``:
                they are too long
     present    the version of the program and the wall clock of a worker, and a number that changes each time
 
-Whoever is at work puts them back each time: a carrier may lose everything. ``present`` tells a worker that joins
+Whoever is at work puts them back: a carrier may lose everything. Of the settings, those of whoever began the crawl
+count; a worker puts back what it was given if the carrier has none. ``present`` tells a worker that joins
 whether others are at work now: whatever they left behind when they ended binds nobody.
 """
 
@@ -28,6 +29,7 @@ from msgspec.structs import replace
 from crawler import __version__
 from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
 from crawler.cluster.crawl_directory import check_crawl, join_crawl, new_crawl, new_id
+from crawler.cluster.settings_file import Tables
 from crawler.disk import Disk
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError
@@ -172,24 +174,31 @@ async def _present(carrier: Carrier) -> Present | None:
 
 
 async def keep_present(
-    carrier: Carrier, crawl: CrawlFile, settings: Callable[[], Settings] | None, clock: Callable[[], float]
+    carrier: Carrier, crawl: CrawlFile, settings: Callable[[], Settings] | Tables, clock: Callable[[], float]
 ) -> None:
-    """Tell others of the crawl, until cancelled. Those that join get the ``settings`` of now; None leaves them as they
-    are."""
+    """Tell others of the crawl, until cancelled. Those that join get the ``settings`` of now. Tables are those that a
+    worker was given: it only puts them back if they were lost."""
     values = {IDENTITY: _anonymous(crawl)}
     while True:
-        if settings is not None:
-            values[SETTINGS] = shared_settings(settings())
         present = Present(__version__, clock(), entropy.random_bytes(8).hex())
         # Who cannot be reached now can be later. And a refusal is told by those who work.
         with contextlib.suppress(CarrierError, CarrierRefusedError):
+            if not isinstance(settings, dict):
+                values[SETTINGS] = shared_settings(settings())
+            elif await carrier.get([CRAWL], SETTINGS) == [None]:
+                values[SETTINGS] = _packed(settings)
             await carrier.put(CRAWL, {**values, PRESENT: msgspec.json.encode(present)})
+            values.pop(SETTINGS, None)
         await asyncio.sleep(PRESENT_INTERVAL)
 
 
 def shared_settings(settings: Settings) -> bytes:
-    """The settings for workers that are given none. Headers and logins stay on the machine, with all of their
-    tables."""
+    """The settings for workers that are given none; empty if they are too long."""
+    return _packed(shared_tables(settings))
+
+
+def shared_tables(settings: Settings) -> Tables:
+    """The tables of settings that are passed on. Headers and logins stay on the machine, with all of their tables."""
     secret = set[str]()
     if any(site.headers or site.login for site in settings.site.tables):
         secret.add("site")
@@ -198,23 +207,41 @@ def shared_settings(settings: Settings) -> bytes:
     tables = {table: values for table, values in as_tables(settings).items() if table not in {*_OWN, *secret}}
     if secret:
         tables[_KEPT_BACK] = {}
+    return tables
+
+
+def _packed(tables: Tables) -> bytes:
     data = zlib.compress(json.dumps(tables).encode("utf-8"), 9)
     return data if len(data) <= _MOST_VALUE else b""
 
 
-async def settings_of_crawl(carrier: Carrier, where: str, *, needed: bool = True) -> dict[str, dict[str, Any]]:
-    """The tables of settings that whoever began the crawl has put there. ``needed``: the worker has no configuration of
-    its own, so that all must be there. Raises CarrierError, CarrierRefusedError."""
+async def settings_of_crawl(carrier: Carrier, where: str, *, needed: bool = True) -> Tables:
+    """The tables of settings that whoever began the crawl has put there; see ``usable``. Raises CarrierError,
+    CarrierRefusedError."""
+    return usable(await passed_on(carrier, where), needed=needed)
+
+
+async def passed_on(carrier: Carrier, where: str, kept: Tables | None = None) -> Tables:
+    """What whoever began the crawl has put there. ``kept`` counts if the carrier has lost it. Raises CarrierError,
+    CarrierRefusedError."""
     (data,) = await carrier.get([CRAWL], SETTINGS)
+    if data is None and kept is not None:
+        return kept
     if data is None:
         raise CarrierRefusedError(f"{where} knows no crawl of that name: begin it with `crawler SEEDS --engine`")
     try:
         tables = json.loads(zlib.decompress(data)) if data else {_KEPT_BACK: {}}
-    except (ValueError, zlib.error) as error:
+        return {str(table): dict(values) for table, values in tables.items()}
+    except (ValueError, TypeError, AttributeError, zlib.error) as error:
         raise CarrierRefusedError(f"what {where} holds of the crawl's settings is damaged: {error}") from error
-    if tables.pop(_KEPT_BACK, None) is not None and needed:
+
+
+def usable(tables: Tables, *, needed: bool) -> Tables:
+    """The tables of settings among those that were passed on. ``needed``: the worker has no configuration of its own,
+    so that all must be there. Raises CarrierRefusedError."""
+    if _KEPT_BACK in tables and needed:
         raise CarrierRefusedError(
             "the settings of the crawl are too long to be passed on, or hold headers or logins: give the worker the "
             "same configuration with --config"
         )
-    return {str(table): dict(values) for table, values in tables.items()}
+    return {table: dict(values) for table, values in tables.items() if table != _KEPT_BACK}

@@ -192,6 +192,10 @@ class Member:
         waits_until = loop.time() + TOGETHER if workers is None else math.inf
         while not self._stopped.is_set():
             pause = FIRST
+            limit = self._settings.crawl.max_time
+            if limit is not None and self._options.clock() >= self._began + limit and not self._station.open:
+                self.stop(Stop.MAX_TIME)  # no run is there that would end by it
+                return
             try:
                 alive = await self._seats.look()
                 homes = await self._homes()

@@ -1,4 +1,6 @@
 """Calls to the carrier. That it cannot be reached is expected: one line is said when that begins, and one at its end.
+That it is full is another matter: claims go on, and so do requests. One line is said then too, and one when it has
+taken everything for a while.
 
 A call that gets no answer for a while counts as one that failed. Whoever waited for it asks again, and every verb may
 be called again.
@@ -11,7 +13,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from crawler.carrier.verbs import Carrier, CarrierError
+from msgspec import Struct
+
+from crawler.carrier.verbs import Carrier, CarrierError, CarrierFullError
 from crawler.figures import duration
 
 log = logging.getLogger("crawler")
@@ -19,8 +23,21 @@ log = logging.getLogger("crawler")
 T = TypeVar("T")
 
 PATIENCE = 4.0  # seconds for an answer; a claim is held for longer
+ROOM = 10.0  # seconds in which it refuses nothing: then it has room again
 SAID = 0.5  # seconds after the first call that failed: then it is said. A process that was stopped finds old calls
 BACKOFF = (0.1, 5.0)  # seconds before a call that failed is made again, at first and at most
+
+
+class Span(Struct):
+    """From the first to the last time that something was refused, and whether that was said."""
+
+    first: float
+    last: float
+    has_said: bool = False
+
+    def lasted(self) -> str:
+        """In words."""
+        return duration(self.last - self.first)
 
 
 class Reach:
@@ -32,6 +49,7 @@ class Reach:
         self._say = say
         self._lost_at: float | None = None
         self._has_said = False
+        self._full: Span | None = None
 
     @property
     def is_lost(self) -> bool:
@@ -47,14 +65,36 @@ class Reach:
             error = CarrierError(f"no answer in {patience:g} s")
             self._fail(error)
             raise error from None
+        except CarrierFullError as error:
+            self._answered()
+            self._fill(error)
+            raise
         except CarrierError as error:
             self._fail(error)
             raise
+        self._answered()
+        return result
+
+    def _answered(self) -> None:
         if self._lost_at is not None:
             if self._has_said:
                 self._say(f"what carries links between partitions answers again, after {self._lasted()}")
             self._lost_at, self._has_said = None, False
-        return result
+        if self._full is not None and self._boottime() >= self._full.last + ROOM:
+            if self._full.has_said:
+                self._say(f"what carries links between partitions has room again, after {self._full.lasted()}")
+            self._full = None
+
+    def _fill(self, error: CarrierFullError) -> None:
+        now = self._boottime()
+        full = self._full = self._full or Span(now, now)
+        full.last = now
+        if not full.has_said and now >= full.first + SAID:
+            full.has_said = True
+            self._say(
+                f"what carries links between partitions is full: {error}; nothing is lost, and they wait until it has "
+                "room"
+            )
 
     def _fail(self, error: CarrierError) -> None:
         now = self._boottime()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
 from contextvars import ContextVar
 from functools import partial
 from math import inf
@@ -39,6 +40,7 @@ _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
 HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
 _SILENCE = frozenset(("headers", "body"))  # phases in which we wait for bytes of the host
+_AT_ONCE = struct.pack("ii", 1, 0)  # of SO_LINGER
 _NO_LIMITS = aiohttp.ClientTimeout(total=None)  # the time limit of the exchange applies
 
 
@@ -211,6 +213,8 @@ class Connector(aiohttp.TCPConnector):
         try:
             return await answer.start(connection)
         except BaseException:
+            if not protocol.begun:
+                _take_back(connection.transport)
             answer.close()
             raise
 
@@ -329,6 +333,15 @@ class Connector(aiohttp.TCPConnector):
         while len(self._conns) >= self._idle_hosts:
             for protocol, _ in self._conns.pop(next(iter(self._conns))):
                 protocol.close()
+
+
+def _take_back(transport: asyncio.Transport | None) -> None:
+    """Drop what has not reached the host yet of a request that we give up. In an orderly end the system would send it
+    again and again, for minutes: where the line was cut the host would get it when the line works again, without the
+    gap to the request that we make then."""
+    if transport is not None and not transport.is_closing():
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        transport.abort()
 
 
 def _may_be_the_sessions_fault(error: BaseException) -> bool:

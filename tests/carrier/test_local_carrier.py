@@ -21,7 +21,7 @@ from crawler.carrier import local_frames
 from crawler.carrier.local_client import LocalCarrier
 from crawler.carrier.local_server import LocalServer
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import START, CarrierError, CarrierRefusedError, StaleEpochError
+from crawler.carrier.verbs import START, CarrierError, CarrierFullError, CarrierRefusedError, StaleEpochError
 from tests.test_docs import example
 from tests.test_repository import ROOT
 
@@ -246,7 +246,7 @@ class TestErrors:
         await carrier.append("p1", "p2", 5, [b"a"])
         with pytest.raises(StaleEpochError, match="p2 has been replaced: its epoch is 5, not 4"):
             await carrier.append("p1", "p2", 4, [b"b"])
-        with pytest.raises(CarrierError, match="the carrier is full"):
+        with pytest.raises(CarrierFullError, match="the carrier is full"):
             await carrier.append("p1", "p2", 5, [b"x" * 2_000])
         assert len((await carrier.read({"p1": START}, 10, 0))["p1"]) == 1
         await carrier.close()

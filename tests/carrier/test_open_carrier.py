@@ -158,6 +158,15 @@ class TestLogins:
             reader = {"CRAWLER_ENGINE_USER": "reader", "CRAWLER_ENGINE_PASSWORD": "secret"}
             assert "does not permit its user" in await refusal(server.url, environ=reader)
 
+    @pytest.mark.parametrize("lacks", ["-evalsha", "-xread", "-xtrim", "-info"])
+    async def test_what_is_not_permitted_is_said_before_anything_is_begun(
+        self, server: RedisServer, lacks: str
+    ) -> None:
+        server.say("ACL", "SETUSER", "half", "reset", "on", ">secret", "~*", "+@all", lacks)
+        environ = {"CRAWLER_ENGINE_USER": "half", "CRAWLER_ENGINE_PASSWORD": "secret"}
+        assert "does not permit its user" in await refusal(server.url, "half", environ=environ)
+        assert server.say("KEYS", "*half*") == []
+
     async def test_a_password_that_nobody_asked_for(self, server: RedisServer) -> None:
         environ = {"CRAWLER_ENGINE_PASSWORD": PASSWORD}
         assert "does not let us in" in await refusal(server.url, environ=environ)
@@ -203,6 +212,15 @@ class TestUnfit:
         said = await refusal(server.url, "later")
         assert "was begun by another version of this program (keys of version 2)" in said
         assert server.say("KEYS", "*later*") == [b"crawler:{later:crawl}:version"]
+
+    async def test_the_version_is_said_by_who_begins_and_again_when_it_was_lost(self, server: RedisServer) -> None:
+        carrier = await open_carrier(server.url, "marked", {})
+        assert server.say("KEYS", "*marked*") == [], "who only looks leaves nothing behind"
+        for _ in range(2):
+            await carrier.put("crawl", {"identity": b"x"})
+            assert server.say("GET", "crawler:{marked:crawl}:version") == b"1"
+            server.say("FLUSHALL")
+        await carrier.close()
 
     @pytest.mark.parametrize("what", ["stream", "state", "values"])
     async def test_keys_of_another_program(self, what: str, server: RedisServer) -> None:

@@ -16,7 +16,7 @@ import pytest
 from crawler.carrier.engine_address import Login, RedisAddress, parse_engine
 from crawler.carrier.redis_carrier import RedisCarrier
 from crawler.carrier.redis_servers import RedisServers, slot_of
-from crawler.carrier.verbs import START, Carrier, CarrierError, CarrierRefusedError, StaleEpochError
+from crawler.carrier.verbs import START, Carrier, CarrierError, CarrierFullError, CarrierRefusedError, StaleEpochError
 from tests.carrier.kits import crawl_name
 from tests.carrier.redis_server import RedisServer, redis_cluster, redis_server
 
@@ -225,7 +225,9 @@ async def test_a_full_server_refuses_entries_and_keeps_claims(tmp_path: Path, ca
         server.say("CONFIG", "SET", "maxmemory", "2mb")  # far more than that is in use
         assert await carrier.renew("p1", "one", 1, LONG)
         assert await carrier.claim("p2", "one", 0, LONG) == 1
-        await refused(carrier.append("p1", "p2", 2, [b"more"]))
+        with pytest.raises(CarrierFullError):
+            await carrier.append("p1", "p2", 2, [b"more"])
+        await carrier.check()  # who joins now waits like the others
         entries = (await carrier.read({"p1": START}, 10_000, 0))["p1"]
         assert [entry.data for entry in entries[::2]] == [b"%d" % number for number in range(taken)]
         assert len(entries) == 2 * taken, "all of an append or none"

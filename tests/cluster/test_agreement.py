@@ -26,12 +26,16 @@ from crawler.cluster.agreement import (
     check_present,
     joined,
     keep_present,
+    passed_on,
     settings_of_crawl,
     shared_settings,
+    shared_tables,
 )
 from crawler.cluster.crawl_directory import new_crawl
+from crawler.cluster.settings_file import keep_settings, kept_settings
 from crawler.disk import RealDisk
 from crawler.job.crawl_file import CrawlFile, encode_crawl, read_crawl_file
+from crawler.job.directory import JobError
 from crawler.settings import (
     FetchSettings,
     PartitionSettings,
@@ -194,11 +198,46 @@ def test_the_settings_of_the_crawl_reach_who_joins() -> None:
     got = settings_from(now(pass_on(shared_settings(settings))))
     assert (got.scope, got.seen) == (settings.scope, settings.seen)
     assert got.partitions == PartitionSettings(), "how many processes there are is a matter of each machine"
-    for value in (b"", b"no zlib", zlib.compress(b"no JSON")):
+    for value in (b"", b"no zlib", zlib.compress(b"no JSON"), zlib.compress(b"[1]"), zlib.compress(b'{"crawl": 1}')):
         with pytest.raises(CarrierRefusedError):
             now(pass_on(value))
     with pytest.raises(CarrierRefusedError, match="knows no crawl"):
         now(settings_of_crawl(MemoryCarrier(), "memory"))
+
+
+def test_a_worker_puts_the_settings_back_that_it_was_given_and_overrides_none() -> None:
+    carrier, crawl = MemoryCarrier(), new_crawl(NEWS)
+    mine, changed = {"crawl": {"max_depth": 3}}, {"crawl": {"max_depth": 4}}
+
+    async def keep() -> list[dict[str, dict[str, Any]]]:
+        keeping = asyncio.create_task(keep_present(carrier, crawl, mine, lambda: 5.0))
+        found = []
+        for others in (None, zlib.compress(json.dumps(changed).encode()), b""):
+            if others is not None:
+                await carrier.put(CRAWL, {SETTINGS: others})
+            await asyncio.sleep(10.0)
+            found.append(await settings_of_crawl(carrier, "memory", needed=False))
+        keeping.cancel()
+        return found
+
+    assert run_virtually(keep()) == [mine, changed, {}]
+
+
+def test_what_the_carrier_has_lost_the_directory_knows(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    tables = shared_tables(NEWS)
+    assert kept_settings(tmp_path / "a") is None
+    for each in (tables, {}, tables):
+        keep_settings(RealDisk(), tmp_path / "a", each)
+        assert kept_settings(tmp_path / "a") == each
+        assert now(passed_on(MemoryCarrier(), "memory", each)) == each
+    file = tmp_path / "a" / "settings.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:-1], whole.replace(b" 1 ", b" 2 ", 1), whole + b" "):
+        file.write_bytes(damaged)
+        with pytest.raises(JobError, match=r"settings\.json"):
+            kept_settings(tmp_path / "a")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +23,37 @@ def test_a_server_that_forgets_everything_costs_no_page(tmp_path: Path) -> None:
         again = crawler(*chain.seeds, *words)
         assert again.code == 0, again.err
         assert set(chain.asked.values()) == {1}, "a crawl that has ended asks for nothing again"
+
+
+def test_a_worker_goes_on_where_the_server_has_lost_everything_and_nobody_else_is_there(tmp_path: Path) -> None:
+    with redis_server(tmp_path / "server", "appendonly no") as server, Chain(12, 10, 0.05) as chain:
+        reached = ("--engine", server.url, "--crawl", "news", "--quiet")
+        with begun(chain, "--job", tmp_path / "crawl", *WORDS, *reached, "--partitions", "1") as process:
+            process.send_signal(signal.SIGINT)
+            assert ended(process).code == 130
+        server.say("FLUSHALL")
+        ran = crawler("work", "--dir", tmp_path / "crawl", *reached)
+        assert ran.code == 0, ran.err
+        assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
+        assert server.say("HEXISTS", "crawler:{news:crawl}:values", "settings"), "those who join need them"
+        server.say("FLUSHALL")
+        other = crawler("work", "--dir", tmp_path / "crawl", *reached[:2], "--crawl", "other")
+        assert (other.code, other.err.count("\n")) == (2, 1), other.err
+
+
+def test_settings_that_are_not_passed_on_come_from_a_file(tmp_path: Path) -> None:
+    with redis_server(tmp_path / "server") as server, Chain(2, 2) as chain:
+        config = tmp_path / "crawl.toml"
+        config.write_text('[[site]]\nmatch = "127.0.0.1"\nheaders = ["X-Secret: s3cret"]\n')
+        reached = ("--engine", server.url, "--crawl", "news", "--quiet")
+        first = crawler(*chain.seeds, "--job", tmp_path / "a", *WORDS, *reached, "--config", config)
+        assert first.code == 0, first.err
+        ran = crawler("work", "--dir", tmp_path / "b", *reached)
+        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+        assert "--config" in ran.err
+        assert not (tmp_path / "b").exists()
+        given = crawler("work", "--dir", tmp_path / "a", *reached, "--config", config)
+        assert given.code == 0, given.err
 
 
 def test_who_does_not_belong_there_is_refused_and_changes_nothing(tmp_path: Path) -> None:

@@ -214,6 +214,19 @@ def test_a_time_limit_ends_the_work_of_a_member(tmp_path: Path) -> None:
     assert 5 < len(crawling.recorded()) < len(crawling.pages)
 
 
+def test_a_time_limit_ends_a_member_that_has_no_partition(tmp_path: Path) -> None:
+    limited = replace(SETTINGS.crawl, max_time=20.0)
+    settings = replace(SETTINGS, crawl=limited, partitions=PartitionSettings(workers=2))
+    crawling = Crawling(tmp_path, chain(2), seeds=(SEED,), settings=settings)
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        async with asyncio.timeout(60.0):
+            return await to_the_end(crawling.begin())
+
+    assert crawling.live(test) == [Stop.MAX_TIME]
+    assert not crawling.recorded()
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_losses_of_power_of_senders_and_receivers_lose_no_link(tmp_path: Path, seed: int) -> None:
     durability = replace(SETTINGS.durability, sync_interval=4.0)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.verbs import CarrierError
+from crawler.carrier.verbs import CarrierError, CarrierFullError
 from crawler.cluster.reach import Reach
 from tests.cluster.members import Line
 from tests.virtual import run_virtually
@@ -59,6 +59,36 @@ def test_a_call_that_failed_once_is_not_worth_a_line() -> None:
 
     asyncio.run(test())
     assert calls.said == []
+
+
+def test_a_full_carrier_is_one_line_however_often_it_answers_in_between() -> None:
+    calls = Calls()
+
+    async def put() -> None:
+        await calls.reach.call(calls.reach.carrier.put("p0", {"a": b"b"}))
+
+    async def full() -> None:
+        raise CarrierFullError("no room")
+
+    async def test() -> None:
+        for turn in range(20):
+            calls.now += 1.0
+            with pytest.raises(CarrierFullError):
+                await calls.reach.call(full())
+            await calls.ask()
+            if turn == 10:
+                calls.now += 5.0
+                await put()  # it has room for a moment
+        assert len(calls.said) == 1, calls.said
+        for _ in range(20):
+            calls.now += 1.0
+            await put()
+
+    asyncio.run(test())
+    assert len(calls.said) == 2, calls.said
+    assert "no room" in calls.said[0]
+    assert "is full" in calls.said[0]
+    assert "24 s" in calls.said[1]
 
 
 def test_a_call_without_an_answer_fails_after_a_while() -> None:

@@ -1,0 +1,41 @@
+"""``DIR/settings.json``: the settings that a worker was last given by the carrier.
+
+If the carrier has lost them, and whoever began the crawl is not there to say them again, the worker goes on with these,
+and puts them back for others. An envelope, readable by its owner alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import EnvelopeError, read_envelope
+from crawler.checkpoint.envelope import encode_envelope
+from crawler.disk import Disk, replace_file
+from crawler.job.directory import JobError
+
+NAME = "settings.json"
+Tables = dict[str, dict[str, Any]]
+_MAGIC = "crawler-settings"
+_VERSION = 1
+
+
+def keep_settings(disk: Disk, directory: Path, tables: Tables) -> None:
+    """Write them down, unless the same are there. Raises JobError, OSError."""
+    if kept_settings(directory) != tables:
+        replace_file(disk, directory / NAME, encode_envelope(_MAGIC, _VERSION, {"settings": tables}))
+
+
+def kept_settings(directory: Path) -> Tables | None:
+    """What was written down; None if nothing was. Raises JobError, OSError."""
+    path = directory / NAME
+    try:
+        content = read_envelope(path, _MAGIC, _VERSION, str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except EnvelopeError as error:
+        raise JobError(str(error)) from error
+    match content:
+        case {"settings": dict(tables)} if all(isinstance(table, dict) for table in tables.values()):
+            return tables
+    raise JobError(f"{path}: not the settings of a crawl")

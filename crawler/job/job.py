@@ -162,7 +162,7 @@ class Job:
         failpoint("resume.requeued")
         writer.apply(partial(self.revisiting.backfill.load, outputs.pages.path, outputs.pages.end, say))
         writer.apply(partial(keep_identity, store, files.identity))
-        self._scopes = Scopes(store, settings.crawl.scope)
+        self._scopes = Scopes(store, settings.crawl.scope, of_partition=isinstance(router, PartitionRouter))
 
     def enforce(self, rules: OwnRules, bounds: Bounds | None = None) -> None:
         """Apply rules of ours to what a crawl is led to, and the limits of this run to what earlier ones left out. A
@@ -451,8 +451,10 @@ class Job:
         doubted: list[Found] = []
         new = 0
         with self.writer as transaction:
-            for href in content.widened:
-                self._scopes.widen(href, told=True)
+            for widened in content.widened:
+                for href in widened.hrefs:
+                    self._scopes.hear(href)
+                self._scopes.hear_entries(widened.mode, widened.entries)
             for found in content.found:
                 if is_named(found) and (known := self.called_seen(found.urls)):
                     doubted.append(found._replace(urls=known))
@@ -526,11 +528,14 @@ class Job:
 
     def _seal(self, batch: Batch) -> None:
         """Put the counts into every transaction, so that they always agree with queue and journal."""
-        self._scopes.store(batch)
-        if self._scopes.untold:
+        scopes = self._scopes
+        scopes.store(batch)
+        if scopes.untold or scopes.untold_entries:
             if (partition := self.partition) is not None:
-                partition.tell_widened(self._scopes.untold, batch)
-            self._scopes.untold.clear()
+                partition.tell_widened(scopes.untold, batch)
+                partition.tell_entries(scopes.current.mode, scopes.untold_entries, batch)
+            scopes.untold.clear()
+            scopes.untold_entries.clear()
         self.counters.next_number = self.frontier.next_number
         self.counters.hosts = self.frontier.hosts
         batch.put(Family.META, COUNTERS, encode_counters(self.counters))

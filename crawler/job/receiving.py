@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from crawler.found import Found
 from crawler.partition import Parcel, Verdict
-from crawler.partition.messages import Links, MessageError, UnknownMessage, decode_message, found_of
+from crawler.partition.messages import Links, MessageError, UnknownMessage, Widened, decode_message, found_of
 from crawler.records import JournalError
 
 EPOCH = b"epoch"  # the META key of the last epoch that was begun
@@ -46,7 +46,7 @@ class Content(Struct, frozen=True):
     """What the messages of a parcel say."""
 
     found: Sequence[Found]
-    widened: Sequence[str]
+    widened: Sequence[Widened]
 
 
 def is_named(found: Found) -> bool:
@@ -58,7 +58,7 @@ def read_content(parcel: Parcel, now: float) -> Content | Receipt:
     """Read all messages of the parcel; the receipt if one of them cannot be read. A parcel is admitted as a whole or
     not at all."""
     found: list[Found] = []
-    widened: list[str] = []
+    widened: list[Widened] = []
     for data in parcel.messages:
         try:
             message = decode_message(data)
@@ -67,7 +67,7 @@ def read_content(parcel: Parcel, now: float) -> Content | Receipt:
             if isinstance(message, Links):
                 found.append(found_of(message, now))
             else:
-                widened += message.hrefs
+                widened.append(message)
         except MessageError as error:
             return Receipt(Verdict.DAMAGED, error=str(error))
     return Content(found, widened)

@@ -1,7 +1,7 @@
 """What a partition tells another: arrays in MessagePack that begin with the number of their kind.
 
     1  Links    URLs that belong to the receiver, with all that their ``Found`` says
-    2  Widened  URLs that widen the scope of the crawl
+    2  Widened  URLs that widen the scope of the crawl, and entries of the scope of a mode
 
 A message may come more than once, and must then change nothing more. New fields come last and have defaults. A kind
 that this version does not know is an ``UnknownMessage``: its parcel must not be acknowledged, because a newer version
@@ -73,9 +73,11 @@ class Links(Struct, array_like=True, tag=1, frozen=True):
 
 
 class Widened(Struct, array_like=True, tag=2, frozen=True):
-    """The scope of the crawl has grown by what these URLs stand for."""
+    """The scope of the crawl has grown by what these URLs stand for. The scope of a ``mode`` has these ``entries``."""
 
     hrefs: list[str]
+    mode: str = ""
+    entries: list[str] = field(default_factory=list)
 
 
 class UnknownMessage(Struct, frozen=True):

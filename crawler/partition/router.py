@@ -104,9 +104,17 @@ class PartitionRouter:
     def tell_widened(self, hrefs: Sequence[str], batch: Batch) -> None:
         """Tell all others that these URLs have widened the scope."""
         for begin in range(0, len(hrefs), _WIDENED):
-            message = encode_message(Widened(list(hrefs[begin : begin + _WIDENED])))
-            for target in self.outbox.targets:
-                self.outbox.put(target, message, batch)
+            self._tell_all(Widened(list(hrefs[begin : begin + _WIDENED])), batch)
+
+    def tell_entries(self, mode: str, entries: Sequence[str], batch: Batch) -> None:
+        """Tell all others that the scope of that mode has these."""
+        for begin in range(0, len(entries), _WIDENED):
+            self._tell_all(Widened([], mode, list(entries[begin : begin + _WIDENED])), batch)
+
+    def _tell_all(self, widened: Widened, batch: Batch) -> None:
+        message = encode_message(widened)
+        for target in self.outbox.targets:
+            self.outbox.put(target, message, batch)
 
 
 def _is_plain(found: Found) -> bool:

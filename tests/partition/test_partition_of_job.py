@@ -81,6 +81,12 @@ class Crowd:
         self.jobs[number].close()
         self.jobs[number] = self.open(number)
 
+    def change(self, settings: Settings) -> None:
+        """Begin the next run, with other settings."""
+        self._settings = settings
+        for number in range(3):
+            self.reopen(number)
+
     def messages(self, sender: int = 0) -> dict[int, list[Any]]:
         """What waits in an outbox, by target."""
         found: dict[int, list[Any]] = {}
@@ -334,6 +340,29 @@ def test_a_scope_that_grows_is_told_to_all(crowd: Crowd) -> None:
     assert not job.widen(f"http://{A[0]}/")
     job.admit(Found(urls(f"{A[0]}/2"), 0, seed=True))
     assert crowd.messages() == {}
+
+
+def test_a_run_with_another_scope_has_it_in_all_partitions(tmp_path: Path) -> None:
+    """The scope of the first run never grows. In the next one, all know what the seeds of one partition stand for."""
+    seeds = [f"http://{A[0]}/x/", f"http://www.{A[0]}/y/"]
+    inside = {"host": [True, True], "domain": [True, True], "prefix": [False, False], "any": [True, True]}
+    crowd = Crowd(tmp_path, replace(SETTINGS, crawl=replace(SETTINGS.crawl, scope="any")))
+    for seed in seeds:
+        assert not crowd.jobs[0].widen(seed)
+    crowd.jobs[0].admit(Found(urls(f"{A[0]}/x/"), 0, seed=True))
+    assert crowd.messages() == {}
+    for scope in ("host", "any", "prefix", "domain", "domain"):
+        crowd.change(replace(SETTINGS, crawl=replace(SETTINGS.crawl, scope=scope)))
+        told = bool(crowd.messages())
+        crowd.deliver()
+        for job in crowd.jobs:
+            assert [job.scope.contains(f"{seed.rpartition('/')[0][:-2]}/z") for seed in seeds] == inside[scope]
+            assert all(job.scope.contains(seed) for seed in seeds)
+            assert job.scope.contains("http://elsewhere.test/") == (scope == "any")
+        assert crowd.messages(1) == crowd.messages(2) == {}, "who was told does not tell others"
+    assert not told, "it is told once"
+    for job in crowd.jobs:
+        job.close()
 
 
 # -- parcels -------------------------------------------------------------------------------------------------------

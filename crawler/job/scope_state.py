@@ -14,9 +14,7 @@ from crawler.scope import Scope
 from crawler.settings import SCOPES
 
 MODE_TOLD = b"scope-told"  # the META key of the mode in which the others know all entries that are our own
-_OWN = (
-    b"\x01"  # the value of an entry that others may not know; empty: all do, or there are no others
-)
+_OWN = b"\x01"  # the value of an entry that others may not know; empty: all do, or there are no others
 
 
 def scope_key(mode: str, entry: str) -> bytes:

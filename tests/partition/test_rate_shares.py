@@ -9,6 +9,7 @@ import pytest
 
 from crawler.partition.rate_shares import (
     ALL,
+    FIRST,
     LENT,
     Borrowing,
     Lender,
@@ -57,7 +58,7 @@ class Simulated:
         self.faulty = faulty
         self.now = 0.0
         self.epoch = 1
-        self.lender: Lender | None = Lender(1, 0.0, alone=True)
+        self.lender: Lender | None = Lender(1, -FIRST, alone=True)
         self.wishes: dict[str, Wish] = {}
         self.said: Shares | None = None
         self.alive: dict[str, float] = {}  # what each wants
@@ -138,6 +139,12 @@ def test_all_of_it_goes_to_the_one_who_wants_it_and_comes_back() -> None:
     while simulated.now < until:
         simulated.look()
     assert simulated.all["b"].share == pytest.approx(RATE), "what the dead one had has run out"
+
+
+def test_the_first_lender_waits_for_those_who_know_of_another() -> None:
+    lender, wishes = Lender(1, 0.0, alone=True), [Wish(1, "a", 0, 0, 0.0, ALL)]
+    assert lender.look(RATE, wishes, FIRST - 0.01).shares["a"].share == 0.0
+    assert lender.look(RATE, [Wish(2, "a", 0, 0, 0.0, ALL)], FIRST).shares["a"].share == pytest.approx(RATE)
 
 
 def test_a_new_lender_leaves_everybody_what_he_has_until_it_knows_all() -> None:

@@ -205,9 +205,9 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
     while True:
         await asyncio.sleep(PRESENT_INTERVAL)
         with contextlib.suppress(CarrierError, CarrierRefusedError):  # who works says so
-            rate = (await settings_of_crawl(carrier, engine)).get("politeness", {}).get("rate")
-            if rate != settings.politeness.rate:
-                settings = _at_rate(settings, rate)
+            politeness = (await settings_of_crawl(carrier, engine, needed=False)).get("politeness")
+            if politeness is not None and politeness.get("rate") != settings.politeness.rate:
+                settings = _at_rate(settings, politeness.get("rate"))
                 member.change(settings)
 
 

@@ -135,8 +135,8 @@ MODULES: dict[str, str] = {
     """,
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader
-        crawl_partitions known_urls explanation record_stream record_choice survey_reader job_view crawl_reader
-        crawl_tail crawl_explained crawl_survey crowded_domain
+        crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader crawl_tail
+        job_view crawl_explained crawl_survey crowded_domain
     """,
     "engine": """
         capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines

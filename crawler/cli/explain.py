@@ -9,9 +9,8 @@ from pathlib import Path
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.named_urls import completed_urls
-from crawler.inspect.crawl_explained import explain_in_crawl
+from crawler.inspect.crawl_explained import explain_in_crawl, explain_in_partition
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
-from crawler.inspect.explanation import explain_url
 from crawler.service.explanation_text import explanation_lines
 
 
@@ -27,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     if holds_crawl(arguments.job):
         found = explain_in_crawl(crawl_partitions(arguments.job), url)
     else:
-        found = explain_url(arguments.job, url)
+        found = explain_in_partition(arguments.job, url)
     if arguments.json:
         print(json.dumps(found.as_json(), indent=2))
     else:

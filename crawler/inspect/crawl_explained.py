@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from crawler.inspect.crawl_partitions import CrawlPartitions
+from pathlib import Path
+
+from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions
 from crawler.inspect.explanation import Explanation, Ownership, explain_url
+from crawler.job.crawl_file import crawl_around, partition_directory
 from crawler.job.run_settings import read_run
 from crawler.urls import Canonical, Canonicaliser
 
@@ -27,4 +30,16 @@ def explain_in_crawl(crawl: CrawlPartitions, text: str, now: float | None = None
         found = explain_url(partition.directory, text, now)
     if number is not None:
         found.partition = Ownership(number, crawl.count, begun=owner is not None)
+    return found
+
+
+def explain_in_partition(partition: Path, text: str) -> Explanation:
+    """Return what a job knows of a URL; of a partition of a crawl, also to which other one the URL belongs. Raises what
+    ``open_job`` raises."""
+    found, around = explain_url(partition, text), crawl_around(partition)
+    if around is not None:
+        crawl = crawl_partitions(around)
+        number = owner_of(crawl, text)
+        if number is not None and partition_directory(around, number).resolve() != partition.resolve():
+            found.partition = Ownership(number, crawl.count, begun=crawl.partition(number) is not None)
     return found

@@ -1,4 +1,4 @@
-"""Gives other programs the statistics, records and hosts of a job."""
+"""Gives other programs the statistics, records and hosts of a job, or of a crawl in partitions."""
 
 from __future__ import annotations
 
@@ -7,34 +7,40 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.crawl_reader import stats_of
+from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.host_table import HostTableSettings, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
-from crawler.inspect.job_reader import job_stats, open_job
-from crawler.inspect.record_stream import Tail
+from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import check_readable
 from crawler.job.live_status import read_live
 
 
 class JobView:
-    """The job in a directory, running or not. Nothing in it is changed."""
+    """The job in a directory, or the crawl in partitions there, running or not. Nothing in it is changed."""
 
     def __init__(self, directory: str | Path) -> None:
         """Raises JobError if there is no job."""
         self.directory = Path(directory)
-        check_readable(self.directory)
+        if holds_crawl(self.directory):
+            crawl_partitions(self.directory)
+        else:
+            check_readable(self.directory)
 
     def stats(self) -> dict[str, Any]:
         """Return what ``crawler stats --json`` prints. Raises OSError, and JobError for a damaged job."""
-        return job_stats(self.directory)
+        return stats_of(self.directory)
 
     def records(self, *outcomes: str) -> Iterator[dict[str, Any]]:
-        """Yield the records of finished URLs as in ``pages.jsonl``, in the order in which they finished.
+        """Yield the records of finished URLs as in ``pages.jsonl``, in the order in which they finished; of several
+        partitions, by their times.
 
         With ``outcomes``, yields only the records with one of these outcomes. A record is shown only once no crash can
         undo it. Raises OSError, JobError."""
         wanted: Collection[str] = outcomes
-        for line in Tail(self.directory, wanted).more():
+        for line in tail_of(self.directory, wanted).more():
             record: dict[str, Any] = json.loads(line)
             yield record
 
@@ -44,19 +50,28 @@ class JobView:
 
         Yields nothing while a crawl that has just begun does not know yet which records no crash can undo. Raises
         ValueError for a cursor that does not belong to the job, OSError, JobError."""
-        tail = Tail(self.directory)
+        tail = tail_of(self.directory)
         if tail.resume(since):
             for line in tail.changes():
                 record: dict[str, Any] = json.loads(line)
                 yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each host, by name, with the columns of ``crawler hosts --json``. Raises OSError,
-        JobError."""
-        live = read_live(self.directory)
-        with open_job(self.directory) as job:
-            now = job_time(job.store)
-            beside = hosts_now(live, job.store, job.settings, now)
-            for row in all_host_rows(job.store, HostTableSettings.of(job.settings), now, beside):
-                if row is not None:
-                    yield dict(row)
+        """Yield a row for each host, by name, with the columns of ``crawler hosts --json``; of several partitions, one
+        after the other, with its number as ``partition``. Raises OSError, JobError."""
+        if not holds_crawl(self.directory):
+            yield from _hosts(self.directory)
+            return
+        for partition in crawl_partitions(self.directory).found:
+            with partition.named():
+                yield from (row | {"partition": partition.number} for row in _hosts(partition.directory))
+
+
+def _hosts(directory: Path) -> Iterator[dict[str, Any]]:
+    live = read_live(directory)
+    with open_job(directory) as job:
+        now = job_time(job.store)
+        beside = hosts_now(live, job.store, job.settings, now)
+        for row in all_host_rows(job.store, HostTableSettings.of(job.settings), now, beside):
+            if row is not None:
+                yield dict(row)

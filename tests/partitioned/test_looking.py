@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler import Job, JobError
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, crawled, told, tree_of
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -45,6 +46,27 @@ def test_statistics_are_the_sums_of_those_of_the_partitions(made: Crawled) -> No
     states = {line["partition"]: line["state"] for line in whole["partitions"]}
     assert states == {0: "ended", 1: "stopped", 2: "absent", 3: "ended"}
     assert tree_of(made.directory) == before
+
+
+def test_a_program_reads_a_crawl_as_it_reads_a_job(made: Crawled) -> None:
+    whole, each = Job(made.directory), [Job(job) for job in made.parts.values()]
+    assert whole.stats()["pages_fetched"] == sum(one.stats()["pages_fetched"] for one in each)
+    records = [record["url"] for record in whole.records("fetched")]
+    assert Counter(records) == Counter(record["url"] for one in each for record in one.records("fetched"))
+    changes = list(whole.changes())
+    assert [change["url"] for change in changes if change["change"] == "insert"] == records
+    assert not list(whole.changes(changes[-1]["cursor"]))
+    assert [(row["host"], row["partition"]) for row in whole.hosts()] == [
+        (row["host"], number) for number, one in zip(made.parts, each, strict=True) for row in one.hosts()
+    ]
+    with pytest.raises(JobError):
+        Job(made.directory / "partitions")
+
+
+def test_a_partition_alone_says_to_which_another_url_belongs(made: Crawled) -> None:
+    told_url = told("explain", made.part(0), made.sites[1].url("/"))
+    assert told_url["partition"] == {"number": 1, "of": PARTITIONS, "begun": True}
+    assert told("explain", made.part(0), made.sites[0].url("/")).get("partition") is None
 
 
 def test_the_text_of_the_statistics_names_each_partition(made: Crawled) -> None:

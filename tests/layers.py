@@ -145,8 +145,8 @@ MODULES: dict[str, str] = {
         on_disk focusing change_check handing_over visit run put_aside rate rota worker
     """,
     "cluster": """
-        reach ownership member_options open_partition tally sender quota_desk robots_desk receiver seats end_watch
-        rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel
+        reach ownership member_options open_partition next_door tally sender quota_desk robots_desk receiver seats
+        end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel
         worker_supervisor
     """,
     "integrity": """

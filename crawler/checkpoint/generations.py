@@ -104,10 +104,12 @@ class Generations:
 
     def numbers(self) -> list[int]:
         """The generations in the directory, newest first."""
-        if not self.directory.is_dir():
+        try:
+            with os.scandir(self.directory) as entries:  # statistics ask this again and again
+                found = [(_MANIFEST_FILE.fullmatch(entry.name), entry) for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        found = [_MANIFEST_FILE.fullmatch(entry.name) for entry in self.directory.iterdir() if entry.is_file()]
-        names = {match[0]: int(match[1]) for match in found if match is not None}
+        names = {match[0]: int(match[1]) for match, entry in found if match is not None and entry.is_file()}
         return sorted((number for name, number in names.items() if name == manifest_name(number)), reverse=True)
 
     def read_manifest(self, generation: int) -> Manifest:

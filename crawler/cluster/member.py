@@ -166,6 +166,7 @@ class Member:
             async with asyncio.TaskGroup() as group:
                 group.create_task(station.worker.serve())
                 parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), station.quota.keep()]
+                parts.append(receiving.keep_next_door(station.sending.next_door))
                 parts += [self._rates.keep(), watch.watch(), self._check_claims()]
                 beside = [group.create_task(each) for each in parts]
                 await self._take_part(group)

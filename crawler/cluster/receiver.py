@@ -1,16 +1,18 @@
 """Reads the streams of the partitions that are open here, and admits what others send.
 
-One task reads all streams. Each parcel is a piece of bulk work: however many come in, visits keep most of the event
-loop's time. An entry is trimmed when what it brought is durable; until then its sender keeps it too.
+One task reads all streams, another one takes what partitions of this process tell each other. Each parcel is a piece of
+bulk work: however many come in, visits keep most of the event loop's time. An entry is trimmed when what it brought is
+durable; until then its sender keeps it too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from crawler.carrier.verbs import START, CarrierError, Entry
+from crawler.carrier.verbs import START, CarrierError, Entry, Position
+from crawler.cluster.next_door import NextDoor
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach
 from crawler.engine.turns import Turns
@@ -69,17 +71,29 @@ class Receiving:
         found = await self._reach.call(self._reach.carrier.read(after, most, WAIT), 2 * WAIT + 4.0)
         for name, entries in found.items():
             async with partitions[name].writing:
-                await self._take(partitions[name], entries)
+                await self._take(partitions[name], ((self._decode(each), each.position) for each in entries))
         for partition in partitions.values():
             position = partition.trimmable()
             if position is not None and position != START:
                 await self._reach.call(self._reach.carrier.trim(partition.name, position))
 
-    async def _take(self, partition: OpenPartition, entries: Sequence[Entry]) -> None:
-        """Take the entries in order. Acknowledgements that follow each other are one transaction."""
+    async def keep_next_door(self, next_door: NextDoor) -> None:
+        """Receive what partitions of this process tell each other, until cancelled. Raises OSError when a job cannot be
+        written."""
+        while True:
+            partition, contents = await next_door.take()
+            async with partition.writing:
+                if not partition.is_closing:
+                    await self._take(partition, ((content, None) for content in contents))
+
+    async def _take(
+        self, partition: OpenPartition, contents: Iterable[tuple[Parcel | Ack | Note | None, Position | None]]
+    ) -> None:
+        """Take the contents in order, each with its position in the stream of the partition, if it comes from there.
+        Acknowledgements that follow each other are one transaction."""
         acks: list[Ack] = []
-        for entry in entries:
-            content = self._decode(entry)
+        position: Position | None = None
+        for content, position in contents:
             if isinstance(content, Ack):
                 acks.append(content)
             if acks and (not isinstance(content, Ack) or len(acks) >= _ACKS):
@@ -91,11 +105,12 @@ class Receiving:
                 self._heard(partition, content)
             if partition.is_closing:
                 return
-            if not acks:
-                partition.has_read(entry.position)
+            if not acks and position is not None:
+                partition.has_read(position)
         if acks:
             await self._acknowledged(partition, acks)
-            partition.has_read(entries[-1].position)
+            if position is not None:
+                partition.has_read(position)
 
     async def _may_write(self, partition: OpenPartition) -> bool:
         """Wait until the job takes a transaction. Returns whether it still may have one."""
@@ -104,7 +119,8 @@ class Receiving:
             if partition.is_closing:
                 break
             await asyncio.sleep(IDLE)
-        return not partition.is_closing
+        # After a failure in the middle of a transaction nothing may follow; it ends the process elsewhere.
+        return not partition.is_closing and partition.job.writer.whole
 
     async def _acknowledged(self, partition: OpenPartition, acks: Sequence[Ack]) -> None:
         if await self._may_write(partition):

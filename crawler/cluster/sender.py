@@ -5,6 +5,9 @@ the truth: a parcel that was appended counts as being on its way until its targe
 
 What is not acknowledged in time is sent again, but not into a stream from which nothing was taken since the last time:
 nobody reads it now, and it would only grow.
+
+Each parcel costs its receiver a transaction. So the pause between two looks at what waits grows with the number of
+parcels and acknowledgements that the last one sent: with much to send parcels get fuller, not more.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from crawler.carrier.verbs import START, CarrierError, StaleEpochError
+from crawler.cluster.next_door import NextDoor
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of
 from crawler.cluster.reach import Backoff, Reach
 from crawler.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec
 
-GATHER = 0.1  # seconds between two looks at what waits
+GATHER = 0.1  # seconds between two looks at what waits, at least ...
+GATHER_EACH = 0.004  # ... for each parcel and acknowledgement that was sent ...
+GATHER_MOST = 1.0  # ... and at most
 IN_FLIGHT = 4 * 2**20  # bytes of parcels that this process has sent and that are not acknowledged
 _A_TURN = 256 * 1024  # bytes of parcels that are held at a time
 _AT_ONCE = 16  # calls
@@ -47,6 +53,7 @@ class Sending:
         replaced: Callable[[], None],
     ) -> None:
         """``partitions`` are those that are open. ``replaced`` is told that a claim may have been lost."""
+        self.next_door = NextDoor(partitions)
         self._reach = reach
         self._codec = codec
         self._partitions = partitions
@@ -54,15 +61,16 @@ class Sending:
         self._replaced = replaced
         self._heads: dict[tuple[int, int], str] = {}  # of ways: the first entry, when last sent again
         self._owed: dict[int, dict[int, Ack]] = {}  # of each partition, by sender: what could not be said yet
+        self._sent = 0  # since the last pause
 
     async def keep(self) -> None:
         """Send until cancelled."""
         backoff = Backoff()
         while True:
-            await asyncio.sleep(GATHER)
+            await asyncio.sleep(min(GATHER_MOST, max(GATHER, GATHER_EACH * self._sent)))
+            self._sent = 0
             try:
                 for partition in list(self._partitions.values()):
-                    await self.acknowledge(partition)
                     more = True
                     while more:
                         more = await self._send(partition)
@@ -83,16 +91,7 @@ class Sending:
 
     async def acknowledge(self, partition: OpenPartition) -> None:
         """Say what has become durable in a partition. What cannot be said now is said later. Raises CarrierError."""
-        owed = self._owed.setdefault(partition.number, {})
-        if not self._may_send(partition):
-            return
-        for ack in partition.job.due_acks():
-            owed[ack.sender] = ack
-        for sender, ack in list(owed.items()):
-            if not await self._append(partition, sender, [ack]):
-                return
-            if owed.get(sender) is ack:
-                del owed[sender]
+        await self._say(partition, [])
 
     async def tell(self, partition: OpenPartition, target: int, message: bytes) -> None:
         """Tell another partition something in passing. It may be lost. Raises CarrierError."""
@@ -101,6 +100,7 @@ class Sending:
     def forget(self, partition: OpenPartition) -> None:
         """The partition is not open any more."""
         self._owed.pop(partition.number, None)
+        self.next_door.forget(partition)
         self._heads = {way: head for way, head in self._heads.items() if way[0] != partition.number}
 
     def lag(self) -> Lag:
@@ -123,24 +123,40 @@ class Sending:
         parcels = await self._taken(partition, partition.outbox.due(now))
         if room > 0:
             parcels += partition.outbox.gather(now, min(room, _A_TURN))
-        by_target: dict[int, list[Parcel | Ack]] = {}
-        for parcel in parcels:
-            by_target.setdefault(parcel.target, []).append(parcel)
-        for target, some in by_target.items():
-            if not await self._append(partition, target, some):
-                return False
-        return bool(parcels) and room > _A_TURN
+        return await self._say(partition, parcels) and bool(parcels) and room > _A_TURN
 
     async def _taken(self, partition: OpenPartition, parcels: Sequence[Parcel]) -> list[Parcel]:
         """Those parcels, of the ones to be sent again, for whose targets somebody reads. Raises CarrierError."""
         targets = {parcel.target for parcel in parcels}
         for target in sorted(targets):
+            if self.next_door.is_here(target):
+                if self.next_door.waits(target):
+                    targets.discard(target)
+                continue
             name, way = name_of(target), (partition.number, target)
             found = (await self._reach.call(self._reach.carrier.read({name: START}, 1, 0.0))).get(name)
             if found and self._heads.get(way) == found[0].position:
                 targets.discard(target)
             self._heads[way] = found[0].position if found else START
         return [parcel for parcel in parcels if parcel.target in targets]
+
+    async def _say(self, partition: OpenPartition, parcels: Sequence[Parcel]) -> bool:
+        """Send the parcels, and all acknowledgements that the partition owes. Returns whether it may still send. Raises
+        CarrierError."""
+        owed = self._owed.setdefault(partition.number, {})
+        if not self._may_send(partition):
+            return False
+        owed.update({ack.sender: ack for ack in partition.job.due_acks()})
+        by_target: dict[int, list[Parcel | Ack]] = {sender: [ack] for sender, ack in owed.items()}
+        for parcel in parcels:
+            by_target.setdefault(parcel.target, []).append(parcel)
+        for target, some in by_target.items():
+            if not self.next_door.put(target, some) and not await self._append(partition, target, some):
+                return False
+            self._sent += len(some)
+            if owed.get(target) is some[0]:
+                del owed[target]
+        return True
 
     async def _append(self, partition: OpenPartition, target: int, what: Sequence[Parcel | Ack | Note]) -> bool:
         """Append to the stream of a target. Returns whether the partition may still send. Raises CarrierError."""

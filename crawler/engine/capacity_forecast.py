@@ -22,7 +22,7 @@ from crawler.metrics import suspicion
 log = logging.getLogger("crawler")
 
 INTERVAL = 5.0  # seconds between two forecasts
-BEAT = 0.1  # seconds between two looks at the count of URLs
+BEAT = 0.5  # seconds between two looks at the count of URLs: each run of a process takes them
 WINDOW = 60.0  # seconds over which the rate of new URLs is measured
 # The forecast uses only the last seconds, because most links are found at the start of a crawl. The window ...
 SHARE_WINDOW = 30.0

@@ -32,7 +32,7 @@ from crawler.service.reloading import ConfigurationError
 from crawler.service.status_reporter import LIVE_INTERVAL, StatusReporter
 from crawler.settings import Settings, SettingsError, Sites, merge
 
-_TOLD = 4  # partitions of a process whose status is written in a second
+_TOLD = 2  # partitions of a process whose status is written in a second
 _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its configuration only when it starts")
 
 

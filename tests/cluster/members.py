@@ -42,16 +42,17 @@ SETTINGS = Settings(
 
 
 class Line:
-    """The carrier as one member reaches it: it can be cut."""
+    """The carrier as one member reaches it: it can be cut, and may lose every entry that the member appends."""
 
     def __init__(self, carrier: MemoryCarrier, latency: float = 0.0) -> None:
         self._carrier = carrier
         self._latency = latency
         self.is_cut = False
+        self.loses_entries = False
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         await self._look()
-        return await self._carrier.append(stream, writer, epoch, entries)
+        return await self._carrier.append(stream, writer, epoch, [] if self.loses_entries else entries)
 
     async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
         await self._look()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -79,6 +79,19 @@ def test_a_carrier_that_forgets_everything_costs_time_and_no_page(tmp_path: Path
     assert crawling.live(test) == [Stop.FINISHED] * 2
     assert_complete(crawling)
     assert len(crawling.asked) == len(crawling.pages)
+
+
+def test_partitions_of_one_process_tell_each_other_of_links_although_the_carrier_loses_all(tmp_path: Path) -> None:
+    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        member = crawling.begin("m0")
+        member.line.loses_entries = True
+        async with asyncio.timeout(600.0):
+            return await to_the_end(member)
+
+    assert crawling.live(test) == [Stop.FINISHED]
+    assert_complete(crawling)
 
 
 def test_what_a_killed_member_had_is_taken_over_and_no_gap_is_shortened(tmp_path: Path) -> None:
@@ -336,22 +349,30 @@ def test_what_waits_for_other_partitions_is_told_as_lag(tmp_path: Path) -> None:
     crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
 
     async def test(crawling: Crawling) -> tuple[Lag, Lag]:
-        member = crawling.begin()
-        await until(lambda: len(member.member.runs) == crawling.partitions)
-        member.line.is_cut = True
+        members = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
+        await until(lambda: sum(len(each.member.runs) for each in members) == crawling.partitions)
+        for each in members:
+            each.line.is_cut = True
         await asyncio.sleep(5.0)
-        first = member.member.lag
+        first = waiting_lag(members)
         await asyncio.sleep(20.0)
-        later = member.member.lag
-        member.line.is_cut = False
-        await to_the_end(member)
-        assert member.member.lag == Lag()
+        later = waiting_lag(members)
+        for each in members:
+            each.line.is_cut = False
+        await to_the_end(*members)
+        assert [each.member.lag for each in members] == [Lag(), Lag()]
         return first, later
 
     first, later = crawling.live(test)
     assert first.rows == later.rows == 1
     assert later.seconds == pytest.approx(first.seconds + 20.0)
     assert_complete(crawling)
+
+
+def waiting_lag(members: Sequence[Working]) -> Lag:
+    """The lag of the only member for which others have something."""
+    [lag] = [each.member.lag for each in members if each.member.lag.rows]
+    return lag
 
 
 def test_who_takes_over_what_lost_its_power_before_its_first_page_was_durable_waits_a_gap(tmp_path: Path) -> None:

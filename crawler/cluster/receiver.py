@@ -23,6 +23,7 @@ log = logging.getLogger("crawler")
 
 WAIT = 0.5  # seconds for an entry; a partition that is opened meanwhile is read after that
 ENTRIES = 64  # read at a time, from all streams together: 4 MB of parcels
+GATHER = 0.1  # seconds until the next reading after one that left nothing: entries come meanwhile
 IDLE = 0.2  # seconds between two looks whether a partition is open
 _ACKS = 256  # taken in one transaction
 _BAD = (Verdict.MISSENT, Verdict.UNKNOWN, Verdict.DAMAGED)
@@ -76,6 +77,8 @@ class Receiving:
             position = partition.trimmable()
             if position is not None and position != START:
                 await self._reach.call(self._reach.carrier.trim(partition.name, position))
+        if found and max(map(len, found.values())) < most:
+            await asyncio.sleep(GATHER)
 
     async def keep_next_door(self, next_door: NextDoor) -> None:
         """Receive what partitions of this process tell each other, until cancelled. Raises OSError when a job cannot be

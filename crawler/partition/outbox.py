@@ -97,6 +97,7 @@ class Outbox:
         self.in_flight = 0  # bytes of messages on their way
         self.outrun = 0  # only a greater epoch than this helps
         self._ways = {target: self._find(target) for target in range(partitions) if target != me}
+        self._unsent = sum(way.last - way.sent for way in self._ways.values())  # rows
         self._turn = 0  # of the targets, so that none is always the last
 
     def _find(self, target: int) -> _Way:
@@ -123,6 +124,7 @@ class Outbox:
         """Put a message for the target into the batch."""
         way = self._ways[target]
         way.last += 1
+        self._unsent += 1
         batch.put(Family.OUTBOX, row_key(target, way.last), message)
 
     @property
@@ -150,12 +152,13 @@ class Outbox:
             way.sent, way.number, way.acknowledged, way.has_less = way.gone, 0, 0, False
             way.again_at, way.wait = math.inf, AGAIN
             way.on_way.clear()
+        self._unsent = sum(way.last - way.sent for way in self._ways.values())
 
     def gather(self, now: float, most: int) -> list[Parcel]:
         """Parcels of rows that were not sent in this epoch: about so many bytes, and at least one parcel if there is
         any. They count as sent. Raises OSError."""
         parcels: list[Parcel] = []
-        if not self.epoch:
+        if not self.epoch or not self._unsent:
             return parcels
         targets = list(self._ways)
         for target in targets[self._turn :] + targets[: self._turn]:
@@ -190,6 +193,7 @@ class Outbox:
             return 0, None
         way.number += 1
         way.on_way.append(_Sent(way.number, way.sent + 1, last, size))
+        self._unsent -= last - way.sent
         way.sent = last
         self.in_flight += size
         return size, Parcel(self.me, target, self.epoch, way.number, messages)
@@ -197,8 +201,8 @@ class Outbox:
     def due(self, now: float) -> list[Parcel]:
         """The parcels to be sent again now: all that are on their way to a target that has acknowledged nothing for too
         long. Raises OSError."""
-        parcels = []
-        for target, way in self._ways.items():
+        parcels: list[Parcel] = []
+        for target, way in self._ways.items() if self.in_flight else ():
             if way.again_at > now:
                 continue
             if way.has_less and way.wait >= AGAIN_MOST:

@@ -182,8 +182,8 @@ MODULES: dict[str, str] = {
         made_certificates synthetic_server crawl_truth contenders synthetic_crawl crawl_report bench_crawl
     """,
     "dedup": """
-        interrupt key_spec lines lookout digest_file store chain_rebuild exchange filter_setup stream shared_stream
-        build_process build
+        interrupt key_spec lines lookout digest_file store chain_rebuild exchange bit_strings filter_setup stream
+        shared_stream build_process build
     """,
     "scrapy": """
         job_settings spider_status upkeep request_job request_rows start_requests in_progress item_feeds dupefilter

@@ -31,12 +31,12 @@ from crawler.dedup.shared_stream import deduplicate_shared
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 from crawler.dedup.stream import Keeper, Tally, deduplicate
 from crawler.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash, advise
-from crawler.filters.memory_budget import GUAVA
 from crawler.memory import available_memory
 from crawler.metrics import counted, probability, suspicion
 from crawler.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
 from crawler.shared.set_address import SetAddress
 from crawler.shared.shard_requests import SharedSetError
+from crawler.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.urls import Canonicaliser
 
 STDIN, STDOUT = 0, 1
@@ -177,9 +177,9 @@ def _spec(raw: bool | None, rules: tuple[str, ...]) -> KeySpec:
 
 def chosen_hash(arguments: argparse.Namespace, settings: SeenSettings, layout: str | None = None) -> KeyHash:
     """Return the hash of a new seen-set. Raises UsageError, FilterFileError."""
-    if layout == GUAVA and (arguments.hash or arguments.secret_of):
+    if layout in GUAVA_LAYOUTS and (arguments.hash or arguments.secret_of):
         given = "--hash" if arguments.hash else "--secret-of"
-        raise UsageError(f"{given} does not apply to --layout guava: Guava has a hash of its own, without a secret")
+        raise UsageError(f"{given} does not apply to --layout {layout}: Guava has a hash of its own, without a secret")
     if arguments.secret_of is None:
         return make_hash(settings, layout)
     found = read_hash(arguments.secret_of)

@@ -38,6 +38,7 @@ from crawler.cli.shared_filter import (
     shared_hash,
     spec_of,
 )
+from crawler.dedup.bit_strings import redis_commands
 from crawler.dedup.build import BuildError, build_from_file, build_from_source, merge_files
 from crawler.dedup.build_process import Recipe
 from crawler.dedup.exchange import guava_from_seen, read_guava
@@ -94,13 +95,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
     _add_server_actions(actions)
 
-    for name, run, source, target in (("export", _export, "FILE", "OUT"), ("import", _import, "IN", "FILE")):
-        action = actions.add_parser(name, help=f"{name} a filter of another library")
-        action.add_argument("source", type=Path, metavar=source)
-        action.add_argument("file", type=Path, metavar=target, help="must not exist yet")
-        action.add_argument("--format", choices=("guava",), required=True)
-        action.set_defaults(run=_guarded(run))
+    _add_exchange_actions(actions)
+
+
+def _add_exchange_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    export = actions.add_parser("export", help="export a filter for another library, or for GETBIT")
+    export.add_argument("source", type=Path, metavar="FILE")
+    export.add_argument("file", type=Path, metavar="OUT", help="must not exist yet")
+    export.add_argument("--format", choices=("guava", "redis"), required=True)
+    export.add_argument("--key", metavar="KEY", help="of --format redis: the name in Redis (that of OUT)")
+    export.set_defaults(run=_guarded(_export))
+
+    action = actions.add_parser("import", help="import a filter of another library")
+    action.add_argument("source", type=Path, metavar="IN")
+    action.add_argument("file", type=Path, metavar="FILE", help="must not exist yet")
+    action.add_argument("--format", choices=("guava",), required=True)
     action.add_argument("--raw", action="store_true", help="its keys are lines (default: canonical keys of URLs)")
+    action.set_defaults(run=_guarded(_import))
 
 
 def _add_server_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -284,13 +295,24 @@ def _set_of(arguments: argparse.Namespace) -> SetAddress:
 
 def _export(arguments: argparse.Namespace) -> int:
     stored = read_filter(arguments.source)
+    keys = f"keys: {stored.keys or 'unknown'}"
+    if arguments.format == "guava" and arguments.key is not None:
+        raise UsageError("--key applies only to --format redis")
+    key = arguments.key or arguments.file.name
     try:
-        made = guava_from_seen(stored.seen)
+        if arguments.format == "redis":
+            commands = redis_commands(stored.seen, key)
+        else:
+            made = guava_from_seen(stored.seen)
     except FilterError as problem:
         raise FilterFileError(f"filter {arguments.source}: {problem}") from problem
     with _new_file(arguments.file) as file:
-        file.replace(lambda out: made.write_to(cast("BinaryIO", out)))
-    _tell(f"{arguments.file}: a Guava filter; keys: {stored.keys or 'unknown'}")
+        if arguments.format == "redis":
+            file.replace(lambda out: [out.write(command) for command in commands])
+            _tell(f"{arguments.file}: commands for redis-cli --pipe, which write {key} and {key}:0; {keys}")
+        else:
+            file.replace(lambda out: made.write_to(cast("BinaryIO", out)))
+            _tell(f"{arguments.file}: a Guava filter; {keys}")
     return Exit.OK
 
 

@@ -1,8 +1,9 @@
 """Exchanges filters with other libraries: Guava's (``crawler.filters.guava``).
 
-A seen-set of kind ``bloom`` and layout ``guava`` has exactly the bits of a Guava filter, so conversion loses nothing in
-either direction. A Guava file does not say how many keys it holds or was made for. The first is estimated from its
-bits. The second is taken to be the number at which half of the bits are set and the fpp is 2**-k.
+A seen-set of kind ``bloom`` and layout ``guava``, or ``guava32`` for the strategy MURMUR128_MITZ_32, has exactly the
+bits of a Guava filter, so conversion loses nothing in either direction. A Guava file does not say how many keys it
+holds or was made for. The first is estimated from its bits. The second is taken to be the number at which half of the
+bits are set and the fpp is 2**-k.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from crawler.filters import BloomFilter, Filter, FilterError, FormatError, load_
 from crawler.filters.guava import GuavaBloomFilter
 from crawler.filters.watched_keys import WatchedKeys
 from crawler.slices.classic_slice import classic_fpp
-from crawler.slices.guava_slice import GuavaSlice
+from crawler.slices.guava_slice import GUAVA_LAYOUTS, GuavaSlice, GuavaSlice32
 
 
 def read_guava(path: Path) -> Filter:
@@ -37,9 +38,8 @@ def seen_from_guava(found: GuavaBloomFilter) -> Filter:
     bits, hashes = found.bits, found.hashes
     capacity = max(1, int(bits * math.log(2) / hashes))
     fpp = classic_fpp(capacity, bits, hashes)
-    state: Any = copy.deepcopy(
-        BloomFilter(capacity, fpp, layout=GuavaSlice.layout, bits=bits, hashes=hashes).snapshot().state
-    )
+    layout = (GuavaSlice32 if found.narrow else GuavaSlice).layout
+    state: Any = copy.deepcopy(BloomFilter(capacity, fpp, layout=layout, bits=bits, hashes=hashes).snapshot().state)
     part = state["slices"][0]
     part["count"] = part["admitted"] = round(min(found.count_estimated(), bits))
     # It is unknown which keys are in the filter, so none can be watched: each would look like a false positive.
@@ -50,8 +50,11 @@ def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
     """Return the Guava filter that uses the words of ``seen``. Raises FilterError if the bits of ``seen`` are laid out
     differently."""
     parameters: Any = seen.parameters()
-    if parameters.get("layout") != GuavaSlice.layout:
+    if parameters.get("layout") not in GUAVA_LAYOUTS:
         made = f"kind {seen.kind}" + (f" and layout {parameters['layout']}" if "layout" in parameters else "")
-        raise FilterError(f"it is of {made}, whose bits are laid out differently: build it with --layout guava")
+        raise FilterError(
+            f"it is of {made}, whose bits are laid out differently: build it with --layout guava, or guava32 for "
+            "MURMUR128_MITZ_32"
+        )
     words = np.frombuffer(seen.snapshot().segments[0].buffer, "<u8")
-    return GuavaBloomFilter(words, parameters["hashes"])
+    return GuavaBloomFilter(words, parameters["hashes"], narrow=parameters["layout"] == GuavaSlice32.layout)

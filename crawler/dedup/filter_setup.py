@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from crawler.dedup.store import FilterFileError
 from crawler.filters import JSON, KINDS, SEED_ZERO, BloomFilter, Filter, FilterError, KeyHash, make_seen
-from crawler.filters.memory_budget import GUAVA, Room, geometry, planned_parameters
+from crawler.filters.memory_budget import Room, geometry, planned_parameters
 from crawler.settings import SeenSettings
+from crawler.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.slices.layouts import BLOOM_LAYOUTS
 
-LAYOUTS = (*BLOOM_LAYOUTS, GUAVA)
+LAYOUTS = (*BLOOM_LAYOUTS, *GUAVA_LAYOUTS)
 _USUAL = "paired"
 UNITED = ("bloom", "bitmap")  # a list is cut into filters of these kinds, which are united without growing
 
@@ -27,7 +28,7 @@ class Wanted(NamedTuple):
 
 def make_hash(settings: SeenSettings, layout: str | None = None) -> KeyHash:
     """Return the hash of a new seen-set: with a secret of its own, unless the layout prescribes one."""
-    return SEED_ZERO if layout == GUAVA else KeyHash.new(settings.hash)
+    return SEED_ZERO if layout in GUAVA_LAYOUTS else KeyHash.new(settings.hash)
 
 
 def make_filter(

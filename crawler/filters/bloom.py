@@ -27,12 +27,12 @@ from crawler.slices.bit_storage import as_bits
 from crawler.slices.classic_slice import MAX_HASHES, ClassicSlice, classic_size, promised_fpp
 from crawler.slices.contract import Slice
 from crawler.slices.errors import JSON, FilterError, real_number, whole_number
-from crawler.slices.guava_slice import GuavaSlice
+from crawler.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.slices.key_hash import SEED_ZERO, KeyHash
 from crawler.slices.layouts import check_shape, sized_slice
 
 _TOO_LARGE = "such a filter is larger than any memory"
-_WITH_BITS = {made.layout: made for made in (ClassicSlice, GuavaSlice)}
+_WITH_BITS: dict[str, type[ClassicSlice]] = {ClassicSlice.layout: ClassicSlice, **GUAVA_LAYOUTS}
 
 
 class FixedFilter(Filter):
@@ -77,8 +77,8 @@ class BloomFilter(FixedFilter):
     ) -> None:
         """``bits`` and ``hashes`` override the geometry that follows from (capacity, fpp).
 
-        They are for the layouts ``classic`` and ``guava`` (see ``guava_slice``); ``guava`` requires them, and the hash
-        that Guava uses.
+        They are for the layouts ``classic``, ``guava`` and ``guava32`` (see ``guava_slice``); the last two require
+        them, and the hash that Guava uses.
 
         Raises ``FilterError`` for invalid parameters.
         """
@@ -88,10 +88,10 @@ class BloomFilter(FixedFilter):
         self.layout = layout
         self.bits = None if bits is None else whole_number(bits, "bits")
         self.hashes = None if hashes is None else whole_number(hashes, "hashes")
-        if layout == GuavaSlice.layout:
+        if layout in GUAVA_LAYOUTS:
             if hash not in (None, SEED_ZERO):
                 raise FilterError(
-                    "the layout guava is for filters of Guava, which has a hash of its own: leave the hash out"
+                    f"the layout {layout} is for filters of Guava, which has a hash of its own: leave the hash out"
                 )
             hash = SEED_ZERO
         super().__init__(hash)

@@ -1,8 +1,9 @@
-"""Bloom filters that Guava reads and writes: ``com.google.common.hash.BloomFilter``, strategy MURMUR128_MITZ_64.
+"""Bloom filters that Guava reads and writes: ``com.google.common.hash.BloomFilter``, of both strategies.
 
     filter  =  strategy  hashes  length  word ...
 
-    strategy    1 byte    01: MURMUR128_MITZ_64, the one that Guava writes; 00, MURMUR128_MITZ_32, is refused
+    strategy    1 byte    01: MURMUR128_MITZ_64, the one that Guava makes; 00: MURMUR128_MITZ_32, that of old releases,
+                          which later ones read and write again
     hashes      1 byte    k, 1 to 255
     length      i32       words that follow, at least 1
     word        u64       bit i of the filter is bit i mod 64 of word i // 64, the least significant one being 0
@@ -17,7 +18,11 @@ the sixth byte cannot be detected.
 Positions of a key. The funnel maps the key to bytes. MurmurHash3 (x64, 128 bits, seed 0) of these bytes gives two
 little-endian words h1 and h2, and
 
-    position i  =  (h1 + i * h2  mod 2**63)  mod  64 * length         i = 0 .. k-1
+    01    position i  =  (h1 + i * h2  mod 2**63)  mod  64 * length         i = 0 .. k-1
+    00    position i  =  |low + i * high|          mod  64 * length         i = 1 .. k
+
+where low and high are the halves of h1, their sum is a signed number of 32 bits, and |x| is x, or ~x if that is
+negative. So a filter of MURMUR128_MITZ_32 never uses more than 2**31 bits; larger ones are read, and not made.
 
 ``Funnels.byteArrayFunnel()`` gives the bytes themselves, ``Funnels.stringFunnel(UTF_8)`` the string's UTF-8: the
 filters for the two are the same. Java's strings are UTF-16: two surrogates that make a pair are one code point, a lone
@@ -47,13 +52,14 @@ from crawler.filters.segment_format import FormatError
 from crawler.slices.bit_storage import as_bits, zeroed_words
 from crawler.slices.digests import digest_words
 from crawler.slices.errors import FilterError
-from crawler.slices.guava_slice import MOST_HASHES
+from crawler.slices.guava_slice import MOST_HASHES, narrow_positions
 
 Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 MAX_WORDS = 2**31 - 1  # the longest array of Java
-_STRATEGY = 1
+_WIDE, _NARROW = 1, 0  # strategies
+_MOST_NARROW = 2**31  # bits
 _HEAD = struct.Struct(">bBi")
 _BIG = np.dtype(">u8")
 _PIECE = 2**17  # words, a mebibyte
@@ -64,7 +70,7 @@ _LOW_SIX = np.uint64(63)
 _ONE = np.uint64(1)
 
 
-def guava_size(expected: int, fpp: float) -> tuple[int, int]:
+def guava_size(expected: int, fpp: float, *, narrow: bool = False) -> tuple[int, int]:
     """(words, hashes) of the filter that Guava makes for ``expected`` keys.
 
     Raises ``FilterError`` where Guava makes none.
@@ -77,6 +83,8 @@ def guava_size(expected: int, fpp: float) -> tuple[int, int]:
     words = -(-bits // 64)
     if not 1 <= words <= MAX_WORDS:
         raise FilterError(f"Guava has no filter of {bits} bits, as fpp {fpp} needs for {expected} keys")
+    if narrow and words * 64 > _MOST_NARROW:
+        raise FilterError(f"MURMUR128_MITZ_32 reaches {_MOST_NARROW} bits, not the {bits} that fpp {fpp} needs")
     return words, max(1, math.floor(-math.log(fpp) / math.log(2) + 0.5))
 
 
@@ -94,20 +102,22 @@ def funnelled(key: str | bytes) -> bytes:
 class GuavaBloomFilter:
     """A filter of fixed size, like Guava's: it does not store how many keys it was made for."""
 
-    def __init__(self, words: Words, hashes: int) -> None:
-        """Use ``words``, shape (length,), as the memory; adding keys changes them. Raises ``FilterError``."""
+    def __init__(self, words: Words, hashes: int, *, narrow: bool = False) -> None:
+        """Use ``words``, shape (length,), as the memory; adding keys changes them. ``narrow``: by the strategy
+        MURMUR128_MITZ_32. Raises ``FilterError``."""
         if not 1 <= hashes <= MOST_HASHES:
             raise FilterError(f"a filter of Guava has 1 to {MOST_HASHES} hashes, not {hashes}")
         if not 1 <= len(words) <= MAX_WORDS:
             raise FilterError(f"a filter of Guava has 1 to {MAX_WORDS} words, not {len(words)}")
         self.words = words
         self.hashes = hashes
+        self.narrow = narrow
 
     @classmethod
-    def sized(cls, expected: int, fpp: float = 0.03) -> Self:
+    def sized(cls, expected: int, fpp: float = 0.03, *, narrow: bool = False) -> Self:
         """An empty filter, as ``BloomFilter.create`` makes it. Raises ``FilterError``."""
-        words, hashes = guava_size(expected, fpp)
-        return cls(zeroed_words(words), hashes)
+        words, hashes = guava_size(expected, fpp, narrow=narrow)
+        return cls(zeroed_words(words), hashes, narrow=narrow)
 
     @property
     def bits(self) -> int:
@@ -155,11 +165,15 @@ class GuavaBloomFilter:
 
     def _positions(self, halves: Words) -> Words:
         """Shape (n, hashes)."""
+        if self.narrow:
+            return narrow_positions(halves, self.bits, self.hashes)
         steps = np.arange(self.hashes, dtype=np.uint64)
         return (halves[:, :1] + halves[:, 1:] * steps & _LONG_MAX) % np.uint64(self.bits)
 
     def put_all(self, other: GuavaBloomFilter) -> None:
         """Add all keys of ``other``. Raises ``FilterError`` when the two do not fit together."""
+        if self.narrow != other.narrow:
+            raise FilterError("filters of MURMUR128_MITZ_32 and of MURMUR128_MITZ_64 cannot be merged")
         if self.hashes != other.hashes:
             raise FilterError(f"filters of {self.hashes} and of {other.hashes} hashes cannot be merged")
         if len(self.words) != len(other.words):
@@ -185,7 +199,7 @@ class GuavaBloomFilter:
 
     def write_to(self, out: BinaryIO) -> None:
         """Write the filter at ``out``'s position, as ``BloomFilter.writeTo`` does."""
-        out.write(_HEAD.pack(_STRATEGY, self.hashes, len(self.words)))
+        out.write(_HEAD.pack(_NARROW if self.narrow else _WIDE, self.hashes, len(self.words)))
         for start in range(0, len(self.words), _PIECE):
             out.write(self.words[start : start + _PIECE].astype(_BIG).tobytes())
 
@@ -198,9 +212,7 @@ class GuavaBloomFilter:
         """
         head = _exactly(inp, _HEAD.size, "the head")
         strategy, hashes, length = _HEAD.unpack(head)
-        if strategy == 0:
-            raise FormatError("a filter of Guava's strategy MURMUR128_MITZ_32; this program reads MURMUR128_MITZ_64")
-        if strategy != _STRATEGY:
+        if strategy not in (_WIDE, _NARROW):
             raise FormatError(f"not a filter of Guava: strategy {strategy} at offset 0")
         if hashes == 0:
             raise FormatError("not a filter of Guava: no hashes at offset 1")
@@ -212,7 +224,7 @@ class GuavaBloomFilter:
         for start in range(0, length, _PIECE):
             stop = min(length, start + _PIECE)
             words[start:stop] = np.frombuffer(_exactly(inp, (stop - start) * 8, "the words"), _BIG)
-        return cls(words, hashes)
+        return cls(words, hashes, narrow=strategy == _NARROW)
 
     def to_bytes(self) -> bytes:
         out = io.BytesIO()

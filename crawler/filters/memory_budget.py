@@ -14,8 +14,8 @@ from crawler.filters.guava import guava_size
 from crawler.memory import available_memory
 from crawler.settings import SeenSettings
 from crawler.slices.errors import FilterError
+from crawler.slices.guava_slice import GUAVA_LAYOUTS, GuavaSlice32
 
-GUAVA = "guava"
 _FIXED = ("bloom", "bitmap")
 
 
@@ -67,7 +67,7 @@ def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
 
 def geometry(settings: SeenSettings, layout: str) -> dict[str, int]:
     """The bits and hashes of a layout that has rules of its own for them."""
-    if layout != GUAVA:
+    if layout not in GUAVA_LAYOUTS:
         return {}
-    words, hashes = guava_size(settings.capacity, settings.fpp)
+    words, hashes = guava_size(settings.capacity, settings.fpp, narrow=layout == GuavaSlice32.layout)
     return {"bits": words * 64, "hashes": hashes}

@@ -16,7 +16,7 @@ from crawler.slices.cuckoo_slice import CuckooSlice
 from crawler.slices.digest_batch import Words
 from crawler.slices.errors import FilterError, real_number, whole_number
 from crawler.slices.fpp_model import BlockShape
-from crawler.slices.guava_slice import GuavaSlice
+from crawler.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.slices.table_slice import TableSlice
 
 _BLOCKS = {layout: blocks for blocks, layout in BLOCKED.items()}
@@ -56,8 +56,8 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
         raise FilterError(f"a {layout} slice of another version of the program, which puts keys at other places")
     if layout == "classic":
         return ClassicSlice(geometry["bits"], geometry["hashes"], words)
-    if layout == GuavaSlice.layout:
-        return GuavaSlice(geometry["bits"], geometry["hashes"], words)
+    if layout in GUAVA_LAYOUTS:
+        return GUAVA_LAYOUTS[layout](geometry["bits"], geometry["hashes"], words)
     if layout == "counters":
         return CountingSlice(geometry["counters"], geometry["hashes"], geometry["counter_bits"], words)
     if layout == "table":
@@ -93,7 +93,7 @@ def stated_for_kernel(slices: Sequence[Slice]) -> tuple[compiled.StatedSlice, ..
     for part in slices:
         if isinstance(part, BlockedSlice):
             stated.append((part.words, part.layout, part.blocks_per_region, part.hashes))
-        elif isinstance(part, ClassicSlice):
+        elif isinstance(part, ClassicSlice) and part.layout in compiled.LAYOUTS:
             stated.append((part.words, part.layout, part.bits, part.hashes))
         else:
             return None

@@ -300,10 +300,36 @@ def test_a_filter_of_guava_goes_both_ways(tmp_path: Path, run: Commands) -> None
     assert json.loads(run("filter", "info", tmp_path / "back", "--json").out)["fpp_measured"] is None
 
 
+def test_a_filter_of_guavas_old_strategy_goes_both_ways(tmp_path: Path, run: Commands) -> None:
+    lines = [b"line %d" % number for number in range(500)]
+    file = build(run, tmp_path / "seen", lines, "--raw", "--layout", "guava32", "--fpp", "0.01")
+    assert run("filter", "export", file, tmp_path / "guava", "--format", "guava").code == 0
+    data = (tmp_path / "guava").read_bytes()
+    assert data[0] == 0
+    assert GuavaBloomFilter.from_bytes(data).might_contain_many(lines) == [True] * 500
+    assert run("filter", "import", tmp_path / "guava", tmp_path / "back", "--format", "guava", "--raw").code == 0
+    checked = run("filter", "check", tmp_path / "back", data=b"".join(line + b"\n" for line in lines))
+    assert checked.out.splitlines() == lines
+    assert run("filter", "export", tmp_path / "back", tmp_path / "again", "--format", "guava").code == 0
+    assert (tmp_path / "again").read_bytes() == data
+    run.refused(
+        "filter",
+        "build",
+        tmp_path / "x",
+        "--from",
+        "-",
+        "--layout",
+        "guava32",
+        "--keys",
+        "1000000000",
+        told=("MURMUR128_MITZ_32 reaches",),
+    )
+
+
 def test_what_is_no_filter_of_guava(tmp_path: Path, run: Commands) -> None:
     file = build(run, tmp_path / "seen", urls(10))
     run.refused("filter", "export", file, tmp_path / "out", "--format", "guava", told=("paired", "--layout guava"))
-    for data in (b"", b"\1\5\0\0", b"\0\5\0\0\0\1" + bytes(8), b"\1\5\0\0\0\2" + bytes(8), b"\1\5\0\0\0\1" + bytes(9)):
+    for data in (b"", b"\1\5\0\0", b"\2\5\0\0\0\1" + bytes(8), b"\1\5\0\0\0\2" + bytes(8), b"\1\5\0\0\0\1" + bytes(9)):
         (tmp_path / "guava").write_bytes(data)
         run.refused("filter", "import", tmp_path / "guava", tmp_path / "out", "--format", "guava", told=("guava",))
     run.refused("filter", "import", tmp_path / "none", tmp_path / "out", "--format", "guava", told=("none",))

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,9 @@ from hypothesis import strategies as st
 from crawler.filters import SEED_ZERO, FilterError, FormatError
 from crawler.filters import guava as module
 from crawler.filters.guava import GuavaBloomFilter, guava_size
+from crawler.slices.digest_batch import Batch
+from crawler.slices.digests import digest_words
+from crawler.slices.guava_slice import GuavaSlice32
 from tests.needs import miss, need
 
 HERE = Path(__file__).resolve().parent / "guava"
@@ -42,8 +46,8 @@ BYTES = [b"", b"a", b"\0", b"\xff\xfe\xfd", bytes(range(256)), b"http://a.test/"
 texts = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()), max_size=20)
 
 
-def made(keys: Sequence[str | bytes], expected: int, fpp: float) -> GuavaBloomFilter:
-    filter_ = GuavaBloomFilter.sized(expected, fpp)
+def made(keys: Sequence[str | bytes], expected: int, fpp: float, *, narrow: bool = False) -> GuavaBloomFilter:
+    filter_ = GuavaBloomFilter.sized(expected, fpp, narrow=narrow)
     filter_.put_many(keys)
     return filter_
 
@@ -102,6 +106,30 @@ def test_a_union_is_the_insertion_of_both(one: list[str], other: list[str]) -> N
     assert union.to_bytes() == made(one + other, 100, 0.01).to_bytes()
 
 
+@given(st.lists(st.text(), max_size=30), st.integers(1, 3000), st.integers(1, 255))
+def test_the_narrow_strategy_is_the_same_in_a_seen_set(keys: list[str], words: int, hashes: int) -> None:
+    by_keys = GuavaBloomFilter(np.zeros(words, np.uint64), hashes, narrow=True)
+    at_once, one_by_one = (GuavaSlice32(words * 64, hashes) for _ in range(2))
+    by_keys.put_many(keys)
+    digests = SEED_ZERO.digest_keys(keys)
+    at_once.put(Batch(digest_words(digests)))
+    for h1, h2 in digest_words(digests).tolist():
+        one_by_one.put_one(h1, h2)
+        assert one_by_one.holds_one(h1, h2)
+    assert by_keys.words.tolist() == at_once.words.tolist() == one_by_one.words.tolist()
+    again = GuavaBloomFilter.from_bytes(by_keys.to_bytes())
+    assert again.narrow
+    assert again.might_contain_many(keys) == [True] * len(keys)
+
+
+def test_the_narrow_strategy_reaches_so_many_bits() -> None:
+    assert guava_size(10**8, 0.001, narrow=True) == guava_size(10**8, 0.001)
+    with pytest.raises(FilterError, match="MURMUR128_MITZ_32 reaches 2147483648 bits"):
+        guava_size(10**9, 0.001, narrow=True)
+    with pytest.raises(FilterError, match="MITZ_32 and of MURMUR128_MITZ_64 cannot be merged"):
+        GuavaBloomFilter.sized(100, 0.01).put_all(GuavaBloomFilter.sized(100, 0.01, narrow=True))
+
+
 def test_filters_that_differ_are_not_merged() -> None:
     with pytest.raises(FilterError, match="7 and of 3 hashes"):
         GuavaBloomFilter.sized(100, 0.01).put_all(GuavaBloomFilter.sized(100, 0.1))
@@ -148,7 +176,6 @@ GOOD = made(["a"], 30, 0.03).to_bytes()
         (GOOD[:5], "cut off: 1 more bytes"),
         (GOOD[:-1], "cut off: 1 more bytes"),
         (GOOD + b"\0", "1 bytes behind the filter, which ends at offset 38"),
-        (b"\0" + GOOD[1:], "MURMUR128_MITZ_32"),
         (b"\x02" + GOOD[1:], "strategy 2"),
         (b"\xff" + GOOD[1:], "strategy -1"),
         (b"\x1f\x8b" + GOOD, "strategy 31"),
@@ -208,29 +235,33 @@ def many(name: str, seed: int) -> list[str | bytes]:
     return [*STRINGS, *("".join(chance.choices(alphabet, k=chance.randrange(30))) for _ in range(1_500))]
 
 
+@pytest.mark.parametrize("strategy", ["MURMUR128_MITZ_64", "MURMUR128_MITZ_32"])
 @pytest.mark.parametrize("name", ["strings", "bytes"])
 @pytest.mark.parametrize(("expected", "fpp"), [(200, 0.01), (3_000, 1e-4), (0, 0.5), (400, 1e-9)])
-def test_both_write_the_same_bytes(tmp_path: Path, peer: Peer, name: str, expected: int, fpp: float) -> None:
+def test_both_write_the_same_bytes(
+    tmp_path: Path, peer: Peer, strategy: str, name: str, expected: int, fpp: float
+) -> None:
     keys = many(name, 1)[: max(expected, 30)]
     theirs = tmp_path / "theirs"
-    figures = peer(["put", name, str(expected), str(fpp), str(theirs)], as_hex(keys)).split()
-    mine = made(keys, expected, fpp)
+    figures = peer(["put", name, str(expected), str(fpp), str(theirs), strategy], as_hex(keys)).split()
+    mine = made(keys, expected, fpp, narrow=strategy.endswith("32"))
     assert mine.to_bytes() == theirs.read_bytes()
     assert mine.fpp_estimated() == pytest.approx(float(figures[0]))
     if mine.count_estimated() < math.inf:
         assert round(mine.count_estimated()) == int(figures[1])
 
 
+@pytest.mark.parametrize("strategy", ["MURMUR128_MITZ_64", "MURMUR128_MITZ_32"])
 @pytest.mark.parametrize("name", ["strings", "bytes"])
-def test_each_answers_for_the_other(tmp_path: Path, peer: Peer, name: str) -> None:
+def test_each_answers_for_the_other(tmp_path: Path, peer: Peer, name: str, strategy: str) -> None:
     keys = many(name, 2)
     inside, probe = keys[::2], many(name, 3)
     theirs, mine = tmp_path / "theirs", tmp_path / "mine"
     # So small that many of the absent keys are taken for present: also these answers must agree.
-    peer(["put", name, "300", "0.05", str(theirs)], as_hex(inside))
+    peer(["put", name, "300", "0.05", str(theirs), strategy], as_hex(inside))
     read = GuavaBloomFilter.from_bytes(theirs.read_bytes())
     assert read.might_contain_many(inside) == [True] * len(inside)
-    filter_ = made(inside, 300, 0.05)
+    filter_ = made(inside, 300, 0.05, narrow=strategy.endswith("32"))
     mine.write_bytes(filter_.to_bytes())
     answers = [answer == "1" for answer in peer(["ask", name, str(mine)], as_hex([*inside, *probe]))]
     assert answers[: len(inside)] == [True] * len(inside)

@@ -7,6 +7,7 @@ import java.io.FileOutputStream;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 
@@ -15,7 +16,7 @@ import java.util.HexFormat;
  * code units of a string, big-endian.
  *
  * <pre>
- * put strings|bytes EXPECTED FPP FILE    write a filter that holds the keys
+ * put strings|bytes EXPECTED FPP FILE STRATEGY    write a filter that holds the keys
  * ask strings|bytes FILE                 for each key, 1 if it might be in FILE, else 0
  * size                                   for each line "EXPECTED FPP", a filter's head in hexadecimal
  * </pre>
@@ -39,6 +40,24 @@ public class Peer {
         return (Funnel<Object>) made;
     }
 
+    /** Guava makes filters of its newest strategy only, and keeps the method that takes another one to itself. */
+    @SuppressWarnings("unchecked")
+    private static BloomFilter<Object> create(Funnel<Object> funnel, long expected, double fpp, String name)
+            throws ReflectiveOperationException {
+        for (Object strategy : Class.forName("com.google.common.hash.BloomFilterStrategies").getEnumConstants()) {
+            if (strategy.toString().equals(name)) {
+                for (Method method : BloomFilter.class.getDeclaredMethods()) {
+                    Class<?>[] taken = method.getParameterTypes();
+                    if (method.getName().equals("create") && taken.length == 4 && taken[1] == long.class) {
+                        method.setAccessible(true);
+                        return (BloomFilter<Object>) method.invoke(null, funnel, expected, fpp, strategy);
+                    }
+                }
+            }
+        }
+        throw new NoSuchMethodException(name);
+    }
+
     public static void main(String[] words) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         StringBuilder answers = new StringBuilder();
@@ -46,7 +65,8 @@ public class Peer {
         switch (words[0]) {
             case "put" -> {
                 long expected = Long.parseLong(words[2]);
-                BloomFilter<Object> filter = BloomFilter.create(funnel(strings), expected, Double.parseDouble(words[3]));
+                BloomFilter<Object> filter =
+                        create(funnel(strings), expected, Double.parseDouble(words[3]), words[5]);
                 lines.lines().forEach(line -> filter.put(key(strings, line)));
                 try (OutputStream out = new FileOutputStream(words[4])) {
                     filter.writeTo(out);

@@ -252,6 +252,29 @@ def test_sharing_a_seen_set(tmp_path: Path) -> None:
     assert [row.split()[0] for row in printed[2].splitlines()] == ["5000", "1000", "1000", "7000"]
 
 
+def test_a_filter_in_front_of_a_database(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with redis_server(tmp_path / "redis") as server:
+        changes = {"-p 6379": f"-p {server.port}", "attack.py 6379": f"attack.py {server.port}"}
+        printed = carry_out("filter-before-a-database.md", here, changes)
+        assert "errors: 0" in printed[0]
+        once, attacked = printed[1].splitlines()
+        assert once == "two lookups of one article asked the database 1 time"
+        words = attacked.split()
+        assert words[0] == "20000"
+        # Its fpp is 0.001: 20 are expected, and 38 or more once in 6,000 filters. The hash has no secret: always the
+        # same number.
+        assert int(words[-2]) < 38
+        # No key that exists is denied.
+        look_all = (
+            "import sqlite3, redis, lookup;"
+            f"a = lookup.Articles(redis.Redis(port={server.port}), sqlite3.connect('articles.db'));"
+            "print(all(a.title(f'article:{n}') == f'Article {n}' for n in range(0, 20000, 10)))"
+        )
+        looked = subprocess.run([sys.executable, "-c", look_all], cwd=here, capture_output=True, text=True, check=True)
+        assert looked.stdout == "True\n"
+
+
 def test_finding_broken_links(tmp_path: Path) -> None:
     here = made(tmp_path)
     with Site({"/": linked(["/"])}) as other:

@@ -44,6 +44,7 @@ from crawler.cluster.agreement import (
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult
 from crawler.cluster.ownership import boot_time
+from crawler.cluster.reach import Backoff
 from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Refusal, Reread, Said
@@ -52,6 +53,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
+from crawler.figures import duration
 from crawler.filters import NoMemoryError
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
@@ -282,12 +284,38 @@ async def _instructed(
     def seeds() -> AsyncIterator[list[str]]:
         return told(named.batches())
 
-    carrier = await open_carrier(arguments.engine, arguments.crawl)
+    carrier = await _found_again(arguments.engine, arguments.crawl, member)
+    if carrier is None:
+        assert member.reason is not None
+        return MemberResult(member.reason, {}, 0, None)
     options = WorkOptions(seeds, given.name, given.expected, reread=reread, begun=member.begun)
     try:
         return await _worked(arguments.dir, crawl, carrier, settings, options)
     finally:
         await carrier.close()
+
+
+async def _found_again(engine: str, crawl: str, member: _Stoppable) -> Carrier | None:
+    """The carrier, which the first process has found: a worker that takes the place of another one waits for it as
+    that one did. None: the worker is to stop before. Raises CarrierRefusedError, and CarrierError if it is the first
+    process itself that does not answer."""
+    backoff, boot = Backoff(), boot_time()
+    has_said = False
+    while member.reason is None:
+        try:
+            carrier = await open_carrier(engine, crawl)
+        except CarrierError as error:
+            if engine.startswith("unix:"):
+                raise
+            if not has_said:
+                log.warning("%s; nothing is lost, and this worker begins when it answers", error)
+                has_said = True
+            await backoff.rest()
+        else:
+            if has_said:
+                log.warning("%s answers, after %s: this worker begins", engine, duration(boot_time() - boot))
+            return carrier
+    return None
 
 
 class _Stoppable:
@@ -296,6 +324,11 @@ class _Stoppable:
     def __init__(self) -> None:
         self._member: Member | None = None
         self._reason: Stop | None = None
+
+    @property
+    def reason(self) -> Stop | None:
+        """Why it is to stop, if it is."""
+        return self._reason
 
     def begun(self, member: Member) -> None:
         self._member = member

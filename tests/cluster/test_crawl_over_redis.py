@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from pathlib import Path
 
 from tests.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
-from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records
-from tests.program import crawler
+from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records, workers
+from tests.program import crawler, wait_until
 
 
 def test_a_server_that_forgets_everything_costs_no_page(tmp_path: Path) -> None:
@@ -23,6 +24,26 @@ def test_a_server_that_forgets_everything_costs_no_page(tmp_path: Path) -> None:
         again = crawler(*chain.seeds, *words)
         assert again.code == 0, again.err
         assert set(chain.asked.values()) == {1}, "a crawl that has ended asks for nothing again"
+
+
+def test_a_worker_that_is_replaced_while_the_server_is_down_waits_for_it(tmp_path: Path) -> None:
+    with redis_server(tmp_path / "server") as server, Chain(6, 8, 0.05) as chain:
+        words = ("--job", tmp_path / "crawl", *WORDS, "--quiet", "--engine", server.url, "--crawl", "news")
+        with begun(chain, *words, "--partitions", "1") as process:
+            os.set_blocking(process.stderr.fileno(), False)
+            said = []
+            server.kill()
+            os.kill(workers(process.pid)[0], signal.SIGKILL)
+
+            def waits() -> bool:
+                said.append((process.stderr.read() or b"").decode())
+                return "begins when it answers" in "".join(said) or process.poll() is not None
+
+            wait_until(waits, "the new worker waits")
+            server.start()
+            ran = ended(process)
+        assert ran.code == 0, "".join(said) + ran.err
+        assert records(tmp_path / "crawl") == Counter(dict.fromkeys(chain.pages, 1))
 
 
 def test_a_worker_goes_on_where_the_server_has_lost_everything_and_nobody_else_is_there(tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ from tests.program import crawler
 CHAINS, LENGTH = 4, 5
 
 
+def in_one(directory: Path, *more: str) -> tuple[str | Path, ...]:
+    """In one process, which starts sooner than two."""
+    return in_two(directory, "--seen", "exact", "--partitions", "1", *more)
+
+
 @pytest.fixture(scope="module")
 def chain() -> Iterator[Chain]:
     with Chain(CHAINS, LENGTH) as web:
@@ -27,7 +32,7 @@ def chain() -> Iterator[Chain]:
 @pytest.fixture(scope="module")
 def finished(chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("finished") / "crawl"
-    ran = crawler(*chain.seeds, *in_two(directory, "--seen", "exact"))
+    ran = crawler(*chain.seeds, *in_one(directory))
     assert ran.code == 0, ran.err
     return directory
 
@@ -45,7 +50,7 @@ def test_what_is_forgotten_is_fetched_again_when_another_partition_finds_it(chai
     assert ran.code == 1, ran.err
     assert [line.rpartition(": ")[0].partition(":")[0] for line in ran.out.splitlines()][:2] == ["forgotten"] * 2
     assert ran.out.splitlines()[2].startswith("was not seen: ")
-    again = crawler(*chain.seeds, *in_two(directory, "--seen", "exact"))
+    again = crawler(*chain.seeds, *in_one(directory))
     assert again.code == 0, again.err
     assert Counter(chain.asked) - before == Counter(pages[:2]), "what they link to is still known"
     assert records(directory) == Counter(dict.fromkeys(chain.pages, 1)) + Counter(pages[:2])
@@ -65,7 +70,7 @@ def test_nothing_is_changed_while_the_crawl_runs(chain: Chain, directory: Path) 
 
 def test_no_url_is_forgotten_if_one_is_pending(chain: Chain, tmp_path: Path) -> None:
     directory = tmp_path / "crawl"
-    ran = crawler(*chain.seeds, *in_two(directory, "--seen", "exact", "--max-pages", "3"))
+    ran = crawler(*chain.seeds, *in_one(directory, "--max-pages", "3"))
     assert ran.code == 3, ran.err
     done = set(records(directory))
     waiting = next(chain.url(number, 0) for number in range(CHAINS) if chain.url(number, 0) not in done)
@@ -104,7 +109,7 @@ def test_what_belongs_elsewhere_is_told_and_not_moved(chain: Chain, directory: P
         ("records-elsewhere", int(place)) for place in places
     }
     assert records(directory) == before
-    again = crawler(*chain.seeds, *in_two(directory, "--seen", "exact"))
+    again = crawler(*chain.seeds, *in_one(directory))
     assert (again.code, again.err.count("\n")) == (2, 1), again.err
     shutil.rmtree(parts / places[0])
     assert "partition-gone" in crawler("repair", directory, "--json").out

@@ -27,11 +27,11 @@ NOW = 1_700_000_000.0
 
 
 def made(directory: Path, hrefs: Sequence[str], *, by_host: bool = False) -> CrawlFile:
-    """A crawl of four partitions, in which the URLs wait."""
-    crawl = begin_crawl_file(RealDisk(), directory, replace(new_crawl(SETTINGS), partitions=4, by_host=by_host))
+    """A crawl of two partitions, in which the URLs wait."""
+    crawl = begin_crawl_file(RealDisk(), directory, replace(new_crawl(SETTINGS), partitions=2, by_host=by_host))
     placement = Placement(crawl.secret, crawl.partitions, by_host=by_host)
     urls = [CANONICAL.canonicalise(href) for href in hrefs]
-    for number in range(4):
+    for number in range(2):
         router = PartitionRouter(number, placement)
         job = Job(partition_directory(directory, number), SETTINGS, NOW, router=router)
         job.admit(Found(router.keeps(urls), 0, seed=True))

@@ -67,7 +67,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "partition": """
-        placement messages parcel_codec outbox inlet router end_rounds quota rate_shares notes
+        placement messages parcel_codec outbox inlet router end_rounds quota rate_shares notes part_report
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client engine_address redis_link
@@ -162,7 +162,7 @@ MODULES: dict[str, str] = {
         view_answers own_share api record_counter survey_store survey_answer record_news job_seeds job_survey
         report_child report_maker downloads survey_api attach watched_crawl launching watched_jobs job_api run_view
         webhook notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
-        crawl_progress worker_session
+        crawl_progress answering worker_session engine_crawl watched_engine
     """,
     "backup": """
         layout copying body_copies back_up restoration crawl_backup
@@ -191,8 +191,8 @@ MODULES: dict[str, str] = {
     """,
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
-        add retry priority bench config backup export report integrity_text options command_words plan repair canon
-        browser parquet_after reporting partitioned
+        add retry priority bench config backup options subject export report integrity_text command_words plan repair
+        canon browser parquet_after reporting partitioned
         crawl work launches dashboard shared_filter dedup explain forget hosts reload restore stats tail top
         verify demo filter completion
     """,

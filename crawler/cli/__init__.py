@@ -66,6 +66,7 @@ COMMANDS = {name: text for group in GROUPS.values() for name, text in group.item
 _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a crawl of partitions
 _OWN_WORDS = ("crawl", "demo")  # commands that say themselves what is wrong with a directory
+_ENGINE = "--engine"
 _HELP = ("-h", "--help")
 _OF_THE_PROGRAM = (*_HELP, "-V", "--version")
 
@@ -78,6 +79,7 @@ class CommandParser(argparse.ArgumentParser):
     flag begins with it."""
 
     commands: Mapping[str, argparse.ArgumentParser] = {}
+    by_engine = False  # the words name an engine, so no directory is to be named
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
@@ -147,7 +149,8 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = 
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:
-    parser = command_parser(*(word for word in words[:1] if word in COMMANDS))
+    by_engine = any(word == _ENGINE or word.startswith(f"{_ENGINE}=") for word in words)
+    parser = command_parser(*(word for word in words[:1] if word in COMMANDS), by_engine=by_engine)
     arguments, left = parser.parse_known_args(words)
     if left:
         outputs = getattr(arguments, "output", ())
@@ -228,9 +231,10 @@ def _with_command(words: list[str]) -> list[str]:
     return ["crawl", *words]
 
 
-def command_parser(*names: str) -> CommandParser:
+def command_parser(*names: str, by_engine: bool = False) -> CommandParser:
     """Return a parser of the named commands, which knows no other command: making a parser takes time. If none is
-    named, return one that knows all commands, each only by its line of ``--help``."""
+    named, return one that knows all commands, each only by its line of ``--help``. ``by_engine``: what is looked at is
+    named by ``--engine``, not by a directory."""
     parser = CommandParser(prog="crawler")
     parser.add_argument("--version", "-V", action="version", version=f"crawler {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -240,6 +244,7 @@ def command_parser(*names: str) -> CommandParser:
             name, help=text, description=f"{text[0].upper()}{text[1:]}.", formatter_class=Formatter
         )
         if names:
+            command.by_engine = by_engine
             command.set_defaults(
                 quits_at_once=False, takes_crawl=False, all_commands=partial(command_parser, *COMMANDS)
             )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from crawler.carrier.verbs import CarrierError, CarrierRefusedError
 from crawler.checkpoint import UnknownVersionError
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.inspect.crawl_partitions import jobs_of
@@ -55,13 +56,18 @@ def say_defaults(job: Path) -> None:
 
 
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Wrap a command so that it reports in one line if ``arguments.job`` holds no job or cannot be read."""
+    """Wrap a command so that it reports in one line if ``arguments.job`` holds no job or cannot be read, or if the
+    crawl at ``arguments.engine`` cannot."""
 
     def run(arguments: argparse.Namespace) -> int:
         try:
             return command(arguments)
         except (JobError, StoreVersionError, UnknownVersionError) as error:
             raise UsageError(str(error)) from error
+        except CarrierRefusedError as error:
+            raise UsageError(str(error)) from error
+        except CarrierError as error:
+            raise UsageError(f"cannot reach {arguments.engine}: {error}") from error
         except (*DAMAGE, SettingsError) as error:
             return failed(arguments.job, str(error), as_json=getattr(arguments, "json", False))
 

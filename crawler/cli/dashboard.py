@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from crawler.cli.browser import open_in_browser
@@ -13,10 +14,12 @@ from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches
+from crawler.cli.subject import add_engine, at_engine, engine_crawl
 from crawler.clock import SteadyClock
 from crawler.dashboard.access import Access
 from crawler.dashboard.feed import Feed
 from crawler.dashboard.job_list import JobList
+from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.dashboard.server import Dashboard, LiveServer
 from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.job.stored_errors import DAMAGE
@@ -35,9 +38,11 @@ from crawler.settings import DashboardSettings, Settings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "jobs", type=Path, nargs="*", metavar="DIR", help="a job, several, or a directory that holds jobs"
-    )
+    if not getattr(parser, "by_engine", False):
+        parser.add_argument(
+            "jobs", type=Path, nargs="*", metavar="DIR", help="a job, several, or a directory that holds jobs"
+        )
+    add_engine(parser)
     parser.add_argument(
         "--listen",
         default="0",
@@ -53,6 +58,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if at_engine(arguments):
+        return _run_engine(arguments)
     given: Sequence[Path] = arguments.jobs
     settings, new_jobs = DashboardSettings(listen=arguments.listen), arguments.new_jobs
     if arguments.config is not None and new_jobs is None:
@@ -74,6 +81,27 @@ def run(arguments: argparse.Namespace) -> int:
     starts = JobApi(launches)
     opens = home if arguments.open else None
     run_interruptible(lambda: _serve_several(jobs, starts, settings, _access(settings, home), opens))
+    return Exit.OK
+
+
+def _run_engine(arguments: argparse.Namespace) -> int:
+    """Show a crawl through its engine. It is only shown, so nobody needs a token that would be kept somewhere."""
+    for flag, given in (("--new-jobs", arguments.new_jobs), ("--config", arguments.config), ("--open", arguments.open)):
+        if given:
+            raise UsageError(f"{flag} goes with a directory only")
+    settings = DashboardSettings(listen=arguments.listen)
+    try:
+        here = is_loopback(parse_listen(arguments.listen)[0])
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if not here:
+        raise UsageError("the page of a crawl through its engine has no token: serve it on this machine only")
+    return guarded(partial(_serve_engine, settings=settings))(arguments)
+
+
+def _serve_engine(arguments: argparse.Namespace, settings: DashboardSettings) -> int:
+    with engine_crawl(arguments) as view:
+        run_interruptible(lambda: _serve(view, settings, Access(), None))
     return Exit.OK
 
 
@@ -117,9 +145,7 @@ async def _serve(view: Watched, settings: DashboardSettings, access: Access, ope
     board = Dashboard(settings, feed, routes, access)
     counting = asyncio.create_task(survey.counter.keep())
     try:
-        await _until_signalled(
-            board, settings, access, asyncio.create_task(_keep(attached, view.directory, feed)), opens
-        )
+        await _until_signalled(board, settings, access, asyncio.create_task(_keep(attached, view, feed)), opens)
     finally:
         counting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -128,12 +154,12 @@ async def _serve(view: Watched, settings: DashboardSettings, access: Access, ope
         await attached.close()
 
 
-async def _keep(view: AttachedView, directory: Path, feed: Feed) -> None:
+async def _keep(view: AttachedView, job: Watched, feed: Feed) -> None:
     """Keep the page up to date. If that fails because the job is gone, the page's last message says so."""
     try:
         await view.keep()
     finally:
-        feed.gone = not holds_any(directory)
+        feed.gone = job.is_gone()
 
 
 async def _serve_several(

@@ -7,29 +7,51 @@ import json
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.exit_codes import Exit
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import completed_urls
+from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
+from crawler.clock import SteadyClock
 from crawler.inspect.crawl_explained import explain_in_crawl, explain_in_partition
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.crawl_partitions import CrawlPartitions
+from crawler.inspect.explanation import Explanation
 from crawler.service.explanation_text import explanation_lines
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", type=Path, metavar="DIR")
+    add_subject(parser)
     parser.add_argument("url", metavar="URL")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=guarded(run), takes_crawl=True)
+    parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
     url = completed_urls([arguments.url])[0]
-    if holds_crawl(arguments.job):
-        found = explain_in_crawl(crawl_partitions(arguments.job), url)
-    else:
-        found = explain_in_partition(arguments.job, url)
+    found = _at_engine(arguments, url) if at_engine(arguments) else _in_directory(arguments.job, url)
     if arguments.json:
         print(json.dumps(found.as_json(), indent=2))
     else:
         for what, text in explanation_lines(found):
             print(f"{what}: {text}" if text else what)
     return Exit.OK if found.damage is None else Exit.FAILED
+
+
+def _in_directory(directory: Path, url: str) -> Explanation:
+    match in_directory(directory):
+        case CrawlPartitions() as crawl:
+            return explain_in_crawl(crawl, url)
+        case job:
+            return explain_in_partition(job, url)
+
+
+def _at_engine(arguments: argparse.Namespace, url: str) -> Explanation:
+    """What the owner of the URL says, or its directory if that is here. Raises UsageError if neither tells."""
+    from crawler.service.view import Unavailable  # noqa: PLC0415, who names a directory needs none of it
+
+    with engine_crawl(arguments) as view:
+        here = view.directory_of(url)
+        if here is not None:
+            return _in_directory(here.parent.parent, url)
+        try:
+            return view.explain(url, SteadyClock()())
+        except Unavailable as error:
+            raise UsageError(str(error)) from error

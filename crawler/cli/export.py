@@ -9,6 +9,7 @@ from pathlib import Path
 from crawler import __version__
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.subject import add_subject, directory_of
 from crawler.clock import SteadyClock
 from crawler.export.beside import ExportError, SourceError
 from crawler.export.parquet import MissingLibraryError, Written, check_place, write_parquet
@@ -23,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "undo are written. OUT appears when it is complete, and takes the place of an earlier export; nothing else is "
         "replaced."
     )
-    parser.add_argument("job", type=Path, metavar="DIR")
+    add_subject(parser)
     formats = parser.add_mutually_exclusive_group(required=True)
     formats.add_argument(
         "--parquet",
@@ -33,10 +34,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     formats.add_argument("--cdxj", type=Path, metavar="OUT", help="the index of the web archive, in the file OUT")
     formats.add_argument("--wacz", type=Path, metavar="OUT.wacz", help="the web archive and its index as one file")
-    parser.set_defaults(run=guarded(run), takes_crawl=True)
+    parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
+    what = "run `crawler export DIR` there: no URL is in two partitions, so the exports together are that of the crawl"
+    arguments.job = directory_of(arguments, what)
     say_defaults(arguments.job)
     try:
         text = _export(arguments)

@@ -15,9 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.cli.damaged_job import guarded, say_defaults
-from crawler.cli.exit_codes import Exit
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
-from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
+from crawler.clock import SteadyClock
+from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.crawl_reader import merged_hosts
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
 from crawler.inspect.host_table import SORTS, HostTableSettings, Row, Selection, all_host_rows
@@ -28,6 +30,7 @@ from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
 from crawler.metrics import counted
 from crawler.progress.printable import printable, terminal
+from crawler.progress.say import say
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 
@@ -36,7 +39,7 @@ _PIPED_WIDTH = 160  # where nobody says how wide it is
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", type=Path, metavar="DIR")
+    add_subject(parser)
     parser.add_argument("--sort", choices=SORTS, default="pending", help="column (pending)")
     parser.add_argument("--order", choices=("asc", "desc"), help="desc, but asc for host, state and the times")
     parser.add_argument("--limit", type=whole_number, default=50, metavar="N", help="rows (50)")
@@ -46,19 +49,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="also the settings that the configuration or a flag states for each host",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=guarded(run), takes_crawl=True)
+    parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    say_defaults(arguments.job)
     faults = list[str]()
-    if holds_crawl(arguments.job):
-        order = _Order.of(arguments)
-        selection = Selection(sort=order.sort, descending=order.descending, limit=order.limit)
-        crawl = crawl_partitions(arguments.job)
-        total, found = merged_hosts(crawl, lambda directory: _ranked(directory, arguments, faults), selection)
-    else:
-        total, found = _ranked(arguments.job, arguments, faults)
+    total, found = _at_engine(arguments) if at_engine(arguments) else _in_directory(arguments, faults)
     fault = faults[0] if faults else None
     if arguments.json:
         print(json.dumps({"total": total, "settings_fault": fault, "hosts": found}, indent=2))
@@ -70,6 +66,38 @@ def run(arguments: argparse.Namespace) -> int:
     if total > len(found):
         console.print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")
     return Exit.OK
+
+
+def _in_directory(arguments: argparse.Namespace, faults: list[str]) -> tuple[int, list[Row]]:
+    """As ``_ranked``, of a job or a crawl."""
+    say_defaults(arguments.job)
+    match in_directory(arguments.job):
+        case CrawlPartitions() as crawl:
+            order = _Order.of(arguments)
+            selection = Selection(sort=order.sort, descending=order.descending, limit=order.limit)
+            return merged_hosts(crawl, lambda directory: _ranked(directory, arguments, faults), selection)
+        case job:
+            return _ranked(job, arguments, faults)
+
+
+def _at_engine(arguments: argparse.Namespace) -> tuple[int, list[Row]]:
+    """How many hosts workers tell of, and the first rows of their tables. Says of which partitions nothing is told."""
+    from crawler.service.answering import MOST_HOSTS  # noqa: PLC0415, who names a directory needs none of it
+    from crawler.service.engine_crawl import partitions_text  # noqa: PLC0415
+    from crawler.service.view import TableAsked  # noqa: PLC0415
+
+    if arguments.settings:
+        raise UsageError("--settings is told by the directory of a job or a crawl: leave out --engine, and name it")
+    if arguments.limit > MOST_HOSTS:
+        raise UsageError(f"--limit: through an engine at most {MOST_HOSTS:,} hosts are told")
+    order = _Order.of(arguments)
+    with engine_crawl(arguments) as view:
+        found = view.hosts(TableAsked(order.sort, order.descending, 0, order.limit, ""), SteadyClock()())
+        if len(view.missing) == view.crawl.crawl.partitions:
+            raise UsageError(f"no worker answers, so look where the partitions are: {view.crawl.elsewhere()}")
+        if view.missing:
+            say(sys.stderr, f"nobody answers for {partitions_text(view.missing)}: their hosts are left out")
+    return found
 
 
 class _Order(NamedTuple):

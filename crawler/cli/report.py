@@ -8,6 +8,7 @@ from pathlib import Path
 
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.subject import add_subject, directory_of
 from crawler.export.beside import ExportError
 from crawler.export.job_report import write_report
 from crawler.metrics import counted
@@ -19,18 +20,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "Write one HTML page about a job, running or not, to be handed on: hosts, statuses, broken links and who links "
         "to them, depth, types, copies, what limits left out, time line. The page is one file and loads nothing."
     )
-    parser.add_argument("job", type=Path, metavar="DIR")
+    add_subject(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page (DIR-report.html in the current directory)")
-    parser.set_defaults(run=guarded(run), takes_crawl=True)
+    parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    out = arguments.out or Path(f"{arguments.job.absolute().name}-report.html")
+    job = directory_of(arguments, "run `crawler report DIR` there: each is a page about the partitions that it has")
+    out = arguments.out or Path(f"{job.absolute().name}-report.html")
     if out == Path("-"):
         raise UsageError("--out is the name of a file: the page is not written to standard output")
-    say_defaults(arguments.job)
+    say_defaults(job)
     try:
-        made = write_report(arguments.job, out)
+        made = write_report(job, out)
     except ExportError as error:
         raise UsageError(str(error)) from error
     except OSError as error:

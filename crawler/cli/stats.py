@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit
+from crawler.cli.subject import add_subject, at_engine, engine_crawl
+from crawler.clock import SteadyClock
 from crawler.inspect.crawl_reader import stats_of
 from crawler.progress.summary import summary
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", type=Path, metavar="DIR")
+    add_subject(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=guarded(run), takes_crawl=True)
+    parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    say_defaults(arguments.job)
-    stats = stats_of(arguments.job)
+    if at_engine(arguments):
+        with engine_crawl(arguments) as view:
+            stats = view.stats(SteadyClock()())
+    else:
+        say_defaults(arguments.job)
+        stats = stats_of(arguments.job)
     print(json.dumps(stats, indent=2) if arguments.json else summary(stats))
     return Exit.OK

@@ -12,6 +12,7 @@ from typing import TypeVar
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
+from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.crawl_tail import tail_of
 from crawler.job.directory import JobError
 from crawler.output.changes import CursorError
@@ -25,7 +26,7 @@ _BUSY = 10.0  # seconds that a job may be in use without saying how far its reco
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print the records of pages.jsonl, each as soon as it is final."
-    parser.add_argument("job", type=Path, metavar="DIR")
+    add_subject(parser)
     first = parser.add_mutually_exclusive_group()
     first.add_argument("-n", type=whole_number, default=10, metavar="N", help="the last N records first (10)")
     first.add_argument("--all", action="store_true", help="all records first")
@@ -42,21 +43,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=[outcome.value for outcome in Outcome],
         help="only records with this outcome",
     )
-    parser.set_defaults(run=guarded(run), takes_crawl=True)
+    parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    tail = tail_of(arguments.job, arguments.outcome)
+    job = directory_of(arguments, "run `crawler tail DIR` there")
+    tail = tail_of(job, arguments.outcome)
     out = sys.stdout.buffer
     more = tail.more
     if arguments.since is not None:
         more = tail.changes
         try:
-            _once_known(arguments.job, lambda: tail.resume(arguments.since) or None)
+            _once_known(job, lambda: tail.resume(arguments.since) or None)
         except CursorError as error:
             raise UsageError(str(error)) from error
     elif not arguments.all:
-        out.writelines(_once_known(arguments.job, lambda: tail.last(arguments.n)))
+        out.writelines(_once_known(job, lambda: tail.last(arguments.n)))
     while True:
         for line in more():
             out.write(line)

@@ -9,20 +9,19 @@ import select
 import sys
 import termios
 import tty
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.live import Live
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
+from crawler.cli.subject import add_subject, watched_subject
 from crawler.clock import SteadyClock
 from crawler.progress.printable import terminal
 from crawler.progress.top_view import screen
-from crawler.service.attach import INTERVAL
+from crawler.service.attach import INTERVAL, Watched
 from crawler.service.view import TableAsked
-from crawler.service.watched_crawl import watched
 
 _HOSTS_EVERY = 5  # looks at the job per look at its hosts, which opens the store
 _HOSTS = TableAsked("failed", descending=True, offset=0, limit=100, q="")
@@ -35,13 +34,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "Show the state of a job on one screen, refreshed every second until q or Ctrl-C. If standard output is not a "
         "terminal, print it once."
     )
-    parser.add_argument("job", type=Path, metavar="DIR")
-    parser.set_defaults(run=guarded(run), takes_crawl=True)
+    add_subject(parser)
+    parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    clock = SteadyClock()
-    view = watched(arguments.job, clock)
+    with watched_subject(arguments) as view:
+        return _show(view, SteadyClock())
+
+
+def _show(view: Watched, clock: Callable[[], float]) -> int:
     if not sys.stdout.isatty():
         console = Console(file=terminal(sys.stdout), width=_PLAIN_WIDTH, highlight=False)
         now = clock()

@@ -10,20 +10,21 @@ from pathlib import Path
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.integrity_text import finding_text
-from crawler.inspect.crawl_partitions import Partition, crawl_partitions, holds_crawl
+from crawler.cli.subject import add_subject, directory_of, in_directory
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
 from crawler.integrity.crawl_verifier import verify_crawl
 from crawler.integrity.finding import Finding, is_fault
 from crawler.integrity.verifier import verify_job
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", type=Path, metavar="DIR")
+    add_subject(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=guarded(run), takes_crawl=True)
+    parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    directory: Path = arguments.job
+    directory = directory_of(arguments, "run `crawler verify DIR` there: each checks the partitions that it has")
     if arguments.json:
         found = list(_findings(directory))
         whole = not any(is_fault(finding) for _, finding in found)
@@ -43,10 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _findings(directory: Path) -> Iterator[tuple[Partition | None, Finding]]:
     """What is wrong, and with which partition of a crawl."""
-    if holds_crawl(directory):
-        yield from verify_crawl(crawl_partitions(directory))
-    else:
-        yield from ((None, finding) for finding in verify_job(directory))
+    match in_directory(directory):
+        case CrawlPartitions() as crawl:
+            yield from verify_crawl(crawl)
+        case job:
+            yield from ((None, finding) for finding in verify_job(job))
 
 
 def _of(partition: Partition | None) -> dict[str, int]:

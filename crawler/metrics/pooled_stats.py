@@ -16,31 +16,50 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from crawler.filters.watched_keys import wilson
 
 Stats = Mapping[str, Any]
 
 ABSENT = "absent"  # the state of a partition that nothing was given to yet
+UNTOLD = "untold"  # the state of a partition of which nobody has told anything
+GONE = "gone"  # the state of a partition whose process has vanished
 _STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that a partition is in is the crawl's
 _AT_WORK = frozenset({"running", "stopping", "paused"})
 _CAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # of a pause, the most urgent first
 _NAMED = 20  # hosts or proxies that are named
 
 
+class Whereabouts(Struct, frozen=True):
+    """Which machine has a partition, in which directory there, and how old what it has told is."""
+
+    machine: str
+    directory: str
+    age_seconds: float
+
+
 class Part(Struct, frozen=True):
     """The statistics of a partition. ``process`` is the one that runs it, None if nobody does; ``waiting`` is how many
-    messages wait in it for other partitions, None if that is not known."""
+    messages wait in it for other partitions, None if that is not known. ``where`` is None if it is here."""
 
     number: int
     stats: Stats
     process: int | None = None
     waiting: int | None = None
+    where: Whereabouts | None = None
+
+    @property
+    def run_by(self) -> tuple[Any, ...]:
+        """What is the same for all partitions of one process. Without its number, a process is one of its own."""
+        machine = "" if self.where is None else self.where.machine
+        return ("partition", self.number) if self.process is None else (machine, self.process)
 
 
-def pool(parts: Sequence[Part], partitions: int, *, at_work: bool = False) -> dict[str, Any]:
+def pool(parts: Sequence[Part], partitions: int, *, at_work: bool = False, missing: str = ABSENT) -> dict[str, Any]:
     """Return the statistics of a crawl with so many ``partitions``, of which ``parts`` exist: at least one. Their order
-    does not matter. ``at_work``: the process that begins their runs is there, even if none of them runs now."""
+    does not matter. ``at_work``: the process that begins their runs is there, even if none of them runs now.
+    ``missing``: the state of the others."""
     parts = sorted(parts, key=lambda part: part.number)
     several = [part.stats for part in parts]
     state = _state(parts)
@@ -64,33 +83,36 @@ def pool(parts: Sequence[Part], partitions: int, *, at_work: bool = False) -> di
         "checkpoint": _checkpoint(parts),
         "seen": _seen(parts),
         "advice": _advice(parts),
-        "partitions": _listed(parts, partitions),
+        "partitions": _listed(parts, partitions, missing),
     }
     return stats
 
 
-def _listed(parts: Sequence[Part], partitions: int) -> list[dict[str, Any]]:
+def _listed(parts: Sequence[Part], partitions: int, missing: str) -> list[dict[str, Any]]:
     there = {part.number: part for part in parts}
-    return [_line(number, there.get(number)) for number in range(max(partitions, *(part.number + 1 for part in parts)))]
+    numbers = range(max(partitions, *(part.number + 1 for part in parts)))
+    return [_line(number, there.get(number), missing) for number in numbers]
 
 
-def _line(number: int, part: Part | None) -> dict[str, Any]:
+def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
     stats = {} if part is None else part.stats
+    where = None if part is None else part.where
     return {
         "partition": number,
-        "state": stats.get("state", ABSENT),
+        "state": stats.get("state", missing),
         "pages_fetched": stats.get("pages_fetched", 0),
         "urls_pending": stats.get("urls_pending", 0),
         "urls_in_flight": stats.get("urls_in_flight", 0),
         "hosts": stats.get("hosts", 0),
         "messages_waiting": 0 if part is None else _waiting_of(part),
         "process": None if part is None else part.process,
+        **({} if where is None else asdict(where)),
     }
 
 
 def _state(parts: Sequence[Part]) -> str:
     """The crawl runs as long as a partition does. It has ended if all have, and no message waits to be delivered."""
-    found = {str(part.stats["state"]) for part in parts}
+    found = {"stopped" if part.stats["state"] == GONE else str(part.stats["state"]) for part in parts}
     state = min(found, key=lambda each: _rank(_STATES, each))
     return "stopped" if state == "ended" and any(_waiting_of(part) for part in parts) else state
 
@@ -218,10 +240,7 @@ def _of_processes(
     of: dict[Any, list[Any]] = {}
     for part in parts:
         if part.stats.get(key) is not None:
-            # Without its number, a process is one of its own.
-            of.setdefault(("partition", part.number) if part.process is None else part.process, []).append(
-                part.stats[key]
-            )
+            of.setdefault(part.run_by, []).append(part.stats[key])
     each = [merged(values, True) for values in of.values()]
     return dict(merged(each, False)) if each else None
 
@@ -276,8 +295,7 @@ def _least_seconds(parts: Sequence[Part]) -> float | None:
     known: dict[Any, float] = {}
     for part in parts:
         if (seconds := part.stats.get("least_seconds")) is not None:
-            process = ("partition", part.number) if part.process is None else part.process
-            known[process] = known.get(process, 0.0) + seconds
+            known[part.run_by] = known.get(part.run_by, 0.0) + seconds
     return max(known.values(), default=None)
 
 

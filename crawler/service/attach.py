@@ -25,7 +25,7 @@ from crawler.inspect.hosts_now import hosts_now, is_running
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.inspect.sort_values import SortValues
-from crawler.job.directory import IDENTITY, LIVE, PAGES, JobError
+from crawler.job.directory import IDENTITY, LIVE, PAGES, JobError, holds_job
 from crawler.job.history_file import COURSE, load_course
 from crawler.job.identity import check_readable
 from crawler.job.inbox import Answer, Inbox
@@ -104,6 +104,10 @@ class WatchedJob:
     def dashboard(self) -> str | None:
         """The address of the page that the running crawl serves itself."""
         return None if self.live is None else self.live.dashboard
+
+    def is_gone(self) -> bool:
+        """Whether its directory was deleted or moved."""
+        return not holds_job(self.directory)
 
     def was_killed(self) -> bool:
         """Whether the last run did not end in order."""
@@ -224,6 +228,8 @@ class Watched(Protocol):
 
     @property
     def dashboard(self) -> str | None: ...
+
+    def is_gone(self) -> bool: ...
 
     def was_killed(self) -> bool: ...
 

@@ -69,6 +69,11 @@ class RunView:
         for adding in self._adding:
             adding.cancel()
         await asyncio.gather(*self._adding, return_exceptions=True)
+        self.close_now()
+
+    def close_now(self) -> None:
+        """The same, of a view by which nobody adds URLs. Waits for the step that is under way."""
+        self._closed = True
         self._thread.shutdown(cancel_futures=True)
 
     async def settings(self) -> Settings:

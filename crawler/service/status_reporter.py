@@ -49,6 +49,7 @@ class StatusReporter:
     ) -> None:
         """``interval()``: seconds until ``live.json`` is written again."""
         self._interval = interval
+        self.latest: dict[str, Any] = {}  # the statistics that were written last; empty before
         self._job_files = files
         self._directory = directory = files.directory
         self._course = course
@@ -76,6 +77,7 @@ class StatusReporter:
                     events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
                     end = run.job.checkpointer.durable_end
                     live = Live(stats, run.under_way, end, self._address, events, run.side_requests)
+                    self.latest = stats
                     with self._files[LIVE]:
                         write_live(self._directory, live)
                     status = self._course.words(stats)["working"]["text"]

@@ -77,6 +77,10 @@ class WatchedCrawl:
         """None: no page of a running crawl shows all of it."""
         return None
 
+    def is_gone(self) -> bool:
+        """As of a `WatchedJob`."""
+        return not holds_crawl(self.directory)
+
     def was_killed(self) -> bool:
         """Whether the last run of a partition did not end in order."""
         return any(look.job.was_killed() for look in self._reading.looks)

@@ -25,10 +25,12 @@ from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
 from crawler.job.shared_platform import SharedPlatform
 from crawler.metrics import Kind
+from crawler.service.answering import Answering
 from crawler.service.command_files import obey
 from crawler.service.commands import Refusal, Refused, Reloaded, performing
 from crawler.service.file_limit import allow_files
 from crawler.service.reloading import ConfigurationError
+from crawler.service.run_view import RunView
 from crawler.service.status_reporter import LIVE_INTERVAL, StatusReporter
 from crawler.settings import Settings, SettingsError, Sites, merge
 
@@ -53,17 +55,16 @@ class WorkOptions(Struct, frozen=True):
 
 
 class Beside:
-    """What is beside the run of each partition: its status in ``live.json``, its history, commands from its inbox."""
+    """What is beside the run of each partition: its status in ``live.json``, its history, commands from its inbox, and
+    what others see of it."""
 
     def __init__(
-        self,
-        clock: Callable[[], float],
-        begin: Callable[[Run], None],
-        reload: Callable[[], Awaitable[Refused | Reloaded]],
+        self, clock: Callable[[], float], begin: Callable[[Run], None], reloading: Reloading, answering: Answering
     ) -> None:
         self._clock = clock
         self._begin = begin
-        self._reload = reload
+        self._reloading = reloading
+        self._answering = answering
         self._open: dict[int, tuple[StatusReporter, list[asyncio.Task[None]]]] = {}
         self._runs = dict[int, Run]()
         self._closed = list[asyncio.Task[None]]()
@@ -77,9 +78,11 @@ class Beside:
         reporter = StatusReporter(job.files, course, self._clock, None, None, self._interval)
         self._runs[number] = run
         self._begin(run)
-        perform = performing(lambda: run, course.events, self._clock, self._reload)
+        perform = performing(lambda: run, course.events, self._clock, self._reloading.reload)
         beside = (reporter.keep(run), obey(Inbox(job.directory, job.disk), perform))
         self._open[number] = (reporter, [asyncio.ensure_future(each) for each in beside])
+        view = RunView(lambda: run, perform, self._reloading.settings, self._clock)
+        self._answering.opened(number, run, view, lambda: reporter.latest)
 
     def _interval(self) -> float:
         """Many partitions of one process are told less often: each takes milliseconds."""
@@ -94,7 +97,9 @@ class Beside:
         for task in tasks:
             task.cancel()
         self._closed += tasks
-        reporter.end(run.stats())
+        stats = run.stats()
+        reporter.end(stats)
+        self._answering.closing(number, stats)
         reporter.take_away()
 
     async def end(self) -> None:
@@ -114,7 +119,8 @@ class Reloading:
 
     def __init__(self, settings: Settings, fetcher: Fetcher, reread: Callable[[], Awaitable[Settings]] | None) -> None:
         self.member: Member | None = None
-        self._settings = settings
+        self.changed: Callable[[Settings], None] = lambda _: None
+        self.settings = settings
         self._fetcher = fetcher
         self._reread = reread
         self._one = asyncio.Lock()
@@ -128,7 +134,7 @@ class Reloading:
                 read = await self._reread()
             except ConfigurationError as error:
                 return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
-            now = self._settings
+            now = self.settings
             # Slots are those that the limit on open files permits, and pages are counted over all partitions.
             counted = replace(read.crawl, concurrency=now.crawl.concurrency, max_pages=now.crawl.max_pages)
             merged = merge(now, replace(read, crawl=counted))
@@ -137,7 +143,8 @@ class Reloading:
             except SettingsError as error:
                 return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
             self.member.change(merged.settings)
-            self._settings = merged.settings
+            self.settings = merged.settings
+            self.changed(merged.settings)
             restart = merged.restart
             if read.crawl.max_pages != now.crawl.max_pages:
                 restart += merge(now, replace(now, crawl=replace(now.crawl, max_pages=read.crawl.max_pages))).changed
@@ -154,8 +161,9 @@ async def work(
     settings = replace(settings, crawl=replace(settings.crawl, concurrency=number))
     delays = OwnDelays(lag.stalled, slots.wait)
     fetcher = Fetcher(Sites(settings), concurrency=number, per_host=settings.politeness.per_host, delays=delays)
-    reloading = Reloading(settings, fetcher, options.reread)
-    beside = Beside(clock, options.begin, reloading.reload)
+    reloading, answering = Reloading(settings, fetcher, options.reread), Answering(carrier, directory, crawl, clock)
+    reloading.changed = answering.change
+    beside = Beside(clock, options.begin, reloading, answering)
 
     def begun(member: Member) -> None:
         reloading.member = member
@@ -178,7 +186,12 @@ async def work(
                 platform=platform,
             )
             whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host)
+            telling = asyncio.create_task(answering.keep())
             try:
                 return await run_member(whole, carrier, settings, member, begun)
             finally:
+                telling.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await telling
+                await answering.end()
                 await beside.end()

@@ -1,0 +1,84 @@
+"""What a command looks at: a job, a crawl of partitions in a directory, or one at an engine. Here it is decided."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crawler.cli.exit_codes import UsageError
+from crawler.cli.options import FLAGS
+from crawler.clock import SteadyClock
+from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
+
+if TYPE_CHECKING:
+    from crawler.service.attach import Watched
+    from crawler.service.watched_engine import WatchedEngine
+
+
+def add_subject(parser: argparse.ArgumentParser) -> None:
+    """Add what names the subject: DIR, or an engine and a name."""
+    if not getattr(parser, "by_engine", False):
+        parser.add_argument("job", type=Path, metavar="DIR", help="a job, or a crawl of partitions")
+    add_engine(parser)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that name a crawl at an engine."""
+    group = parser.add_argument_group("instead of DIR, a crawl of partitions on several machines")
+    for flag, text in (("--engine", "where its workers meet, such as redis://HOST:PORT"), ("--crawl", "its name")):
+        group.add_argument(flag, **{**FLAGS[flag][2], "help": text})
+    parser.set_defaults(takes_crawl=True, takes_engine=True)
+
+
+def at_engine(arguments: argparse.Namespace) -> bool:
+    """Whether the subject is a crawl at an engine. Raises UsageError if it is only half named."""
+    if arguments.engine is None and arguments.crawl is not None:
+        raise UsageError("--crawl is the name of a crawl at an engine: add --engine URL")
+    if arguments.engine is not None and arguments.crawl is None:
+        raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
+    return arguments.engine is not None
+
+
+def in_directory(directory: Path) -> Path | CrawlPartitions:
+    """The job, or the partitions of the crawl, in a directory. Raises JobError, OSError."""
+    return crawl_partitions(directory) if holds_crawl(directory) else directory
+
+
+@contextlib.contextmanager
+def engine_crawl(arguments: argparse.Namespace) -> Iterator[WatchedEngine]:
+    """The crawl at the engine. Raises CarrierError, CarrierRefusedError."""
+    from crawler.service.watched_engine import WatchedEngine  # noqa: PLC0415, who names a directory needs none of it
+
+    view = WatchedEngine(arguments.engine, arguments.crawl, SteadyClock())
+    try:
+        yield view
+    finally:
+        view.close()
+
+
+@contextlib.contextmanager
+def watched_subject(arguments: argparse.Namespace) -> Iterator[Watched]:
+    """What watches the subject. Raises what ``engine_crawl`` and ``watched`` raise."""
+    if not at_engine(arguments):
+        from crawler.service.watched_crawl import watched  # noqa: PLC0415, as above
+
+        yield watched(arguments.job, SteadyClock())
+        return
+    with engine_crawl(arguments) as view:
+        yield view
+
+
+def directory_of(arguments: argparse.Namespace, what: str) -> Path:
+    """The directory of the subject, for a command that reads the files themselves. ``what`` to do where they are.
+    Raises UsageError if not all of them are in one directory of this machine, and what ``engine_crawl`` raises."""
+    if not at_engine(arguments):
+        directory: Path = arguments.job
+        return directory
+    with engine_crawl(arguments) as view:
+        here = view.crawl.directory_here()
+        if here is None:
+            raise UsageError(f"not all of the crawl is in one directory here: {view.crawl.elsewhere()}: {what}")
+    return here

@@ -1,0 +1,216 @@
+"""What a worker tells through the carrier of its partitions, so that the crawl can be looked at from another machine.
+
+    report     of each partition, put every few seconds, and once more when its run is over
+    question   looked for once a second; one at a time, whoever asked it
+    answer     of each partition that the question is about
+
+All of that is at the pace of what is left over: at most two reports a second, and after a question a rest of nine times
+as long as it took. Whatever the carrier refuses or loses is put again with the next report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from crawler import __version__
+from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.cluster.agreement import CRAWL
+from crawler.cluster.ownership import name_of
+from crawler.engine.run import Run
+from crawler.inspect.host_outlook import OUTLOOK_SORTS
+from crawler.job.crawl_file import CrawlFile
+from crawler.job.stored_errors import DAMAGE
+from crawler.partition.part_report import (
+    Answer,
+    HostAsked,
+    HostsAsked,
+    PartReport,
+    Question,
+    decode_question,
+    encode_answer,
+    encode_report,
+)
+from crawler.service.run_view import RunView
+from crawler.service.view import TableAsked, Unavailable
+from crawler.settings import Settings
+
+REPORT, QUESTION, ANSWER = "report", "question", "answer"  # values of a partition, of the crawl, of a partition
+MOST_HOSTS = 1_000  # in an answer
+EVERY = 5.0  # seconds between two reports of a partition, at least
+_AT_ONCE = 2  # reports in a second
+_LOOK = 1.0  # seconds between two looks for a question
+_REST = 9  # times as long as a question took
+_PATIENCE = 4.0  # seconds for a call of the carrier
+_LAST = 2.0  # seconds for the last reports, when the worker ends
+
+
+class _Open(Struct):
+    """A partition that is open here. ``stats()`` are its statistics; ``told``: when it was reported last."""
+
+    run: Run
+    view: RunView
+    stats: Callable[[], dict[str, Any]]
+    told: float = 0.0
+
+
+class Answering:
+    """The reports and answers of a worker, whose partitions are in ``directory``."""
+
+    def __init__(self, carrier: Carrier, directory: Path, crawl: CrawlFile, clock: Callable[[], float]) -> None:
+        self._carrier = carrier
+        self._directory = directory
+        self._home = crawl.id
+        self._clock = clock
+        self._open: dict[int, _Open] = {}
+        self._last: dict[int, bytes] = {}  # reports of runs that are over, which were not put yet
+        self._answered: str | None = None  # the question that was looked at last
+        self._rests_until = 0.0  # by the event loop
+
+    def opened(self, number: int, run: Run, view: RunView, stats: Callable[[], dict[str, Any]]) -> None:
+        """A partition was opened. ``stats`` returns the latest statistics that there are."""
+        self._open[number] = _Open(run, view, stats)
+        self._last.pop(number, None)
+
+    def closing(self, number: int, stats: dict[str, Any]) -> None:
+        """Its run is over; the job is still open."""
+        self._open.pop(number).view.close_now()
+        data = encode_report(self._report(stats, last=True))
+        if data is not None:
+            self._last[number] = data
+
+    async def keep(self) -> None:
+        """Report and answer, until cancelled."""
+        data = await self._called(self._carrier.get([CRAWL], QUESTION))
+        before = decode_question(data[0]) if data else None
+        self._answered = None if before is None else before.id  # asked of others, before this worker was there
+        while True:
+            await self._report_some()
+            if asyncio.get_running_loop().time() >= self._rests_until:
+                await self._answer()
+            await asyncio.sleep(_LOOK)
+
+    def change(self, settings: Settings) -> None:
+        """Answer by other settings."""
+        for each in self._open.values():
+            each.view.change(settings)
+
+    async def end(self) -> None:
+        """Tell how the runs ended. Who cannot be told in time is not."""
+        for each in self._open.values():
+            each.view.close_now()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST):
+                await self._report_last()
+
+    # -- reports -------------------------------------------------------------------------------------------------
+
+    async def _report_some(self) -> None:
+        await self._report_last()
+        now, every = self._clock(), self._every()
+        due = [(each.told, number) for number, each in self._open.items() if each.stats() and now >= each.told + every]
+        # What was never reported goes first, all at once: of it nobody knows where it is.
+        first = [number for told, number in due if not told]
+        for number in first or [number for _, number in sorted(due)[:_AT_ONCE]]:
+            partition = self._open.get(number)
+            if partition is None:
+                continue
+            data = encode_report(self._report(partition.stats(), last=False))
+            if data is not None and await self._called(self._carrier.put(name_of(number), {REPORT: data})) is _FAILED:
+                return
+            partition.told = now
+
+    async def _report_last(self) -> None:
+        for number, data in list(self._last.items()):
+            if await self._called(self._carrier.put(name_of(number), {REPORT: data})) is _FAILED:
+                return
+            if self._last.get(number) is data:
+                del self._last[number]
+
+    def _every(self) -> float:
+        return max(EVERY, len(self._open) / _AT_ONCE)
+
+    def _report(self, stats: dict[str, Any], *, last: bool) -> PartReport:
+        return PartReport(
+            program=__version__,
+            at=self._clock(),
+            every=self._every(),
+            last=last,
+            machine=socket.gethostname(),
+            directory=str(self._directory.absolute()),
+            home=self._home,
+            process=os.getpid(),
+            stats=stats,
+        )
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    async def _answer(self) -> None:
+        """Answer a question if there is a new one."""
+        data = await self._called(self._carrier.get([CRAWL], QUESTION))
+        question = decode_question(data[0]) if data else None
+        if question is None or question.id == self._answered or not _makes_sense(question):
+            return
+        self._answered = question.id
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        wanted = list(self._open) if question.partition is None else [question.partition]
+        for number in wanted:
+            partition = self._open.get(number)
+            if partition is not None:
+                answer = await self._answer_of(partition, question)
+                await self._called(self._carrier.put(name_of(number), {ANSWER: answer}))
+        self._rests_until = clock() + _REST * (clock() - began)
+
+    async def _answer_of(self, partition: _Open, question: Question) -> bytes:
+        content, fault = None, None
+        try:
+            content = await _looked(partition.view, question)
+        except (Unavailable, *DAMAGE) as error:
+            fault = " ".join(str(error).split())[:1_000]
+        data = encode_answer(Answer(question.id, content, fault))
+        while data is None and isinstance(content, dict) and content.get("rows"):
+            content["rows"] = content["rows"][: len(content["rows"]) // 2]
+            data = encode_answer(Answer(question.id, content, fault))
+        return data or encode_answer(Answer(question.id, None, "the answer is too long for the carrier")) or b""
+
+    async def _called(self, call: Any) -> Any:
+        """The answer to a call of the carrier, ``_FAILED`` if there is none: the worker says so elsewhere."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await call
+        except (CarrierError, CarrierRefusedError, TimeoutError):
+            return _FAILED
+
+
+_FAILED: Any = ()
+
+
+def _makes_sense(question: Question) -> bool:
+    match question.asked:
+        case HostsAsked(sort, _, most, _):
+            return sort in OUTLOOK_SORTS and 0 <= most <= MOST_HOSTS
+        case HostAsked(name):
+            return name.isascii()
+        case _:
+            return True
+
+
+async def _looked(view: RunView, question: Question) -> Any:
+    """What a partition says to a question, as what MessagePack can hold. Raises Unavailable."""
+    match question.asked:
+        case HostsAsked(sort, descending, most, q):
+            table = await view.hosts(TableAsked(sort, descending, 0, most, q))
+            return {"total": table.total, "rows": table.rows}
+        case HostAsked(name):
+            return msgspec.to_builtins(await view.host(name))
+        case asked:
+            return msgspec.to_builtins(await view.explain(asked.url))

@@ -1,0 +1,250 @@
+"""A crawl as its workers tell of it through what carries links between them, wherever they are.
+
+Nothing is changed by looking: reports are read, and a question is put beside them, which workers answer if they like.
+A report may be lost or late. Of a partition at work whose report does not change, the worker is gone: its machine, or
+the line to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from crawler import __version__
+from crawler.carrier.verbs import Carrier, CarrierRefusedError
+from crawler.cluster.agreement import CRAWL, PRESENT_INTERVAL, known_crawl
+from crawler.cluster.ownership import name_of, names_of
+from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
+from crawler.job.directory import JobError, holds_job
+from crawler.metrics.pooled_stats import GONE, UNTOLD, Part, Whereabouts, pool
+from crawler.partition.part_report import (
+    HostAsked,
+    HostsAsked,
+    PartReport,
+    Question,
+    UrlAsked,
+    decode_answer,
+    decode_report,
+    encode_question,
+)
+from crawler.partition.placement import Placement
+from crawler.service.answering import ANSWER, QUESTION, REPORT
+from crawler.slices import entropy
+from crawler.urls import Canonical, Canonicaliser
+
+_AT_WORK = ("running", "stopping", "paused")
+_LATE = 3.0  # seconds that a report may be late
+_PATIENCE = 6.0  # seconds for answers ...
+_AGAIN = 2.0  # ... after which the question is put again: somebody else may have asked another one
+_POLL = 0.2
+
+
+class Told(Struct, frozen=True):
+    """The latest report of a partition, and when it was new here: by a clock that only goes forward."""
+
+    number: int
+    report: PartReport
+    new_at: float
+
+    def age(self, now: float) -> float:
+        """Its age at ``now``, seconds since 1970, by the clocks of two machines."""
+        return max(0.0, now - self.report.at)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a worker ran the partition then."""
+        return not self.report.last and self.report.stats.get("state") in _AT_WORK
+
+    def is_old(self, now: float) -> bool:
+        """Whether a younger report should be there by now, if the clocks agree."""
+        return self.is_at_work and self.age(now) > 2 * self.report.every + _LATE
+
+    def is_gone(self, now: float, waited_to: float) -> bool:
+        """Whether no worker runs the partition any more. ``waited_to``: of the clock that only goes forward."""
+        waited = waited_to - self.new_at
+        late = waited > self.report.every + _LATE
+        return self.is_at_work and late and (self.is_old(now) or waited > 2 * self.report.every + _LATE)
+
+
+class Answers(Struct, frozen=True):
+    """What owners of partitions have answered, by number, and of which partitions nobody has."""
+
+    content: dict[int, Any]
+    missing: list[int]
+
+
+class EngineCrawl:
+    """The crawl that the carrier knows, at an engine called ``where``. ``clock`` returns seconds since 1970."""
+
+    def __init__(self, carrier: Carrier, crawl: CrawlFile, where: str, clock: Callable[[], float]) -> None:
+        self.crawl = crawl
+        self.where = where
+        self._carrier = carrier
+        self._clock = clock
+        self._told: dict[int, Told] = {}
+
+    @classmethod
+    async def over(cls, carrier: Carrier, name: str, where: str, clock: Callable[[], float]) -> EngineCrawl:
+        """The crawl of that name. Raises CarrierRefusedError if there is none, CarrierError."""
+        for pause in (PRESENT_INTERVAL + 0.5, 0.0):  # an engine that has just lost everything is soon told again
+            crawl = await known_crawl(carrier, where)
+            if crawl is not None:
+                return cls(carrier, crawl, where, clock)
+            await asyncio.sleep(pause)
+        raise CarrierRefusedError(f"{where} knows no crawl {name!r}")
+
+    @property
+    def placement(self) -> Placement:
+        """Which partition a URL belongs to."""
+        return Placement(self.crawl.secret, self.crawl.partitions, by_host=self.crawl.by_host)
+
+    @property
+    def told(self) -> list[Told]:
+        """What is known of partitions, in order."""
+        return [self._told[number] for number in sorted(self._told)]
+
+    @property
+    def untold(self) -> list[int]:
+        """The partitions of which nothing is known."""
+        return [number for number in range(self.crawl.partitions) if number not in self._told]
+
+    def owner_of(self, text: str) -> int | None:
+        """The partition that a URL belongs to; None for a text that is none."""
+        url = Canonicaliser(self.crawl.shaping["canonical"]["rules"]).canonicalise(text)
+        return self.placement.of(url.href) if isinstance(url, Canonical) else None
+
+    async def look(self) -> None:
+        """Read what workers tell. Raises CarrierError, CarrierRefusedError."""
+        names = names_of(range(self.crawl.partitions))
+        for number, data in enumerate(await self._carrier.get(names, REPORT)):
+            report = decode_report(data)
+            if report is None:
+                continue  # the carrier has lost it: what was told before still counts
+            if report.program != __version__:
+                raise CarrierRefusedError(
+                    f"the workers at {self.where} are crawler {report.program}, and this is crawler {__version__}: "
+                    "use the same version"
+                )
+            before = self._told.get(number)
+            if before is None or before.report != report:
+                self._told[number] = Told(number, report, time.monotonic())
+
+    async def look_well(self) -> None:
+        """The same, and again if a worker seems to be gone: only the next report tells. Raises the same, also if
+        nothing is told of the crawl."""
+        await self.look()
+        if self.untold:  # of a crawl that has just begun, or of an engine that has just lost everything
+            await asyncio.sleep(2 * _POLL + _AGAIN)
+            await self.look()
+        old = [told for told in self.told if told.is_old(self._clock())]
+        if old:
+            await asyncio.sleep(max(told.report.every for told in old) + _LATE + _POLL)
+            await self.look()
+        if not self._told:
+            raise CarrierRefusedError(f"no worker has told {self.where} anything of the crawl {self.crawl.name!r} yet")
+
+    def stats(self, now: float) -> dict[str, Any]:
+        """The dictionary of ``stats --json`` at ``now``, of all that was told: something was."""
+        at = time.monotonic()
+        parts = [_part(told, now, gone=told.is_gone(now, at)) for told in self.told]
+        return pool(parts, self.crawl.partitions, missing=UNTOLD)
+
+    def gone(self, now: float) -> list[Told]:
+        """The partitions whose worker has vanished."""
+        at = time.monotonic()
+        return [told for told in self.told if told.is_gone(now, at)]
+
+    async def ask(self, asked: HostsAsked | HostAsked | UrlAsked, partition: int | None = None) -> Answers:
+        """Ask the owners of all partitions, or that of one, and wait for answers, not for those who are gone. Raises
+        CarrierError, CarrierRefusedError, ValueError if the question is too long."""
+        question = Question(entropy.random_bytes(8).hex(), asked, partition)
+        now, at = self._clock(), time.monotonic()
+        told = [each for each in self.told if partition in (None, each.number)]
+        wanted = {each.number for each in told if each.is_at_work and not each.is_gone(now, at)}
+        found: dict[int, Any] = {}
+        until = put_at = at
+        until += _PATIENCE
+        while wanted - found.keys() and time.monotonic() < until:
+            if time.monotonic() >= put_at:
+                put_at = time.monotonic() + _AGAIN
+                await self._carrier.put(CRAWL, {QUESTION: encode_question(question)})
+            await asyncio.sleep(_POLL)
+            for number, answer in await self._answers(sorted(wanted - found.keys())):
+                if answer is not None and answer.id == question.id and answer.fault is None:
+                    found[number] = answer.content
+        all_of_them = range(self.crawl.partitions) if partition is None else [partition]
+        return Answers(found, [number for number in all_of_them if number not in found])
+
+    async def _answers(self, numbers: Iterable[int]) -> list[tuple[int, Any]]:
+        numbers = list(numbers)
+        values = await self._carrier.get([name_of(number) for number in numbers], ANSWER)
+        return [(number, decode_answer(value)) for number, value in zip(numbers, values, strict=True)]
+
+    # -- directories -----------------------------------------------------------------------------------------------
+
+    def directory_here(self) -> Path | None:
+        """The directory on this machine that has all partitions of the crawl; None if there is none, or if some
+        partition was not told of. Raises OSError."""
+        found = {(told.report.directory, told.report.home) for told in self._told.values()}
+        if self.untold or len(found) != 1:
+            return None
+        ((directory, home),) = found
+        place = Path(directory)
+        is_whole = all(holds_job(partition_directory(place, number)) for number in range(self.crawl.partitions))
+        return place if is_here(place, home) and is_whole else None
+
+    def elsewhere(self) -> str:
+        """Where the partitions are, in one line."""
+        places: dict[tuple[str, str], list[int]] = {}
+        for told in self.told:
+            places.setdefault((told.report.machine, told.report.directory), []).append(told.number)
+        parts = [
+            f"{partitions_text(numbers)} {_is(numbers)} on {machine} in {directory}"
+            for (machine, directory), numbers in places.items()
+        ]
+        if self.untold:
+            parts.append(f"nobody has told of {partitions_text(self.untold)}")
+        return "; ".join(parts)
+
+
+def is_here(directory: Path, home: str) -> bool:
+    """Whether the directory of that id is on this machine. Machines may have the same name. Raises OSError."""
+    with contextlib.suppress(JobError):
+        return holds_crawl(directory) and read_crawl_file(directory).id == home
+    return False
+
+
+def partitions_text(numbers: Iterable[int]) -> str:
+    """Name partitions, runs of them by the first and the last."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [f"{run[0]:02}" if len(run) == 1 else f"{run[0]:02}-{run[-1]:02}" for run in runs]
+    several = len(runs) > 1 or any(len(run) > 1 for run in runs)
+    return f"{'partitions' if several else 'partition'} {', '.join(words)}"
+
+
+def _is(numbers: list[int]) -> str:
+    return "is" if len(numbers) == 1 else "are"
+
+
+def _part(told: Told, now: float, *, gone: bool) -> Part:
+    report, age = told.report, told.age(now)
+    stats = dict(report.stats)
+    if stats.get("checkpoint"):
+        stats["checkpoint"] = stats["checkpoint"] | {"age_seconds": stats["checkpoint"]["age_seconds"] + age}
+    if gone:
+        # What was in flight is asked for again by the next owner.
+        pending = stats["urls_pending"] + stats["urls_in_flight"]
+        stats |= {"state": GONE, "urls_pending": pending, "urls_in_flight": 0, "slots": None, "time_left": None}
+    where = Whereabouts(report.machine, report.directory, age)
+    return Part(told.number, stats, None if gone or report.last else report.process, where=where)

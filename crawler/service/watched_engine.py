@@ -1,0 +1,195 @@
+"""Shows a crawl by what its workers tell through the carrier, as one job: for ``crawler stats``, ``hosts``, ``top`` and
+``dashboard`` with ``--engine``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from crawler.carrier.open_carrier import open_carrier
+from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.cluster.agreement import settings_of_crawl
+from crawler.inspect.explanation import Explanation, Ownership
+from crawler.inspect.host_table import Row
+from crawler.job.crawl_file import partition_directory
+from crawler.metrics import Course, Kind
+from crawler.partition.part_report import HostAsked, HostsAsked, UrlAsked
+from crawler.service.answering import MOST_HOSTS
+from crawler.service.commands import Command, Refusal, Refused, Result
+from crawler.service.engine_crawl import EngineCrawl, Told, is_here, partitions_text
+from crawler.service.job_survey import JobSurvey
+from crawler.service.view import Table, TableAsked, Unavailable
+from crawler.settings import Settings, SettingsError, settings_from
+
+T = TypeVar("T")
+
+_PATIENCE = 10.0  # seconds for one call
+_NOT_HERE = "This page shows the crawl through its engine: look at the directories of its machines for that."
+_ONLY_LOOKS = Refused(Refusal.NOT_NOW, "a page of a crawl through its engine only shows it: steer it on its machines")
+
+
+class WatchedEngine:
+    """The crawl ``name`` at ``engine``. Has an event loop of its own, in which one thread after the other may wait."""
+
+    def __init__(self, engine: str, name: str, clock: Callable[[], float]) -> None:
+        """``clock`` returns seconds since 1970. Raises CarrierError, CarrierRefusedError."""
+        self.directory = Path(name)  # how it is called; there is no such directory
+        self.course = Course(tells=False)
+        self.missing: list[int] = []  # the partitions of which the last answer tells nothing
+        self._clock = clock
+        self._gone: set[int] = set()
+        self._loop = asyncio.new_event_loop()
+        self._carrier: Carrier | None = None
+        try:
+            self.crawl = self._loop.run_until_complete(self._found(engine, name))
+            self._wait(self.crawl.look_well(), 60.0)
+        except BaseException:
+            self.close()
+            raise
+        self.take(None)
+
+    async def _found(self, engine: str, name: str) -> EngineCrawl:
+        self._carrier = await open_carrier(engine, name)
+        return await EngineCrawl.over(self._carrier, name, engine, self._clock)
+
+    def close(self) -> None:
+        """Give up what is open."""
+        if self._carrier is not None:
+            self._loop.run_until_complete(self._carrier.close())
+        self._loop.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a worker runs a partition."""
+        gone = {told.number for told in self.crawl.gone(self._clock())}
+        return any(told.is_at_work and told.number not in gone for told in self.crawl.told)
+
+    @property
+    def dashboard(self) -> str | None:
+        """None: no worker serves a page."""
+        return None
+
+    def is_gone(self) -> bool:
+        """No: directories are elsewhere."""
+        return False
+
+    def was_killed(self) -> bool:
+        """Whether the last run of a partition did not end in order."""
+        return bool(self.crawl.gone(self._clock()))
+
+    def moment(self) -> float:
+        """As of a `WatchedJob`."""
+        return self._clock()
+
+    def stats(self, now: float) -> dict[str, Any]:
+        """Return the dictionary of ``stats --json`` at ``now``."""
+        return self.crawl.stats(now)
+
+    def look_again(self) -> None:
+        """Read what workers tell. An engine that cannot be reached is tried again at the next look: the ages say it."""
+        try:
+            self._wait(self.crawl.look(), _PATIENCE)
+        except CarrierError:
+            return
+
+    def take(self, reading: None) -> None:
+        """Show the result of a look."""
+        now = self._clock()
+        gone = {told.number: told for told in self.crawl.gone(now)}
+        for number in sorted(gone.keys() - self._gone):
+            self.course.events.add(now, Kind.ERROR, gone_text(gone[number], now))
+        for number in sorted(self._gone - gone.keys()):
+            self.course.events.add(now, Kind.RUN, f"partition {number:02} is told of again")
+        self._gone = set(gone)
+        self.course.observe(now, self.stats(now))
+
+    def settings(self) -> Settings:
+        """Those that workers get which are given none; defaults if the carrier holds none."""
+        assert self._carrier is not None
+        try:
+            return settings_from(self._wait(settings_of_crawl(self._carrier, self.crawl.where), _PATIENCE))
+        except (CarrierRefusedError, SettingsError):
+            return Settings()
+
+    def hosts(self, asked: TableAsked, now: float) -> Table:
+        """As of a `WatchedJob`, of those partitions whose owners answer; a row names its partition too."""
+        most = asked.offset + asked.limit
+        if most > MOST_HOSTS:
+            raise Unavailable(f"Through an engine at most {MOST_HOSTS:,} hosts are told.")
+        question = HostsAsked(asked.sort, asked.descending, most, asked.q)
+        answers = self._wait(self.crawl.ask(question), _PATIENCE)
+        self.missing = answers.missing
+        selection, total = asked.selection(), 0
+        for number, content in answers.content.items():
+            total += content["total"]
+            selection.add(row | {"partition": number} for row in content["rows"])
+        return Table(total, selection.rows())
+
+    def all_hosts(self, now: float) -> Generator[list[Row]]:
+        """Unavailable."""
+        raise Unavailable(_NOT_HERE)
+
+    def host(self, name: str, now: float) -> dict[str, Any] | None:
+        """As of a `WatchedJob`."""
+        number = self.crawl.placement.of_host(name)
+        page = self._one(self._wait(self.crawl.ask(HostAsked(name), number), _PATIENCE).content, number)
+        return None if page is None else page | {"partition": number}
+
+    def changes(self, since: str, limit: int) -> list[bytes] | None:
+        """Unavailable: records stay where they are."""
+        raise Unavailable(_NOT_HERE)
+
+    def explain(self, text: str, now: float) -> Explanation:
+        """What the owner of a URL knows of it. Raises Unavailable if it does not answer."""
+        number = self.crawl.owner_of(text)
+        asked = next((told.number for told in self.crawl.told if told.is_at_work), None) if number is None else number
+        answers = self._wait(self.crawl.ask(UrlAsked(text), asked), _PATIENCE)
+        found = msgspec.convert(self._one(answers.content, asked), Explanation)
+        if number is not None:
+            found.partition = Ownership(number, self.crawl.crawl.partitions, begun=True)
+        return found
+
+    def survey(self) -> JobSurvey:
+        """Of no records."""
+        return JobSurvey.of(Path(), lambda: None)
+
+    async def perform(self, command: Command) -> Result:
+        """Refused."""
+        return _ONLY_LOOKS
+
+    def directory_of(self, text: str) -> Path | None:
+        """The directory of the partition that a URL belongs to, if it is on this machine. Raises OSError."""
+        number = self.crawl.owner_of(text)
+        for told in self.crawl.told:
+            if told.number == number and is_here(Path(told.report.directory), told.report.home):
+                return partition_directory(Path(told.report.directory), told.number)
+        return None
+
+    def _one(self, content: dict[int, Any], number: int | None) -> Any:
+        if number is None or number not in content:
+            which = "no worker" if number is None else f"no worker with {partitions_text([number])}"
+            raise Unavailable(f"{which} answers; {self.crawl.elsewhere()}")
+        return content[number]
+
+    def _wait(self, call: Coroutine[Any, Any, T], seconds: float) -> T:
+        async def waited() -> T:
+            try:
+                async with asyncio.timeout(seconds):
+                    return await call
+            except TimeoutError:
+                raise CarrierError(f"no answer in {seconds:g} s") from None
+
+        return self._loop.run_until_complete(waited())
+
+
+def gone_text(told: Told, now: float) -> str:
+    """Say which worker has vanished."""
+    report = told.report
+    return (
+        f"partition {told.number:02} is told of no more since {told.age(now):.0f} s: its worker on {report.machine} is "
+        f"gone; another one with --dir {report.directory} there goes on with it"
+    )

@@ -114,6 +114,7 @@ async def _whole(
 ) -> tuple[Outcome, dict[str, Any]]:
     settings = configuration.settings
     clock, disk = SteadyClock(), RealDisk()
+    began = clock()
     engine = settings.partitions.engine
     async with contextlib.AsyncExitStack() as stack:
         carrier: Carrier = (
@@ -151,6 +152,8 @@ async def _whole(
     # Stopped before a worker had opened any partition, there is nothing to tell; and of an error, only that.
     tells = outcome.failed is None and partition_directories(directory)
     stats = await asyncio.to_thread(stats_of, directory) if tells else {}
+    if stats:
+        stats["elapsed_seconds"] = clock() - began  # those of the run: what is stored does not tell
     if stats and (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
         log.warning("%s", advice)
     return outcome, stats

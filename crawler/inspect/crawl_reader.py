@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,16 @@ def merged_hosts(
 
     ``ranked`` returns the same of the job in a directory: how many match, and the first rows by the order of the
     selection, as many as it takes from the very first on."""
-    total = 0
-    for partition, (count, rows) in crawl.each(ranked):
+    return merged_rows(((partition.number, found) for partition, found in crawl.each(ranked)), selection)
+
+
+def merged_rows(
+    of_partitions: Iterable[tuple[int, tuple[int, Sequence[Row]]]], selection: Selection
+) -> tuple[int, list[Row]]:
+    """The same of what each partition, by its number, has told. Equal hosts come by name, as in a job."""
+    total, rows = 0, list[Row]()
+    for number, (count, found) in of_partitions:
         total += count
-        selection.add(row | {"partition": partition.number} for row in rows)
+        rows += [row | {"partition": number} for row in found]
+    selection.add(sorted(rows, key=lambda row: row["host"]))
     return total, selection.rows()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawler.metrics import count, counted, forecast, probability, share, size, trust
-from crawler.metrics.pooled_stats import ABSENT
+from crawler.metrics.pooled_stats import GONE, UNTOLD
 from crawler.progress.text_table import text_table
 from crawler.scope import OF_PAGES
 
@@ -68,19 +68,26 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each partition of a crawl, if the statistics are of one."""
     if not told:
         return []
+    from_afar = any("machine" in each for each in told)
     heads = ("partition", "state", "fetched", "pending", "in flight", "hosts", "to others")
-    keys = ("pages_fetched", "urls_pending", "urls_in_flight", "hosts", "messages_waiting")
-    rows = [
-        (
-            f"{each['partition']:02}",
-            str(each["state"]),
-            *(count(each[key]) for key in keys),
-        )
-        for each in told
-        if each["state"] != ABSENT
-    ]
-    absent = len(told) - len(rows)
-    return ["", *text_table(heads, rows), *([f"{counted(absent, 'partition')} had no URL yet"] if absent else [])]
+    shown = [each for each in told if each["state"] in (GONE, UNTOLD) or any(each[key] for key in _OF_PARTITIONS)]
+    rows = [_partition(each, from_afar=from_afar) for each in shown]
+    table = text_table((*heads, "told", "machine") if from_afar else heads, rows) if rows else []
+    empty = len(told) - len(rows)
+    return ["", *table, *([f"{counted(empty, 'partition')} of {len(told)} had no URL yet"] if empty else [])]
+
+
+_OF_PARTITIONS = ("pages_fetched", "urls_pending", "urls_in_flight", "hosts", "messages_waiting")
+
+
+def _partition(told: Mapping[str, Any], *, from_afar: bool) -> tuple[str, ...]:
+    state = str(told["state"])
+    figures = ("" if state == UNTOLD else count(told[key]) for key in _OF_PARTITIONS)
+    row = (f"{told['partition']:02}", state, *figures)
+    if not from_afar:
+        return row
+    age = f"{_duration(told['age_seconds'])} ago" if "age_seconds" in told else "never"
+    return (*row, age, str(told.get("machine", "")))
 
 
 def _state(stats: Mapping[str, Any]) -> str:

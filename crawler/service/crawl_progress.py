@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from crawler.disk import RealDisk
 from crawler.inspect.crowded_domain import CrowdWatch
 from crawler.job.crawl_file import CrawlFile, partition_directory
-from crawler.job.directory import JobError
+from crawler.job.directory import JobError, holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics.pooled_stats import Part, pool
 
+_PATIENCE = 15.0  # seconds for all partitions of a crawl that goes on
+
 
 class CrawlProgress:
     """Looks at the partitions of a crawl. Of one that is just changing hands, what it said last counts."""
 
-    def __init__(self, directory: Path, crawl: CrawlFile) -> None:
+    def __init__(self, directory: Path, crawl: CrawlFile, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` only goes forward."""
         self._directories = [partition_directory(directory, number) for number in range(crawl.partitions)]
         self._parts = dict[int, Part]()
         self._crowd = CrowdWatch(directory, crawl, RealDisk())
+        self._clock = clock
+        self._waits_until = clock() + _PATIENCE
+        # Without those that are still to be opened, a crawl that goes on would seem to have lost pages.
+        self._begun = {number for number, each in enumerate(self._directories) if holds_job(each)}
 
     def look(self) -> dict[str, Any] | None:
-        """Return the statistics of the crawl; None as long as no partition has any. Raises OSError."""
+        """Return the statistics of the crawl; None as long as no partition has any, or one that had begun before has
+        not said anything yet, but not for long. Raises OSError."""
         for number, directory in enumerate(self._directories):
             live = read_live(directory)
             if live is not None:
                 self._parts[number] = Part(number, live.stats, lock_holder(directory) or None)
-        return pool(list(self._parts.values()), len(self._directories)) if self._parts else None
+        if not self._parts or (not self._begun <= self._parts.keys() and self._clock() < self._waits_until):
+            return None
+        return pool(list(self._parts.values()), len(self._directories))
 
     def advice(self, stats: Mapping[str, Any]) -> str | None:
         """A line that is to be said once. What cannot be read now may be later."""

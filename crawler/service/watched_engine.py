@@ -13,6 +13,7 @@ import msgspec
 from crawler.carrier.open_carrier import open_carrier
 from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
 from crawler.cluster.agreement import settings_of_crawl
+from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.explanation import Explanation, Ownership
 from crawler.inspect.host_table import Row
 from crawler.job.crawl_file import partition_directory
@@ -123,11 +124,8 @@ class WatchedEngine:
         question = HostsAsked(asked.sort, asked.descending, most, asked.q)
         answers = self._wait(self.crawl.ask(question), _PATIENCE)
         self.missing = answers.missing
-        selection, total = asked.selection(), 0
-        for number, content in answers.content.items():
-            total += content["total"]
-            selection.add(row | {"partition": number} for row in content["rows"])
-        return Table(total, selection.rows())
+        told = ((number, (each["total"], each["rows"])) for number, each in answers.content.items())
+        return Table(*merged_rows(told, asked.selection()))
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:
         """Unavailable."""

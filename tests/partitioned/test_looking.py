@@ -74,7 +74,7 @@ def test_the_text_of_the_statistics_names_each_partition(made: Crawled) -> None:
     assert ran.code == 0, ran.err
     for number in PAGES:
         assert re.search(rf"^{number:02}\b.*\b(ended|stopped)\b", ran.out, re.MULTILINE), ran.out
-    assert "1 partition had no URL yet" in ran.out
+    assert "1 partition of 4 had no URL yet" in ran.out
 
 
 def test_hosts_of_all_partitions_stand_in_one_order(made: Crawled) -> None:

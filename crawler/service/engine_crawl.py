@@ -80,13 +80,22 @@ class Answers(Struct, frozen=True):
 
 
 class EngineCrawl:
-    """The crawl that the carrier knows, at an engine called ``where``. ``clock`` returns seconds since 1970."""
+    """The crawl that the carrier knows, at an engine called ``where``. ``clock`` returns seconds since 1970, ``steady``
+    seconds that only go forward."""
 
-    def __init__(self, carrier: Carrier, crawl: CrawlFile, where: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        carrier: Carrier,
+        crawl: CrawlFile,
+        where: str,
+        clock: Callable[[], float],
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.crawl = crawl
         self.where = where
         self._carrier = carrier
         self._clock = clock
+        self._steady = steady
         self._told: dict[int, Told] = {}
 
     @classmethod
@@ -133,7 +142,7 @@ class EngineCrawl:
                 )
             before = self._told.get(number)
             if before is None or before.report != report:
-                self._told[number] = Told(number, report, time.monotonic())
+                self._told[number] = Told(number, report, self._steady())
 
     async def look_well(self) -> None:
         """The same, and again if a worker seems to be gone: only the next report tells. Raises the same, also if
@@ -151,28 +160,28 @@ class EngineCrawl:
 
     def stats(self, now: float) -> dict[str, Any]:
         """The dictionary of ``stats --json`` at ``now``, of all that was told: something was."""
-        at = time.monotonic()
+        at = self._steady()
         parts = [_part(told, now, gone=told.is_gone(now, at)) for told in self.told]
         return pool(parts, self.crawl.partitions, missing=UNTOLD)
 
     def gone(self, now: float) -> list[Told]:
         """The partitions whose worker has vanished."""
-        at = time.monotonic()
+        at = self._steady()
         return [told for told in self.told if told.is_gone(now, at)]
 
     async def ask(self, asked: HostsAsked | HostAsked | UrlAsked, partition: int | None = None) -> Answers:
         """Ask the owners of all partitions, or that of one, and wait for answers, not for those who are gone. Raises
         CarrierError, CarrierRefusedError, ValueError if the question is too long."""
         question = Question(entropy.random_bytes(8).hex(), asked, partition)
-        now, at = self._clock(), time.monotonic()
+        now, at = self._clock(), self._steady()
         told = [each for each in self.told if partition in (None, each.number)]
         wanted = {each.number for each in told if each.is_at_work and not each.is_gone(now, at)}
         found: dict[int, Any] = {}
-        until = put_at = at
-        until += _PATIENCE
-        while wanted - found.keys() and time.monotonic() < until:
-            if time.monotonic() >= put_at:
-                put_at = time.monotonic() + _AGAIN
+        loop = asyncio.get_running_loop()
+        put_at, until = loop.time(), loop.time() + _PATIENCE
+        while wanted - found.keys() and loop.time() < until:
+            if loop.time() >= put_at:
+                put_at = loop.time() + _AGAIN
                 await self._carrier.put(CRAWL, {QUESTION: encode_question(question)})
             await asyncio.sleep(_POLL)
             for number, answer in await self._answers(sorted(wanted - found.keys())):

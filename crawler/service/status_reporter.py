@@ -25,6 +25,15 @@ COURSE_INTERVAL = 60.0  # seconds between two writes of the history
 LIVE_EVENTS = 50  # number of the newest events in live.json
 
 
+_TOLD = 2  # partitions of a process whose status is written in a second
+
+
+def told_every(partitions: int) -> float:
+    """Seconds between two updates of the ``live.json`` of a partition, if a process has so many: each takes
+    milliseconds."""
+    return max(LIVE_INTERVAL, partitions / _TOLD)
+
+
 class View(Protocol):
     """What the terminal shows while the crawl runs."""
 

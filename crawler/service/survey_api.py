@@ -72,7 +72,7 @@ class SurveyApi:
         return answer(content | dict(self._about))
 
     async def _survey(self, request: web.Request) -> web.Response:
-        return answer_if_new(request, await self._records.answer.get())
+        return answer_if_new(request, await from_view(self._records.answer.get()))
 
 
 def _began_at(directory: Path) -> float | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
+from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,12 @@ from crawler.inspect.crawl_survey import CrawlSurveyReader
 from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row
+from crawler.job.job_lock import lock_holder
 from crawler.metrics import Course, History, Kind
-from crawler.service.attach import Reading, Watched, WatchedJob
+from crawler.service.attach import INTERVAL, Reading, Watched, WatchedJob
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
 from crawler.service.job_survey import JobSurvey
+from crawler.service.status_reporter import told_every
 from crawler.service.view import Table, TableAsked
 from crawler.settings import Settings
 
@@ -43,6 +47,11 @@ class _Look(Struct, frozen=True):
     job: WatchedJob
     reading: Reading
     waiting: int | None
+
+    @property
+    def process(self) -> int | None:
+        """Who runs it; None if nobody does."""
+        return None if self.reading.live is None else lock_holder(self.partition.directory) or None
 
 
 class CrawlReading(Struct, frozen=True):
@@ -62,6 +71,7 @@ class WatchedCrawl:
         self.course = Course(tells=False)
         self._clock = clock
         self._told: dict[int, int] = {}  # the last event of each partition that was told
+        self._observed_at = -math.inf
         self._reading = CrawlReading(crawl_partitions(directory), [])
         found = self.look_again()
         self.course.history = History.pooled([look.job.course.history for look in found.looks])
@@ -107,8 +117,19 @@ class WatchedCrawl:
             look.job.take(look.reading)
         self._reading = reading
         self._take_events()
-        if self.is_running or not self.course.history.point():
-            self.course.observe(self.moment(), self.stats(self.moment()))
+        if self._is_due():
+            self._observed_at = max(look.reading.at for look in reading.looks)
+            self.course.observe(self._observed_at, self.stats(self._observed_at))
+
+    def _is_due(self) -> bool:
+        """Whether to observe again. A process tells of its partitions in turn, so of each only every few seconds: from
+        second to second the crawl would seem to stand still and to jump."""
+        if not self.is_running:
+            return not self.course.history.point()
+        processes = Counter(pid for look in self._reading.looks if (pid := look.process) is not None)
+        pause = told_every(max(processes.values(), default=1))
+        latest = max(look.reading.at for look in self._reading.looks)
+        return latest >= self._observed_at + (pause if pause <= INTERVAL else 2 * pause)
 
     def _take_events(self) -> None:
         """Add what has happened in the partitions since the last look, by time."""
@@ -123,9 +144,7 @@ class WatchedCrawl:
 
     def moment(self) -> float:
         """As of a `WatchedJob`."""
-        if not self.is_running:
-            return self._clock()
-        return max(look.reading.at for look in self._reading.looks)
+        return self._observed_at if self.is_running else self._clock()
 
     def stats(self, now: float) -> dict[str, Any]:
         """Return the dictionary of ``stats --json`` at ``now``."""

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from crawler.carrier.open_carrier import open_carrier
 from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
@@ -23,7 +26,9 @@ from crawler.service.answering import MOST_HOSTS
 from crawler.service.commands import Command, Refusal, Refused, Result
 from crawler.service.engine_crawl import EngineCrawl, Told, is_here, partitions_text
 from crawler.service.job_survey import JobSurvey
+from crawler.service.survey_answer import SurveyAnswer
 from crawler.service.view import Table, TableAsked, Unavailable
+from crawler.service.view_answers import Encoded
 from crawler.settings import Settings, SettingsError, settings_from
 
 T = TypeVar("T")
@@ -38,11 +43,12 @@ class WatchedEngine:
 
     def __init__(self, engine: str, name: str, clock: Callable[[], float]) -> None:
         """``clock`` returns seconds since 1970. Raises CarrierError, CarrierRefusedError."""
-        self.directory = Path(name)  # how it is called; there is no such directory
+        self.directory = Path(os.devnull, name)  # how it is called; no directory can be there
         self.course = Course(tells=False)
         self.missing: list[int] = []  # the partitions of which the last answer tells nothing
         self._clock = clock
         self._gone: set[int] = set()
+        self._observed_at = -math.inf
         self._loop = asyncio.new_event_loop()
         self._carrier: Carrier | None = None
         try:
@@ -83,8 +89,8 @@ class WatchedEngine:
         return bool(self.crawl.gone(self._clock()))
 
     def moment(self) -> float:
-        """As of a `WatchedJob`."""
-        return self._clock()
+        """As of a `WatchedJob`. The pace is that from report to report: in between nothing seems to move."""
+        return self._observed_at if self.is_running else self._clock()
 
     def stats(self, now: float) -> dict[str, Any]:
         """Return the dictionary of ``stats --json`` at ``now``."""
@@ -106,7 +112,11 @@ class WatchedEngine:
         for number in sorted(self._gone - gone.keys()):
             self.course.events.add(now, Kind.RUN, f"partition {number:02} is told of again")
         self._gone = set(gone)
-        self.course.observe(now, self.stats(now))
+        # Over two reports of each partition: what came in between them does not jump then.
+        every = 2 * max(told.report.every for told in self.crawl.told)
+        if not self.is_running or now >= self._observed_at + every:
+            self._observed_at = now
+            self.course.observe(now, self.stats(now))
 
     def settings(self) -> Settings:
         """Those that workers get which are given none; defaults if the carrier holds none."""
@@ -153,7 +163,8 @@ class WatchedEngine:
 
     def survey(self) -> JobSurvey:
         """Of no records."""
-        return JobSurvey.of(Path(), lambda: None)
+        survey = JobSurvey.of(self.directory, lambda: None)
+        return replace(survey, answer=_NoRecords(survey.counter))
 
     async def perform(self, command: Command) -> Result:
         """Refused."""
@@ -182,6 +193,11 @@ class WatchedEngine:
                 raise CarrierError(f"no answer in {seconds:g} s") from None
 
         return self._loop.run_until_complete(waited())
+
+
+class _NoRecords(SurveyAnswer):
+    async def get(self) -> Encoded:
+        raise Unavailable("they stay in the directories of the crawl, on its machines")
 
 
 def gone_text(told: Told, now: float) -> str:

@@ -31,10 +31,9 @@ from crawler.service.commands import Refusal, Refused, Reloaded, performing
 from crawler.service.file_limit import allow_files
 from crawler.service.reloading import ConfigurationError
 from crawler.service.run_view import RunView
-from crawler.service.status_reporter import LIVE_INTERVAL, StatusReporter
+from crawler.service.status_reporter import StatusReporter, told_every
 from crawler.settings import Settings, SettingsError, Sites, merge
 
-_TOLD = 2  # partitions of a process whose status is written in a second
 _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its configuration only when it starts")
 
 
@@ -85,8 +84,7 @@ class Beside:
         self._answering.opened(number, run, view, lambda: reporter.latest)
 
     def _interval(self) -> float:
-        """Many partitions of one process are told less often: each takes milliseconds."""
-        return max(LIVE_INTERVAL, len(self._open) / _TOLD)
+        return told_every(len(self._open))
 
     def closing(self, number: int, run: Run) -> None:
         """Its run is over."""

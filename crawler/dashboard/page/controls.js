@@ -7,6 +7,7 @@ import * as hosts from "./hosts.js";
 const SAID = { pause: "Paused.", resume: "Resumed.", checkpoint: "Checkpoint written.", stop: "Stopping." };
 let state = "";
 let paused = false;
+let parted = false; // into partitions: such a crawl is stopped where it was started
 let busy = false;
 
 function update() {
@@ -16,7 +17,8 @@ function update() {
   find("stop").disabled = !may;
   document.querySelector("[data-do=checkpoint]").disabled = !may;
   const over = ["ended", "stopped"].includes(state);
-  for (const button of [find("pause"), find("stop"), document.querySelector("[data-do=checkpoint]")]) button.hidden = over;
+  for (const button of [find("pause"), document.querySelector("[data-do=checkpoint]")]) button.hidden = over;
+  find("stop").hidden = over || parted;
   find("unlock").hidden = over || token() !== null;
   const silent = state === "lost"; // nobody would take the token, or send a file
   find("unlock").disabled = silent;
@@ -34,6 +36,7 @@ export function showControls(stats) {
   if (stats.state === state && Boolean(stats.paused) === paused) return;
   state = stats.state;
   paused = Boolean(stats.paused);
+  parted = stats.partitions !== undefined;
   update();
 }
 

@@ -3,28 +3,40 @@
 import { find, make, write } from "./dom.js";
 import * as format from "./format.js";
 
+const MANY = 8; // slices beside one another that leave no room for more than their names
 const GROWN = 300; // seconds for which a seen-set that grew is worth a look
+
+// In a crawl of partitions each has a chain of its own: slice 2 of partition 03 is 03-2.
+function named(slices) {
+  const before = new Map();
+  return slices.map((slice) => {
+    if (slice.partition === undefined) return String(slices.indexOf(slice) + 1);
+    before.set(slice.partition, (before.get(slice.partition) ?? 0) + 1);
+    return `${format.partition(slice.partition)}-${before.get(slice.partition)}`;
+  });
+}
 
 // Each slice is a block: its width is its share of the bits, its filling the share of its capacity in use.
 function drawChain(slices) {
   const total = slices.reduce((sum, slice) => sum + slice.bits, 0) || 1;
+  const names = named(slices);
   const blocks = slices.map((slice, index) => {
     const used = slice.capacity ? Math.min(1, slice.count / slice.capacity) : 0;
     const fill = make("i");
     fill.style.height = `${100 * used}%`;
-    const block = make("div", { className: "slice" }, make("div", {}, fill), make("small", {}, `${index + 1}: ${Math.floor(100 * used)}%`));
+    const block = make("div", { className: "slice" }, make("div", {}, fill), make("small", {}, slices.length > MANY ? names[index] : `${names[index]}: ${Math.floor(100 * used)}%`));
     block.style.flexGrow = slice.bits / total;
     return block;
   });
   const chain = find("chain");
   chain.replaceChildren(...blocks);
-  const words = slices.map((slice, index) => `slice ${index + 1} holds ${format.count(slice.count)} of ${format.count(slice.capacity)} URLs`);
+  const words = slices.map((slice, index) => `slice ${names[index]} holds ${format.count(slice.count)} of ${format.count(slice.capacity)} URLs`);
   chain.setAttribute("aria-label", words.join(", ") || "No slices");
 }
 
-function row(slice, index) {
+function row(slice, name) {
   const cells = [
-    String(index + 1),
+    name,
     `${format.count(slice.count)} of ${format.count(slice.capacity)}`,
     format.percent(slice.fill),
     format.probability(slice.fpp_estimated),
@@ -41,7 +53,9 @@ let shape = null; // slices and compactions
 function speaks(stats, now) {
   const { seen, advice } = stats;
   if (!seen) return false;
-  const newest = `${seen.slices?.length} ${seen.compactions}`;
+  // A partition that begins is no growth.
+  const chains = new Set((seen.slices ?? []).map((slice) => slice.partition)).size;
+  const newest = `${(seen.slices?.length ?? 0) - chains} ${seen.compactions}`;
   if (shape !== null && shape !== newest) grew = now;
   shape = newest;
   const near = seen.fpp_estimated !== null && seen.fpp_target > 0 && seen.fpp_estimated > seen.fpp_target / 2;
@@ -68,7 +82,8 @@ function showNext(stats) {
     // A paused crawl has no time forecast.
     const timed = advice.seconds_left !== null && stats.state === "running";
     const when = timed ? `, in about ${format.left(advice.seconds_left)} at the last minute's ${format.rate(advice.new_urls_per_second)} new URLs/s` : "";
-    const what = advice.next_size === null ? "It is full" : `It grows (by ${format.bytes(advice.next_size)})`;
+    const which = advice.partition === undefined ? "It" : `That of partition ${format.partition(advice.partition)}, the first to,`;
+    const what = advice.next_size === null ? `${which} is full` : `${which} grows (by ${format.bytes(advice.next_size)})`;
     next = `${what} after ${format.counted(advice.urls_left, "more URL")}${when}. Then it errs on at most ${format.probability(advice.fpp_then)}.`;
     if (advice.warning) next += ` ${advice.warning[0].toUpperCase()}${advice.warning.slice(1)}.`;
   }
@@ -84,7 +99,10 @@ export function showFilter(stats, forecast, now) {
   write(find("seen-facts"), facts.filter(Boolean).join(" · "));
   if (!find("seen-set").open) return;
   drawChain(slices);
-  find("slices").replaceChildren(...slices.map(row));
+  const names = named(slices);
+  find("slices").replaceChildren(...slices.map((slice, index) => row(slice, names[index])));
+  // The next slice is that of one partition, and all others go on as they are.
+  find("slice-full").hidden = stats.advice?.partition !== undefined;
   for (const node of document.querySelectorAll("[data-ahead]")) write(node, slices.length ? format.count(slices.length) : "–");
   write(find("ahead-when"), stats.advice?.forecast?.when === "day" ? "in a day" : "at the end");
   showNext(stats);

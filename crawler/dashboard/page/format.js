@@ -70,6 +70,8 @@ export const duration = given((value) => {
   return m ? `${m} min ${s} s` : `${s} s`;
 });
 
+// A partition of a crawl, as its directory is called.
+export const partition = (number) => String(number).padStart(2, "0");
 export const ago = given((value) => `${duration(value)} ago`);
 
 // A time that remains, in the two units that matter: nobody plans by the second of an hour.

@@ -32,7 +32,8 @@ function show(job) {
   heading.replaceChildren(cut(name || "Crawl"));
   const first = job.seeds?.length ? hostOf(job.seeds[0]) : "";
   const more = (job.seed_count ?? 0) - 1;
-  write(find("seeds-words"), first ? (more > 0 ? `${first} and ${format.counted(more, "more seed")}` : first) : "no seeds yet");
+  const unnamed = job.seed_count > 0 ? format.counted(job.seed_count, "seed") : "no seeds yet";
+  write(find("seeds-words"), first ? (more > 0 ? `${first} and ${format.counted(more, "more seed")}` : first) : unnamed);
   find("seeds").replaceChildren(...(job.seeds ?? []).map((seed) => make("li", {}, cut(seed))));
   write(find("seeds-more"), (job.seed_count ?? 0) > (job.seeds?.length ?? 0) ? `and ${format.count(job.seed_count - job.seeds.length)} more` : "");
   const facts = [

@@ -201,6 +201,9 @@ function draw(message) {
   showOutputs(stats.outputs);
   // Only some crawls have these.
   find("ledger").hidden = !stats.seen?.ledger;
+  const oldest = stats.checkpoint?.partition;
+  find("oldest").hidden = oldest === undefined;
+  if (oldest !== undefined) write(find("oldest-partition"), format.partition(oldest));
   for (const id of ["harvest", "chart-harvest"]) find(id).hidden = !stats.harvest;
   find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
   showState(message.standing || stats.state);

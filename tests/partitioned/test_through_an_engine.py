@@ -1,0 +1,284 @@
+"""A crawl whose partitions are in two directories, as on two machines, looked at through what its workers meet at."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from crawler import __version__
+from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.clock import SteadyClock
+from crawler.cluster.agreement import CRAWL
+from crawler.inspect.crawl_partitions import crawl_partitions
+from crawler.job.crawl_file import encode_crawl, partition_directory, read_crawl_file
+from crawler.job.job_lock import JobLock
+from crawler.job.live_status import Live, write_live
+from crawler.partition.part_report import PartReport, encode_report
+from crawler.service.answering import REPORT
+from crawler.service.crawl_progress import CrawlProgress
+from crawler.service.engine_crawl import EngineCrawl, partitions_text
+from crawler.service.view import TableAsked
+from crawler.service.watched_engine import WatchedEngine
+from tests.carrier.redis_server import RedisServer, redis_server
+from tests.cluster.chain import HOSTS, Chain
+from tests.metrics.samples import statistics
+from tests.partitioned.crawls import begin, tree_of
+from tests.program import Ran, crawler, running, wait_until
+
+PASSWORD = {"CRAWLER_ENGINE_PASSWORD": "s3cret"}
+WORDS = ("--scope", "any", "--allow-private", "--ignore-robots", "--delay", "0", "--partition-count", "4", "--quiet")
+
+
+def at(server: RedisServer, name: str = "news") -> tuple[str, ...]:
+    return "--engine", server.url, "--crawl", name
+
+
+def told(server: RedisServer, command: str, *words: str) -> Any:
+    ran = crawler(command, *words, *at(server), "--json", env=PASSWORD)
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def is_one_line(ran: Ran) -> bool:
+    return (ran.code, ran.err.count("\n"), ran.out) == (2, 1, "") and "s3cret" not in ran.err
+
+
+@contextmanager
+def in_two_places(server: RedisServer, chain: Chain, home: Path) -> Iterator[None]:
+    """A crawl that lasts, and has a worker with each of two directories."""
+    common = (*at(server), "--workers", "2")
+    with (
+        running(*chain.seeds, "--job", home / "one", *WORDS, *common) as first,
+        running("work", "--dir", home / "two", *common, "--quiet") as second,
+    ):
+        wait_until(lambda: len(chain.asked) > 30 or first.poll() is not None, "pages are asked for")
+        assert first.poll() is None, first.stderr.read().decode()
+        try:
+            yield
+        finally:
+            for process in (first, second):
+                process.send_signal(signal.SIGINT)
+            for process in (first, second):
+                process.communicate()
+
+
+def test_a_crawl_in_two_places_is_shown_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(*next(iter(PASSWORD.items())))
+    with (
+        redis_server(tmp_path / "server", "appendonly no", "requirepass s3cret") as server,
+        Chain(12, 4_000, 0.05) as chain,
+    ):
+        with in_two_places(server, chain, tmp_path):
+            stats = _all_told(server)
+            places = {part["partition"]: part["directory"] for part in stats["partitions"]}
+            assert set(places.values()) == {str(tmp_path / "one"), str(tmp_path / "two")}
+            assert {part["machine"] for part in stats["partitions"]} == {socket.gethostname()}
+            assert stats["state"] == "running"
+            assert stats["pages_fetched"] == sum(part["pages_fetched"] for part in stats["partitions"]) > 0
+            slots = json.loads((tmp_path / "one/partitions/00/live.json").read_bytes())["stats"]["slots"]["total"]
+            assert stats["slots"]["total"] == 2 * slots, "each worker has its own, also on one machine"
+            found = told(server, "hosts", "--sort", "fetched", "--limit", "3")
+            assert found["total"] == HOSTS
+            assert [row["fetched"] for row in found["hosts"]] == sorted(
+                (row["fetched"] for row in found["hosts"]), reverse=True
+            )
+            _check_views(server, chain, places)
+            for words in (("tail",), ("verify",), ("report",), ("export", "--cdxj", str(tmp_path / "x"))):
+                ran = crawler(*words, *at(server), env=PASSWORD)
+                assert is_one_line(ran), ran.err
+                assert all(each in ran.err for each in (str(tmp_path / "one"), str(tmp_path / "two"), "DIR"))
+                assert socket.gethostname() in ran.err
+            explained = told(server, "explain", chain.seeds[0])
+            assert explained["partition"]["begun"]
+            assert explained["record"]["status"] == 200
+        ended = told(server, "stats")
+        assert ended["state"] == "stopped"
+        assert ended["urls_in_flight"] == 0
+        fetched = [
+            json.loads(line)
+            for place in ("one", "two")
+            for path in (tmp_path / place).glob("partitions/*/pages.jsonl")
+            for line in path.read_bytes().splitlines()
+        ]
+        assert ended["pages_fetched"] == len(fetched), "the last reports are those of the end"
+        nobody = crawler("hosts", *at(server), env=PASSWORD)
+        assert is_one_line(nobody), nobody.err
+        assert str(tmp_path / "two") in nobody.err
+
+
+def _all_told(server: RedisServer) -> Any:
+    stats: Any = {}
+
+    def is_whole() -> bool:
+        nonlocal stats
+        stats = told(server, "stats")
+        return all(part["state"] == "running" for part in stats["partitions"]) and stats["pages_fetched"] > 0
+
+    wait_until(is_whole, "all partitions are told of")
+    return stats
+
+
+def _check_views(server: RedisServer, chain: Chain, places: dict[int, str]) -> None:
+    """What ``top`` and the page show, and questions that are answered by owners."""
+    with running("dashboard", *at(server)) as process:
+        url = process.stdout.readline().decode().split()[1]
+
+        def ask(path: str) -> Any:
+            return json.loads(urllib.request.urlopen(f"{url}api/{path}").read())
+
+        view = WatchedEngine(server.url, "news", SteadyClock())
+        try:
+            for seed in chain.seeds[:3]:
+                found = view.explain(seed, 0.0)
+                owner = view.crawl.owner_of(seed)
+                assert found.partition is not None
+                assert (found.partition.number, found.record is not None) == (owner, True)
+                assert view.directory_of(seed) == partition_directory(Path(places[owner or 0]), owner or 0)
+            table = view.hosts(TableAsked("fetched", True, 1, 3, "127.0.7"), 0.0)
+            assert (table.total, len(table.rows), view.missing) == (HOSTS, 3, [])
+        finally:
+            view.close()
+        assert ask("stats")["partitions"][3]["directory"] == places[3]
+        assert {row["partition"] for row in ask("hosts")["hosts"]} <= places.keys()
+        assert ask("job")["name"] == "news"
+        name = table.rows[0]["host"]
+        assert ask(f"hosts/{name}")["host"] == name
+        assert b"crawler_pages_fetched_total" in urllib.request.urlopen(f"{url}metrics").read()
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            ask("survey")
+    shown = crawler("top", *at(server), env=PASSWORD)
+    assert shown.code == 0, shown.err
+    assert "127.0.7.1" in shown.out
+
+
+def test_a_crawl_that_is_all_here_is_read_here(tmp_path: Path) -> None:
+    with redis_server(tmp_path / "server", "appendonly no") as server, Chain(6, 4) as chain:
+        ran = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS, *at(server))
+        assert ran.code == 0, ran.err
+        before = tree_of(tmp_path / "crawl")
+        here, there = crawler("tail", tmp_path / "crawl", "--all"), crawler("tail", *at(server), "--all")
+        assert (there.code, there.err, there.out.count("\n")) == (0, "", 24)
+        assert there.out == here.out
+        verified = crawler("verify", *at(server))
+        assert (verified.code, verified.out) == (0, f"{tmp_path / 'crawl'}: whole\n")
+        reported = crawler("report", *at(server), "--out", tmp_path / "report.html")
+        assert (reported.code, "24 URLs" in reported.out) == (0, True), reported.err
+        assert tree_of(tmp_path / "crawl") == before
+        (tmp_path / "crawl").rename(tmp_path / "away")
+        (tmp_path / "crawl" / "partitions").mkdir(parents=True)
+        begin(tmp_path / "crawl")  # another crawl in a directory of that name
+        assert is_one_line(crawler("verify", *at(server)))
+
+
+def test_what_is_named_wrongly_is_said_in_one_line_and_changes_nothing(tmp_path: Path) -> None:
+    with redis_server(tmp_path / "server", "appendonly no", "requirepass s3cret") as server:
+        for words, about in (
+            (at(server, "unknown"), "unknown"),
+            (("--engine", server.url), "--crawl"),
+            (("--crawl", "news"), "--engine"),
+            (("--engine", "http://127.0.0.1", "--crawl", "news"), "not understood"),
+            (("--engine", server.url.replace("//", "//me:s3cret@"), "--crawl", "news"), "CRAWLER_ENGINE_PASSWORD"),
+        ):
+            named = words if "--engine" in words else (str(tmp_path), *words)
+            ran = crawler("stats", *named, env=PASSWORD)
+            assert is_one_line(ran), ran.err
+            assert about in ran.err
+        assert is_one_line(crawler("top", *at(server)))
+        assert is_one_line(crawler("dashboard", *at(server), "--listen", "0.0.0.0:0", env=PASSWORD))
+        with redis.Redis(port=server.port, password="s3cret", protocol=2) as client:
+            assert client.keys("*") == []
+    gone = crawler("hosts", *at(server), env=PASSWORD)
+    assert is_one_line(gone), gone.err
+
+
+class Times:
+    """Clocks that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def wall(self) -> float:
+        return self.now
+
+    def steady(self) -> float:
+        return self.now - 1_000_000.0
+
+
+@pytest.mark.parametrize("apart", [0.0, 40.0, -40.0])
+async def test_a_worker_of_whom_nothing_new_comes_is_gone_whatever_its_clock_says(tmp_path: Path, apart: float) -> None:
+    begin(tmp_path / "crawl")
+    file, times, carrier = read_crawl_file(tmp_path / "crawl"), Times(), MemoryCarrier(Holdings())
+    await carrier.put(CRAWL, {"identity": encode_crawl(file)})
+    crawl = await EngineCrawl.over(carrier, "crawl", "here", times.wall)
+    crawl = EngineCrawl(carrier, crawl.crawl, "here", times.wall, times.steady)
+
+    async def tell(number: int, *, last: bool = False) -> None:
+        stats = statistics(state="ended" if last else "running", pages_fetched=10, urls_pending=5, urls_in_flight=2)
+        report = PartReport(__version__, times.now + apart, 5.0, last, f"m{number}", f"/d{number}", "home", 7, stats)
+        await carrier.put(f"p{number}", {REPORT: encode_report(report) or b""})
+
+    def states() -> list[str]:
+        return [part["state"] for part in crawl.stats(times.now)["partitions"]]
+
+    await tell(0)
+    await tell(1)
+    await tell(2, last=True)
+    await crawl.look()
+    assert states() == ["running", "running", "ended", "untold"]
+    await carrier.put("p2", {REPORT: b""})  # the carrier has lost it: what was told before still counts
+    for _ in range(6):
+        times.now += 5.0
+        await tell(0)
+        await crawl.look()
+    stats = crawl.stats(times.now)
+    assert states() == ["running", "gone", "ended", "untold"]
+    assert (stats["state"], stats["urls_in_flight"], stats["urls_pending"]) == ("running", 4, 17)
+    assert stats["partitions"][1]["process"] is None
+    assert [told.number for told in crawl.gone(times.now)] == [1]
+    assert "partition 03" in crawl.elsewhere()
+    await tell(1)
+    await crawl.look()
+    assert states() == ["running", "running", "ended", "untold"]
+
+
+def test_names_of_partitions() -> None:
+    assert partitions_text([3]) == "partition 03"
+    assert partitions_text([5, 0, 1, 2]) == "partitions 00-02, 05"
+
+
+def test_nothing_is_shown_before_all_partitions_that_had_begun_tell(tmp_path: Path) -> None:
+    """A crawl that goes on would seem to have lost the pages of the others."""
+    with Chain(6, 2) as chain:
+        ran = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS, "--partitions", "1")
+        assert ran.code == 0, ran.err
+    times = Times()
+    progress = CrawlProgress(tmp_path / "crawl", 4, times.steady)
+    first = crawl_partitions(tmp_path / "crawl").found[0].directory
+    lock = JobLock(first)
+    try:
+        write_live(first, Live(statistics(), {}, None, None, []))
+        assert progress.look() is None
+        assert progress.pages() == statistics()["pages_fetched"]
+        times.now += 60.0
+        shown = progress.look()
+        assert shown is not None
+        assert shown["pages_fetched"] == statistics()["pages_fetched"]
+    finally:
+        lock.release()
+
+
+def test_the_summary_of_a_crawl_says_how_long_it_took(tmp_path: Path) -> None:
+    with Chain(4, 2) as chain:
+        ran = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS[:-1], "--partitions", "1")
+    assert ran.code == 0, ran.err
+    assert "\nended after " in ran.err

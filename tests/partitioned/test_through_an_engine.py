@@ -53,23 +53,28 @@ def is_one_line(ran: Ran) -> bool:
     return (ran.code, ran.err.count("\n"), ran.out) == (2, 1, "") and "s3cret" not in ran.err
 
 
+def client_of(server: RedisServer) -> redis.Redis:
+    return redis.Redis(port=server.port, password="s3cret", protocol=2)
+
+
 @contextmanager
 def in_two_places(server: RedisServer, chain: Chain, home: Path) -> Iterator[None]:
     """A crawl that lasts, and has a worker with each of two directories."""
     common = (*at(server), "--workers", "2")
-    with (
-        running(*chain.seeds, "--job", home / "one", *WORDS, *common) as first,
-        running("work", "--dir", home / "two", *common, "--quiet") as second,
-    ):
-        wait_until(lambda: len(chain.asked) > 30 or first.poll() is not None, "pages are asked for")
-        assert first.poll() is None, first.stderr.read().decode()
-        try:
-            yield
-        finally:
-            for process in (first, second):
-                process.send_signal(signal.SIGINT)
-            for process in (first, second):
-                process.communicate()
+    with running(*chain.seeds, "--job", home / "one", *WORDS, *common) as first, client_of(server) as client:
+        wait_until(lambda: bool(client.hexists("crawler:{news:crawl}:values", "settings")), "the crawl is known")
+        with running("work", "--dir", home / "two", *common, "--quiet") as second:
+            processes = (first, second)
+            is_over = lambda: any(process.poll() is not None for process in processes)  # noqa: E731
+            wait_until(lambda: len(chain.asked) > 30 or is_over(), "pages are asked for")
+            assert not is_over()
+            try:
+                yield
+            finally:
+                for process in processes:
+                    process.send_signal(signal.SIGINT)
+                for process in processes:
+                    process.communicate()
 
 
 def test_a_crawl_in_two_places_is_shown_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +200,7 @@ def test_what_is_named_wrongly_is_said_in_one_line_and_changes_nothing(tmp_path:
             assert about in ran.err
         assert is_one_line(crawler("top", *at(server)))
         assert is_one_line(crawler("dashboard", *at(server), "--listen", "0.0.0.0:0", env=PASSWORD))
-        with redis.Redis(port=server.port, password="s3cret", protocol=2) as client:
+        with client_of(server) as client:
             assert client.keys("*") == []
     gone = crawler("hosts", *at(server), env=PASSWORD)
     assert is_one_line(gone), gone.err

@@ -425,6 +425,29 @@ async def test_the_seen_set_is_one_line_until_it_has_something_to_say(browser: C
         assert await asyncio.to_thread(script(browser, opened))
 
 
+async def test_the_seen_set_of_a_crawl_of_partitions_names_their_slices(browser: Chrome) -> None:
+    seen = statistics()["seen"] | {"fpp_estimated": 1e-20, "ledger": None}
+    one = seen["slices"][0]
+    few = seen | {"slices": [one | {"partition": 0}]}
+    more = seen | {"slices": [one | {"partition": number} for number in (0, 3, 3)]}
+    same = seen | {"slices": [one | {"partition": number} for number in (0, 3)]}
+    advice = statistics()["advice"] | {"partition": 3, "warning": None}
+    crawl = Crawl(seen=few, advice=advice, partitions=[], checkpoint=statistics()["checkpoint"] | {"partition": 7})
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        panel = "return document.querySelector('#seen-set').open"
+        crawl.changes |= {"seen": same}
+        await until(browser, lambda: text(browser, "#oldest-partition") == "07")
+        await until(browser, script(browser, "return document.querySelector('#stop').hidden"))
+        assert not await asyncio.to_thread(script(browser, panel)), "a partition that begins is no growth"
+        crawl.changes |= {"seen": more}
+        await until(browser, script(browser, panel))
+        names = "return [...document.querySelectorAll('#slices tr')].map(row => row.cells[0].innerText)"
+        await until(browser, lambda: browser.execute_script(names) == ["00-1", "03-1", "03-2"])
+        assert "partition 03" in await asyncio.to_thread(text, browser, "#next-slice")
+        assert await asyncio.to_thread(script(browser, "return document.querySelector('#slice-full').hidden"))
+
+
 async def test_a_telephone_shows_what_is_wrong_before_anything_else(browser: Chrome) -> None:
     screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
     order = """return [...document.querySelectorAll('main > section')]

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from crawler import Job, JobError
+from crawler.inspect.crawl_reader import merged_rows
+from crawler.inspect.host_table import Selection
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, crawled, told, tree_of
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -86,6 +88,18 @@ def test_hosts_of_all_partitions_stand_in_one_order(made: Crawled) -> None:
     assert first == {**rows, "hosts": rows["hosts"][:2]}
     least = told("hosts", made.directory, "--sort", "fetched", "--order", "asc", "--limit", "1")
     assert least["hosts"] == rows["hosts"][2:]
+
+
+def test_hosts_of_equal_rank_come_by_name_as_in_a_job() -> None:
+    def row(host: str, pending: int) -> dict[str, object]:
+        return {"host": host, "pending": pending}
+
+    told = [(0, (2, [row("m.test", 3), row("x.test", 0)])), (1, (2, [row("z.test", 3), row("b.test", 0)]))]
+    total, rows = merged_rows(told, Selection(sort="pending", limit=3))
+    assert (total, [(each["host"], each["partition"]) for each in rows]) == (
+        4,
+        [("m.test", 0), ("z.test", 1), ("b.test", 1)],
+    )
 
 
 def test_tail_shows_each_record_once_and_by_time(made: Crawled) -> None:

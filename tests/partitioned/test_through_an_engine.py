@@ -267,7 +267,7 @@ def test_nothing_is_shown_before_all_partitions_that_had_begun_tell(tmp_path: Pa
         ran = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS, "--partitions", "1")
         assert ran.code == 0, ran.err
     times = Times()
-    progress = CrawlProgress(tmp_path / "crawl", 4, times.steady)
+    progress = CrawlProgress(tmp_path / "crawl", read_crawl_file(tmp_path / "crawl"), times.steady)
     first = crawl_partitions(tmp_path / "crawl").found[0].directory
     lock = JobLock(first)
     try:

@@ -12,11 +12,14 @@ import contextlib
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
 
+from msgspec.structs import astuple, replace
+
 from crawler.carrier.verbs import CarrierError
 from crawler.cluster.open_partition import OpenPartition
 from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response
 from crawler.fetch.fence import FencedOffError
-from crawler.partition.notes import BODY_MOST, RobotsAnswer, RobotsQuestion, encode_note
+from crawler.fetch.outcome import RawExchange, Truncation
+from crawler.partition.notes import BODY_MOST, Exchange, RobotsAnswer, RobotsQuestion, encode_note
 from crawler.partition.parcel_codec import Note
 from crawler.partition.placement import Placement
 
@@ -99,7 +102,11 @@ def _told(number: int, found: Followed | NotNow) -> RobotsAnswer:
     if isinstance(answer, Failure):
         return RobotsAnswer(number, failure=answer.kind.value, message=answer.message, age=found.age)
     body = (answer.body or b"")[:BODY_MOST]
-    return RobotsAnswer(number, status=answer.status, location=answer.location, body=body, age=found.age)
+    raw = None if answer.raw is None else Exchange(*astuple(answer.raw))
+    if raw is not None and len(raw.request) + len(raw.head) + len(raw.body) > BODY_MOST:
+        raw = None
+    told = RobotsAnswer(number, status=answer.status, location=answer.location, body=body, age=found.age)
+    return replace(told, seconds=answer.seconds, raw=raw)
 
 
 def _followed(told: RobotsAnswer) -> Followed | NotNow:
@@ -107,7 +114,10 @@ def _followed(told: RobotsAnswer) -> Followed | NotNow:
         return NotNow(told.wait)
     if told.status is not None:
         received = len(told.body)
-        answer = Response(told.status, {}, None, None, told.body, told.location, None, 0.0, received)
+        answer = Response(told.status, {}, None, None, told.body, told.location, None, told.seconds, received)
+        if told.raw is not None:
+            truncated = None if told.raw.truncated is None else Truncation(told.raw.truncated)
+            answer = replace(answer, raw=replace(RawExchange(*astuple(told.raw)), truncated=truncated))
         return Followed(answer, elsewhere=True, age=told.age)
     kind = next((each for each in FailureKind if each.value == told.failure), FailureKind.UNREACHABLE)
     return Followed(Failure(kind, told.message, 0.0), elsewhere=True, age=told.age)

@@ -43,9 +43,21 @@ class RobotsQuestion(Struct, array_like=True, tag=4, frozen=True):
     address: str
 
 
+class Exchange(Struct, array_like=True, frozen=True):
+    """An exchange as it was on the wire; the fields are those of ``fetch.outcome.RawExchange``."""
+
+    request: bytes
+    head: bytes
+    body: bytes
+    truncated: str | None
+    chunked: bool
+    address: str | None
+
+
 class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
     """An answer of a server has a ``status``, a failed request has a ``failure``, the name of its kind. With ``wait``
-    the question is to be asked again after so many seconds. ``age``: how many seconds ago the server answered."""
+    the question is to be asked again after so many seconds. ``age``: how many seconds ago the server answered.
+    ``seconds``: how long that took. ``raw``: the exchange for an archive, if one is kept and there is room for it."""
 
     number: int
     status: int | None = None
@@ -55,9 +67,11 @@ class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
     message: str = ""
     wait: float | None = None
     age: float = 0.0
+    seconds: float = 0.0
+    raw: Exchange | None = None
 
 
-BODY_MOST = 2**20  # bytes of a robots.txt that are told
+BODY_MOST = 2**20  # bytes of a robots.txt that are told, and of its exchange
 Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer
 
 _Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from warcio.archiveiterator import ArchiveIterator
 
 from tests.program import crawler
 from tests.site import Handler, Site
@@ -82,7 +83,9 @@ class Web:
         never = self._leaf(2, "/never")
         for number, site in enumerate(self.sites):
             site.robots = f"User-agent: *\nDisallow: /private{number}\n"
-        self.sites[5].robots = _answer(status=302, Location=self._put(1, "/rules", "User-agent: *\nDisallow: /no"))
+        for number in (4, 5):
+            rules = self._put(number + 4, "/rules", f"User-agent: *\nDisallow: /no\nDisallow: /private{number}\n")
+            self.sites[number].robots = _answer(status=302, Location=rules)
         self.sites[0].robots = f"User-agent: *\nSitemap: {self._sitemaps()}\n"
         meta = "<meta name=robots content='nofollow, noindex'>"
         return [
@@ -157,9 +160,23 @@ def records(directory: Path) -> dict[str, dict[str, Any]]:
     return by_url
 
 
+def captured(directory: Path) -> set[tuple[str, str]]:
+    """The URLs and payloads in the archives of a job or a crawl. Where a payload came before is a matter of each
+    archive."""
+    found = [path for each in ("warc/*", "partitions/*/warc/*") for path in directory.glob(each)]
+    captures = set[tuple[str, str]]()
+    for path in found:
+        with path.open("rb") as file:
+            for each in ArchiveIterator(file):
+                if each.rec_type in ("response", "revisit"):
+                    digest = each.rec_headers.get_header("WARC-Payload-Digest") or ""
+                    captures.add((each.rec_headers.get_header("WARC-Target-URI"), digest))
+    return captures
+
+
 def test_records_and_outputs_are_those_of_one_process(tmp_path: Path) -> None:
     words = ("--scope", "any", "--allow-private", "--delay", "0", "--max-depth", "8", "--quiet")
-    words += ("--embedded", "any", "--output", "links,text,bodies", "--contact", "me@example.org")
+    words += ("--embedded", "any", "--output", "links,text,bodies,warc", "--contact", "me@example.org")
     one, several = tmp_path / "one", tmp_path / "several"
     with made() as site:
         for directory, more in ((one, ()), (several, ("--partitions", "2", "--partition-count", "4"))):
@@ -168,6 +185,9 @@ def test_records_and_outputs_are_those_of_one_process(tmp_path: Path) -> None:
         assert site.url(5 * 7, "/deep7") in records(one)
         assert site.url(5 * 8, "/deep8") not in records(one)
         assert site.url(2, "/never") not in records(one)
+        assert {site.url(2, "/rules"), site.url(3, "/rules")} <= {url for url, _ in captured(one)}, (
+            "robots.txt of another host, by a redirect"
+        )
     assert records(several) == records(one)
     for files in ("links/*.jsonl", "text/*.jsonl"):
         found = [
@@ -178,6 +198,7 @@ def test_records_and_outputs_are_those_of_one_process(tmp_path: Path) -> None:
         ]
         assert found[0] == found[1]
         assert found[0]
+    assert captured(several) == captured(one)
     assert {path.name for path in one.glob("bodies/*/*/*")} == {
         path.name for path in several.glob("partitions/*/bodies/*/*/*")
     }

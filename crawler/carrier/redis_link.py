@@ -28,6 +28,8 @@ from crawler.carrier.verbs import CarrierError, CarrierFullError, CarrierRefused
 PATIENCE = 5.0  # seconds for an answer
 OLDEST = 7  # of the versions of Redis that have all that is needed
 SAFE_POLICY = "noeviction"
+# What versions say of a command inside a script that the user may not use.
+_NOT_IN_SCRIPTS = ("user executing the script can't", "ACL failure in script")
 
 Word = str | bytes | int
 Words = Sequence[Word]
@@ -174,14 +176,14 @@ def told(error: Exception, server: Server) -> Exception:
         )
     if isinstance(error, OutOfMemoryError):
         return CarrierFullError(f"{server} has no memory left ({text})")
-    if isinstance(error, NoPermissionError):
-        return CarrierRefusedError(f"{server} does not permit its user what a crawl needs ({text})")
+    if isinstance(error, NoPermissionError) or any(said in text for said in _NOT_IN_SCRIPTS):
+        return CarrierRefusedError(f"{server} does not permit its user what is needed ({text})")
     if text.startswith("WRONGTYPE"):
         return CarrierRefusedError(
-            f"{server} holds keys of another program under the names of this crawl: give the crawl another name"
+            f"{server} holds keys of another program under the names of this one: choose another name"
         )
     if text.startswith(("unknown command", "ERR unknown command")):
-        return CarrierRefusedError(f"{server} lacks a command that a crawl needs ({text})")
+        return CarrierRefusedError(f"{server} lacks a command that is needed ({text})")
     if "CERTIFICATE_VERIFY_FAILED" in text or isinstance(error.__context__, ssl.SSLCertVerificationError):
         return CarrierRefusedError(
             f"the certificate of {server} is not trusted ({text}): name that of its authority in SSL_CERT_FILE"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from tests.carrier.redis_server import RedisServer, redis_server
 from tests.dedup.commands import Commands
+from tests.documents import page
 from tests.program import ROOT, wait_until
 from tests.shared.kits import SECRET
 
@@ -138,3 +140,23 @@ def test_killed_while_it_prints_nothing_is_missing(run: Commands, place: str, tm
 def _held(run: Commands, place: str) -> int:
     ended = run("filter", "info", place, "--json")
     return int(json.loads(ended.out)["count"]) if ended.code == 0 else 0
+
+
+def test_a_user_with_the_rights_that_the_page_names(
+    run: Commands, place: str, server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rights = re.findall(r"\+[a-z|]+", page("format-shared.md"))
+    server.say("ACL", "SETUSER", "few", "reset", "on", ">pass", "~crawler:seen:*", "-@all", *rights)
+    monkeypatch.setenv("CRAWLER_ENGINE_USER", "few")
+    monkeypatch.setenv("CRAWLER_ENGINE_PASSWORD", "pass")
+    assert run("dedup", "--raw", "--filter", place, "--producer", "one", data=lines(0, 3000)).out == lines(0, 3000)
+    assert run("filter", "info", place).code == 0
+    assert run("filter", "pull", place, tmp_path / "back").code == 0
+    assert run("filter", "push", tmp_path / "back", f"{place}-copy").code == 0
+    server.say("ACL", "SETUSER", "few", "-setrange")
+    ended = run("dedup", "--raw", "--filter", place, data=lines(3000, 3010))
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, b"", 1)
+    assert "does not permit its user" in ended.err
+    monkeypatch.setenv("CRAWLER_ENGINE_PASSWORD", "wrong")
+    run.refused("dedup", "--raw", "--filter", place, told=("does not let us in",))
+    server.say("ACL", "DELUSER", "few")

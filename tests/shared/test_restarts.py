@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from crawler.shared.shard_requests import SharedSetError
 from tests.carrier.redis_server import redis_server
+from tests.program import wait_until
 from tests.shared.kits import RedisKit, parameters
 from tests.shared.test_shared_set import SURE, keys
 
@@ -52,4 +54,22 @@ def test_with_neither_everything_is_lost_and_the_producer_stops(tmp_path: Path) 
         with pytest.raises(SharedSetError, match="is gone"):
             seen.add_many(keys(300))
         assert len(kit.producer(MADE).add_many(keys(300))) == 300
+        kit.close()
+
+
+def test_while_the_memory_is_full_a_producer_waits_and_nothing_is_half_done(tmp_path: Path) -> None:
+    with redis_server(tmp_path, "appendonly no") as server:
+        kit = RedisKit([server])
+        seen, other = kit.producer(MADE), kit.producer(MADE)
+        assert len(seen.add_many(keys(300))) == 300
+        server.say("CONFIG", "SET", "maxmemory", "1mb")
+        found: list[list[int]] = []
+        waiting = threading.Thread(target=lambda: found.append(seen.add_many(keys(600))))
+        waiting.start()
+        wait_until(lambda: "errorstat_OOM" in str(server.say("INFO", "errorstats")), "a request was refused")
+        assert other.contains_many(keys(600)) == [True] * 300 + [False] * 300
+        server.say("CONFIG", "SET", "maxmemory", "256mb")
+        waiting.join()
+        assert found == [list(range(300, 600))]
+        assert not seen.lost
         kit.close()

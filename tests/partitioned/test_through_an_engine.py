@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -28,6 +29,7 @@ from crawler.service.answering import REPORT
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.engine_crawl import EngineCrawl, partitions_text
 from crawler.service.view import TableAsked
+from crawler.service.watched_crawl import WatchedCrawl
 from crawler.service.watched_engine import WatchedEngine
 from tests.carrier.redis_server import RedisServer, redis_server
 from tests.cluster.chain import HOSTS, Chain
@@ -261,29 +263,29 @@ def test_names_of_partitions() -> None:
     assert partitions_text([5, 0, 1, 2]) == "partitions 00-02, 05"
 
 
-def test_nothing_is_shown_before_all_partitions_that_had_begun_tell(tmp_path: Path) -> None:
-    """A crawl that goes on would seem to have lost the pages of the others."""
+def test_a_crawl_that_goes_on_is_shown_whole_and_at_a_steady_pace(tmp_path: Path) -> None:
+    directory, times = tmp_path / "crawl", Times()
     with Chain(6, 2) as chain:
-        ran = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS, "--partitions", "1")
-        assert ran.code == 0, ran.err
-    times = Times()
-    progress = CrawlProgress(tmp_path / "crawl", read_crawl_file(tmp_path / "crawl"), times.steady)
-    first = crawl_partitions(tmp_path / "crawl").found[0].directory
-    lock = JobLock(first)
-    try:
-        write_live(first, Live(statistics(), {}, None, None, []))
-        assert progress.look() is None
-        assert progress.pages() == statistics()["pages_fetched"]
-        times.now += 60.0
-        shown = progress.look()
-        assert shown is not None
-        assert shown["pages_fetched"] == statistics()["pages_fetched"]
-    finally:
-        lock.release()
-
-
-def test_the_summary_of_a_crawl_says_how_long_it_took(tmp_path: Path) -> None:
-    with Chain(4, 2) as chain:
-        ran = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS[:-1], "--partitions", "1")
+        ran = crawler(*chain.seeds, "--job", directory, *WORDS[:-1], "--partitions", "1")
     assert ran.code == 0, ran.err
-    assert "\nended after " in ran.err
+    assert "\nended after " in ran.err, "the summary says how long the run took"
+    progress = CrawlProgress(directory, read_crawl_file(directory), times.steady)
+    jobs = [partition.directory for partition in crawl_partitions(directory).found]
+    live = Live(statistics(), {}, None, None, [])
+    with contextlib.ExitStack() as locks:
+        for number, job in enumerate(jobs):
+            locks.callback(JobLock(job).release)
+            write_live(job, live)
+            if number == 0:
+                assert progress.look() is None, "it would seem to have lost the pages of the others"
+                assert progress.pages() == live.stats["pages_fetched"]
+                times.now += 60.0
+                assert progress.look() is not None, "who waits for ever is not waited for"
+        view = WatchedCrawl(directory, times.wall)
+        began = view.moment()
+        times.now += 1.0
+        view.take(view.look_again())
+        assert view.moment() == began, "a process tells of four partitions every two seconds: a second shows no pace"
+        times.now += 3.0
+        view.take(view.look_again())
+        assert view.moment() == began + 4.0

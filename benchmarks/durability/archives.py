@@ -28,7 +28,6 @@ import http.client
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import tempfile
@@ -44,9 +43,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawls import undisturbed
 from fastwarc.warc import ArchiveIterator
-from injector import build
 from web import served
 
+from benchmarks.durability.synced import Synced
 from crawler.bench.machine import describe_machine
 from crawler.bench.made_pages import make_files
 
@@ -58,7 +57,6 @@ FLAGS = "--allow-private --delay 0 --per-host 16 --concurrency 64 --quiet --outp
 CONFIG = "[durability]\nsync_interval = 0.5\ncheckpoint_interval = 3\n[output]\nfile_size = 4_000_000\n"
 _POLL = 0.005  # seconds between two looks at the records
 _LATE = 0.2  # seconds from an answer to the kill, at most
-_UNSAFE = re.compile(r"LOG(\.old.*)?")  # RocksDB's own notes, which it never syncs
 _SHOWN = 5
 _HTML = ("text/html", "application/xhtml+xml")
 _MADE_UP = "made up by the crawler"  # what the record of a probe says
@@ -95,7 +93,7 @@ class Crawl:
 
     home: Path
     seeds: Path
-    library: Path
+    synced: Synced
 
     @property
     def job(self) -> Path:
@@ -112,7 +110,7 @@ class Crawl:
         config.write_text(CONFIG)
         words = [sys.executable, "-m", "crawler", self.seeds, "--job", self.job, "--config", config, *FLAGS.split()]
         root = str(HERE.parents[1])
-        around = {**os.environ, "PYTHONPATH": root, "LD_PRELOAD": str(self.library), "SYNCED_LOG": str(self._log)}
+        around = {**os.environ, "PYTHONPATH": root, **self.synced.environment}
         with (self.home / "log").open("ab") as log:
             return subprocess.Popen(list(map(str, words)), cwd=root, env=around, stdin=subprocess.DEVNULL, stderr=log)
 
@@ -136,26 +134,6 @@ class Crawl:
             details = "".join(path.read_text()[-4000:] for path in self.job.glob("crash.txt"))
             raise SystemExit(f"it ended with {code}:\n{(self.home / 'log').read_text()[-2000:]}\n{details}")
         return code < 0
-
-    @property
-    def _log(self) -> Path:
-        return self.home / "synced"
-
-    def lose_power(self, chance: random.Random) -> int:
-        """Cut what was not synced from each file, at a random place. Returns the bytes that are lost."""
-        durable: dict[int, int] = {}
-        for line in self._log.read_text().splitlines():
-            number, size = line.split()
-            durable[int(number)] = int(size)
-        lost = 0
-        for path in sorted(self.job.rglob("*")):
-            if path.is_symlink() or not path.is_file() or _UNSAFE.fullmatch(path.name):
-                continue
-            found = path.stat()
-            kept = chance.randint(min(durable.get(found.st_ino, 0), found.st_size), found.st_size)
-            os.truncate(path, kept)
-            lost += found.st_size - kept
-        return lost
 
 
 def read_archive(job: Path) -> Archive:
@@ -308,7 +286,7 @@ def proof(crawl: Crawl, truth: set[str], kills: int, losses: int, chance: random
         if not crawl.killed_at(moment, chance.uniform(0, _LATE)):
             raise SystemExit("the crawl ended before it was killed: more pages are needed")
         had = crawl.records()
-        lost = crawl.lose_power(chance) if event == "power loss" else 0
+        lost = crawl.synced.lose_power(crawl.job, chance) if event == "power loss" else 0
         lines.append(f"{event:<11} at {had:>5} answers" + (f", {lost:,} bytes lost" if lost else ""))
     crawl.to_the_end()
     lines.append(f"crawled in {time.monotonic() - began:.0f} s")
@@ -358,8 +336,7 @@ def main(words: Sequence[str]) -> None:
             truth = undisturbed(seeds, home)
         else:
             truth = {line.split("\t")[2] for line in chosen.truth.read_text().splitlines()}
-        library = build(home, HERE / "synced.c")
-        crawl = Crawl(home, seeds.resolve(), library)
+        crawl = Crawl(home, seeds.resolve(), Synced(home))
         told, wrong = proof(crawl, truth, chosen.kills, chosen.losses, random.Random(chosen.seed))
     lines += [*told, *(wrong or ["nothing is missing, twice, torn or different; verify calls the job whole"])]
     print("\n".join(lines[-len(told) - max(1, len(wrong)) :]))

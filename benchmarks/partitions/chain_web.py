@@ -1,9 +1,10 @@
 """A web of chains: each page has one link, to a page of another host, so that a single lost link loses the rest of its
 chain. Besides, ``--busy`` hosts have many pages each which the first one names: there, work is left whatever becomes of
-links to other hosts. Every request is written down, with the times at which it came and was answered.
+links to other hosts. With ``--links`` each page of a chain has so many links more, to pages of any chain: a dense web.
+Every request is written down, with the times at which it came and was answered.
 
     python benchmarks/partitions/chain_web.py --log FILE --seeds FILE [--chains N] [--steps N] [--hosts N] [--slow MS]
-        [--busy HOSTS] [--leaves N] [--network A.B]
+        [--busy HOSTS] [--leaves N] [--links N] [--network A.B]
 
 The hosts are loopback addresses, 127.20.0.1 and so on, on one free port (``machines.py`` names another network). Serves
 until standard input ends. A line of the log is: host, path, seconds of the monotonic clock when the request had come,
@@ -32,7 +33,8 @@ _TEXT = "A page of a chain says little, but says it at the length of a short pag
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """``chains`` chains with ``steps`` pages each, on ``hosts`` hosts, and ``busy`` hosts with ``leaves`` pages."""
+    """``chains`` chains with ``steps`` pages each, on ``hosts`` hosts, and ``busy`` hosts with ``leaves`` pages. A page
+    of a chain names ``links`` others besides the next one."""
 
     chains: int
     steps: int
@@ -41,6 +43,7 @@ class Chains:
     busy: int = 0
     leaves: int = 0
     network: str = NETWORK
+    links: int = 0
 
     def addresses(self) -> list[str]:
         return [*map(self.address, range(self.hosts)), *map(self.busy_address, range(self.busy))]
@@ -55,11 +58,16 @@ class Chains:
         return f"{self.network}.{host // 250}.{host % 250 + 1}"
 
     def host_of(self, chain: int, step: int) -> int:
-        digest = hashlib.blake2b(f"{chain}/{step}".encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "little") % self.hosts
+        return _hashed(f"{chain}/{step}") % self.hosts
 
     def url(self, chain: int, step: int) -> str:
         return f"http://{self.address(self.host_of(chain, step))}:{self.port}/c/{chain}/{step}"
+
+    def others(self, chain: int, step: int) -> Iterator[str]:
+        """What a page links to besides the next one."""
+        for number in range(self.links):
+            hashed = _hashed(f"{chain}/{step}/{number}")
+            yield self.url(hashed % self.chains, hashed // self.chains % self.steps)
 
     def all(self) -> Iterator[str]:
         for chain in range(self.chains):
@@ -88,8 +96,13 @@ class Chains:
         if chain >= self.chains or step >= self.steps or self.address(self.host_of(chain, step)) != host:
             return 404, b"no such page"
         link = f'<a href="{self.url(chain, step + 1)}">next</a>' if step + 1 < self.steps else "the end"
+        others = "".join(f'<a href="{url}">x</a>' for url in self.others(chain, step))
         title = f"Chain {chain}, page {step}"
-        return 200, f"<!doctype html><title>{title}</title><h1>{title}</h1><p>{_TEXT}</p><p>{link}</p>".encode()
+        return 200, f"<!doctype html><title>{title}</title><h1>{title}</h1><p>{_TEXT}</p><p>{link}</p>{others}".encode()
+
+
+def _hashed(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 async def _serve(chains: Chains, sockets: Sequence[socket.socket], log: TextIO, slow: float) -> None:
@@ -153,10 +166,12 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--hosts", type=int, default=60)
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--leaves", type=int, default=500)
+    parser.add_argument("--links", type=int, default=0)
     parser.add_argument("--slow", type=float, default=0.0, help="milliseconds that each answer takes")
     parser.add_argument("--network", default=NETWORK, help="the first two numbers of the hosts' addresses")
     chosen = parser.parse_args(words)
-    web = Chains(chosen.chains, chosen.steps, chosen.hosts, 0, chosen.busy, chosen.leaves, chosen.network)
+    shape = (chosen.busy, chosen.leaves, chosen.network, chosen.links)
+    web = Chains(chosen.chains, chosen.steps, chosen.hosts, 0, *shape)
     port, sockets = bind(web)
     chains = replace(web, port=port)
     with open(chosen.log, "w", encoding="ascii") as log:

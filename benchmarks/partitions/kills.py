@@ -1,11 +1,13 @@
 """Kill what crawls a web of chains in partitions, again and again, and ask the servers what was lost.
 
     python benchmarks/partitions/kills.py [--kill worker|all|first|mixed] [--kills 50] [--partitions 4]
-        [--seed N] [--chains N] [--steps N] [--hosts N] [--delay S]
+        [--seed N] [--chains N] [--steps N] [--hosts N] [--links N] [--delay S]
+    python benchmarks/partitions/kills.py --serve DIR[=PATH] ... --truth FILE [...]
 
 Serves the web itself (``chain_web.py``), crawls it with ``--partitions``, and kills with SIGKILL: one worker (the
 first process starts another), all processes, or the first one alone (which ends the others). Whenever the command has
-ended by a kill, the same command is given again. Then the servers' log and the records of all partitions say:
+ended by a kill, the same command is given again. With ``--serve`` the web is directories, each a host of nginx; FILE
+says what there is. Then the servers' log and the records of all partitions say:
 
     lost         pages that no server was asked for
     missing      pages without a record
@@ -29,13 +31,16 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "crawl"))
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+import web
 from chain_web import NETWORK, Chains
 
 from crawler.bench.machine import describe_machine
@@ -44,7 +49,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 _SLACK = 0.002  # seconds: the server notes the time of an answer before it writes it
 _MOST_RUNS = 400
-_WITHOUT_PAGES = 0.1  # of the kills come before another page was asked for
+_BY_CLOCK = 0.1  # of the kills: they may come before another page was asked for
+_POLL = 0.02  # seconds between two looks at the servers' log
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +68,12 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kill", choices=("worker", "all", "first", "mixed"), default="mixed")
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--between", type=float, default=4.0, help="seconds between two kills, at most")
+    parser.add_argument("--pages", type=int, default=300, help="that are asked for between two kills, at most")
+    parser.add_argument("--between", type=float, default=4.0, help="seconds to a kill that waits for no page, at most")
     parser.add_argument("--partitions", type=int, default=4, help="processes; 0: a crawl without partitions")
-    parser.add_argument("--chains", type=int, default=81)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--hosts", type=int, default=60)
-    parser.add_argument("--busy", type=int, default=0, help="hosts with pages that wait for no other host")
-    parser.add_argument("--leaves", type=int, default=500, help="of each of these")
-    parser.add_argument("--delay", type=float, default=0.05)
-    parser.add_argument("--concurrency", type=int, default=16, help="of each process")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
+    web_flags(parser, chains=81, steps=60, hosts=60, busy=0, leaves=500, delay=0.05)
+    parser.add_argument("--serve", nargs="+", metavar="DIR[=PATH]", default=[], help="directories, not chains")
+    parser.add_argument("--truth", type=Path, help="what there is in these: status, kind and URL of each")
     chosen = parser.parse_args(words)
     for line in describe_machine(("aiohttp", "rocksdict")):
         print(line)
@@ -82,16 +83,61 @@ def main(words: Sequence[str]) -> None:
         ordeal(chosen, home)
 
 
+def web_flags(parser: argparse.ArgumentParser, **usual: float) -> None:
+    """The flags of all scripts that crawl such a web, with what is usual in this one."""
+    for name in ("chains", "steps", "hosts"):
+        parser.add_argument(f"--{name}", type=int, default=usual[name])
+    parser.add_argument("--busy", type=int, default=usual["busy"], help="hosts with pages that wait for no other host")
+    parser.add_argument("--leaves", type=int, default=usual["leaves"], help="of each of these")
+    parser.add_argument("--links", type=int, default=0, help="of a page of a chain to any page, besides")
+    parser.add_argument("--delay", type=float, default=usual["delay"])
+    parser.add_argument("--concurrency", type=int, default=16, help="of each process")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
+
+
 def ordeal(chosen: argparse.Namespace, home: Path) -> None:
     job, began = home / "job", time.monotonic()
-    with served(chosen, home) as (chains, seeds, log):
-        runs, codes = drive(chosen, home, job, seeds, log)
+    if chosen.serve:
+        with web.served([web.given_root(word) for word in chosen.serve], home / "nginx") as files:
+            seeds = home / "seeds.txt"
+            seeds.write_text("".join(f"{url}\n" for url in files.seeds))
+            runs, codes = drive(chosen, home, job, seeds, files.log)
+            time.sleep(1.0)  # nginx writes its line a moment after the answer
+        found = judge(truth(chosen.truth, files), of_files(files), partitions_of(job), chosen.delay)
+    else:
+        with served(chosen, home) as (chains, seeds, log):
+            runs, codes = drive(chosen, home, job, seeds, log)
+        found = judged(chains, log, partitions_of(job), chosen.delay)
     took = time.monotonic() - began
-    found = judged(chains, log, sorted(job.glob("partitions/*")) or [job], chosen.delay)
     print(f"crawl     {chosen.partitions} processes, {runs} runs, exit codes {dict(codes)}, {took:.0f} s\n")
     most = chosen.kills * max(1, chosen.partitions) * chosen.concurrency
     if not found.show(most) or codes[0] != 1:
         raise SystemExit(1)
+
+
+def partitions_of(job: Path) -> list[Path]:
+    """The directories of its partitions, or itself."""
+    return sorted(job.glob("partitions/*")) or [job]
+
+
+def truth(file: Path, files: web.Web) -> set[str]:
+    """The URLs of the file, whose hosts are in the order of those that are served."""
+    urls = [line.split("\t")[2] for line in file.read_text().splitlines()]
+    there = sorted({url.split("/")[2] for url in urls})
+    here = dict(zip(there, (url.split("/")[2] for url in files.seeds), strict=True))
+    found = {url.replace(url.split("/")[2], here[url.split("/")[2]], 1) for url in urls}
+    print(f"web       {len(found)} URLs of given directories, {len(here)} hosts")
+    return found
+
+
+def of_files(files: web.Web) -> list[Asked]:
+    """What nginx was asked for."""
+    asked = []
+    for each in files.asked(0)[0]:
+        host, path = each.url.removeprefix("http://").split("/", 1)
+        asked.append(Asked(host, "/" + path, each.start, each.end, ""))
+    return asked
 
 
 @contextlib.contextmanager
@@ -100,7 +146,7 @@ def served(
 ) -> Iterator[tuple[Chains, Path, Path]]:
     """The web, its seeds and its log. ``within`` begins the command that serves it."""
     log, seeds = home / "log", home / "seeds.txt"
-    web = subprocess.Popen(
+    process = subprocess.Popen(
         [
             *(
                 *within,
@@ -114,35 +160,38 @@ def served(
                 str(seeds),
             ),
             *("--chains", str(chosen.chains), "--steps", str(chosen.steps), "--hosts", str(chosen.hosts)),
-            *("--busy", str(chosen.busy), "--leaves", str(chosen.leaves)),
+            *("--busy", str(chosen.busy), "--leaves", str(chosen.leaves), "--links", str(chosen.links)),
         ],
         stdin=subprocess.PIPE,
     )
     try:
         while not seeds.exists():
             time.sleep(0.05)
-            assert web.poll() is None
+            assert process.poll() is None
         port = int(seeds.read_text().split("/")[2].rpartition(":")[2])
-        yield Chains(chosen.chains, chosen.steps, chosen.hosts, port, chosen.busy, chosen.leaves, network), seeds, log
+        shape = (chosen.chains, chosen.steps, chosen.hosts, port, chosen.busy, chosen.leaves, network, chosen.links)
+        yield Chains(*shape), seeds, log
     finally:
-        assert web.stdin is not None
-        web.stdin.close()
-        web.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
 
 
 def command(chosen: argparse.Namespace, job: Path, seeds: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "crawler", str(seeds), "--job", str(job)),
         *(("--partitions", str(chosen.partitions)) if chosen.partitions else ()),
-        *("--allow-network", "127.20.0.0/16", "--delay", str(chosen.delay), "--concurrency", str(chosen.concurrency)),
-        *("--scope", "any", "--quiet", "--contact", "test@example.org"),
+        *("--delay", str(chosen.delay), "--concurrency", str(chosen.concurrency)),
+        *(("--allow-private",) if chosen.serve else ("--allow-network", "127.20.0.0/16", "--scope", "any")),
+        *("--quiet", "--contact", "test@example.org"),
     ]
 
 
 def drive(chosen: argparse.Namespace, home: Path, job: Path, seeds: Path, log: Path) -> tuple[int, Counter[int]]:
     """Run the command until it ends by itself. Returns how often it was given, and the exit codes. Most kills wait for
-    a page after the one before: the command gives up if its workers only die."""
+    pages after the one before: seconds say nothing of how far a crawl has come."""
     chance, left, codes, runs, asked = random.Random(chosen.seed), chosen.kills, Counter[int](), 0, 0
+    between: list[int] = []  # pages from one kill to the next
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     while runs < _MOST_RUNS:
         runs += 1
@@ -151,10 +200,16 @@ def drive(chosen: argparse.Namespace, home: Path, job: Path, seeds: Path, log: P
         try:
             while process.poll() is None:
                 if left:
-                    wait(process, chance.uniform(0.3, chosen.between))
-                    is_time = log.stat().st_size > asked or chance.random() < _WITHOUT_PAGES
-                    if is_time and process.poll() is None and kill(process.pid, chosen.kill, chance):
-                        left, asked = left - 1, log.stat().st_size
+                    moment = asked + chance.randint(1, chosen.pages)
+                    by_clock = chance.random() < _BY_CLOCK
+                    if by_clock:
+                        wait(process, chance.uniform(0.3, chosen.between))
+                    while not by_clock and lines(log) < moment and process.poll() is None:
+                        time.sleep(_POLL)
+                    now = lines(log)
+                    if process.poll() is None and kill(process.pid, chosen.kill, chance):
+                        between.append(now - asked)
+                        left, asked = left - 1, now
                 else:
                     process.wait(timeout=900)
         finally:
@@ -168,7 +223,19 @@ def drive(chosen: argparse.Namespace, home: Path, job: Path, seeds: Path, log: P
         if process.returncode == 0:
             break
     print(f"kills     {chosen.kills - left} of {chosen.kills} ({chosen.kill})")
+    if between:
+        print(f"between   {spread(between)} requests from a kill to the next, {lines(log) - asked} after the last")
     return runs, codes
+
+
+def spread(numbers: Sequence[int]) -> str:
+    """The least, the greatest and the median."""
+    return f"{min(numbers)} to {max(numbers)} (median {median(numbers):.0f})"
+
+
+def lines(log: Path) -> int:
+    """Requests that were answered."""
+    return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
 def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -226,14 +293,22 @@ class Found:
 
 def judged(chains: Chains, log: Path, jobs: Sequence[Path], delay: float) -> Found:
     """Compare the log of the servers, and the records of all jobs, with the web."""
-    asked = [read_line(line) for line in log.read_text().splitlines()]
-    pages = Counter(f"http://{each.host}:{chains.port}{each.path}" for each in asked if each.path != "/robots.txt")
     wanted = set(chains.all())
+    beside = f", {chains.busy} busy hosts" if chains.busy else ""
+    beside += f", {chains.links} links more on each page" if chains.links else ""
+    print(f"web       {len(wanted)} pages, {chains.chains} chains on {chains.hosts} hosts{beside}, a gap of {delay} s")
+    asked = [replace(each, host=f"{each.host}:{chains.port}") for each in map(read_line, log.read_text().splitlines())]
+    return judge(wanted, asked, jobs, delay)
+
+
+def judge(wanted: Set[str], asked: list[Asked], jobs: Sequence[Path], delay: float) -> Found:
+    """Compare what the servers were asked for, and the records, with what there is. Hosts have their ports."""
+    pages = Counter(f"http://{each.host}{each.path}" for each in asked if each.path != "/robots.txt")
     records = Counter[str]()
     for file in (file for job in jobs for file in sorted(job.glob("pages*.jsonl"))):
         records.update(record["url"] for record in map(json.loads, file.read_text().splitlines()))
-    beside = f", {chains.busy} busy hosts" if chains.busy else ""
-    print(f"web       {len(wanted)} pages, {chains.chains} chains on {chains.hosts} hosts{beside}, a gap of {delay} s")
+    if unknown := records.keys() - wanted:
+        raise SystemExit(f"records of what is not there: {sorted(unknown)[:5]}")
     lost, missing = len(wanted - pages.keys()), len(wanted - records.keys())
     twice, again = records.total() - len(records), pages.total() - len(pages)
     return Found(asked, lost, missing, twice, again, short_gaps(asked, delay))

@@ -43,13 +43,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from kills import Asked, children, judged, served
+from kills import Asked, children, judged, served, web_flags
 
 from crawler.bench.machine import describe_machine
 from crawler.carrier.redis_servers import slot_of
@@ -83,13 +83,17 @@ class Shut:
 
 
 class Processes:
-    """The commands of the crawl; whatever ends before the crawl is started again."""
+    """The commands of the crawl; whatever ends before the crawl is started again. ``around``: what a command has in its
+    environment besides."""
 
-    def __init__(self, commands: dict[str, list[str]], home: Path) -> None:
+    def __init__(
+        self, commands: dict[str, list[str]], home: Path, around: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
         self._commands = commands
         self._home = home
+        self._around = around or {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._ended: dict[str, float] = {}
+        self._due: dict[str, float] = {}
         self.codes: dict[str, Counter[int]] = {name: Counter() for name in commands}
 
     @property
@@ -105,12 +109,12 @@ class Processes:
                 self.note(f"{name} ended: {process.returncode}")
                 self.codes[name][process.returncode] += 1
                 del self._running[name]
-                self._ended[name] = time.monotonic()
-            due = time.monotonic() > self._ended.get(name, 0.0) + AGAIN
+                self._due[name] = time.monotonic() + AGAIN
+            due = time.monotonic() >= self._due.get(name, 0.0)
             if name not in self._running and due and not self.codes[name][0]:
                 self.note(f"{name} starts")
                 with open(self._home / f"{name}.out", "ab") as out:
-                    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+                    environment = {**os.environ, "PYTHONPATH": str(ROOT), **self._around.get(name, {})}
                     self._running[name] = subprocess.Popen(
                         words, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd=self._home
                     )
@@ -135,6 +139,27 @@ class Processes:
         if process is not None and process.poll() is None:
             yield from children(process.pid)
             yield process.pid
+
+    def kill(self, name: str) -> None:
+        """All processes of a command, which are gone then."""
+        process = self._running.pop(name, None)
+        if process is None:
+            return
+        pids = [*children(process.pid), process.pid]
+        for pid in pids:
+            send(pid, signal.SIGKILL)
+        self.codes[name][process.wait()] += 1
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):
+            time.sleep(0.005)
+
+    def is_up(self, name: str) -> bool:
+        """Whether a command runs."""
+        process = self._running.get(name)
+        return process is not None and process.poll() is None
+
+    def leave_down(self, name: str, seconds: float) -> None:
+        """Start the command again after so long."""
+        self._due[name] = time.monotonic() + seconds
 
     def rest(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
         """Keep all alive for so long, or until the crawl is over, or something is ``enough``."""
@@ -305,17 +330,9 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--troubles", help="only these, in this order")
-    parser.add_argument("--chains", type=int, default=40)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--hosts", type=int, default=30)
-    parser.add_argument("--busy", type=int, default=10, help="hosts with pages that wait for no other host")
-    parser.add_argument("--leaves", type=int, default=800, help="of each of these")
-    parser.add_argument("--delay", type=float, default=0.2)
-    parser.add_argument("--concurrency", type=int, default=16, help="of each process")
-    parser.add_argument("--seed", type=int, default=1)
+    web_flags(parser, chains=40, steps=200, hosts=30, busy=10, leaves=800, delay=0.2)
     parser.add_argument("--cluster", action="store_true", help="three masters")
     parser.add_argument("--pause", type=float, default=20.0, help="seconds that Redis answers nobody")
-    parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
     chosen = parser.parse_args(words)
     for line in describe_machine(("aiohttp", "redis", "rocksdict")):
         print(line)

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,9 @@ def _command(pid: int) -> list[bytes]:
 
 
 @contextmanager
-def begun(chain: Chain, *words: str | Path, pages: int = 15) -> Iterator[Any]:
+def begun(chain: Chain, *words: str | Path, pages: int = 15, env: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A crawl that has asked for some pages."""
-    with running(*chain.seeds, *words) as process:
+    with running(*chain.seeds, *words, env=env) as process:
         wait_until(lambda: sum(chain.asked.values()) >= pages or process.poll() is not None, "pages are asked for")
         assert process.poll() is None, process.stderr.read().decode()
         yield process

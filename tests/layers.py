@@ -127,8 +127,8 @@ MODULES: dict[str, str] = {
         named_stream printable say text_table summary supervisor wrapped top_view live_line
     """,
     "job": """
-        clock_step clock_anchor digest_sum receiving directory formats crawl_file identity job_lock crawl_at_rest
-        event_log border held_back history_file survey_file inbox
+        clock_step clock_anchor digest_sum receiving directory formats crawl_file home_register identity job_lock
+        crawl_at_rest event_log border held_back history_file survey_file inbox
         platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search
         admission live_status last_command recovery rekey conversion open_files checkpointer revisit returning
         run_settings snapshot verdict parsing_notes suspects reclass job seeds_mark durable_frontier
@@ -146,7 +146,7 @@ MODULES: dict[str, str] = {
     """,
     "cluster": """
         reach ownership member_options open_partition next_door tally sender quota_desk robots_desk receiver seats
-        end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel
+        homes end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel
         worker_supervisor
     """,
     "integrity": """

@@ -1,6 +1,7 @@
 """Makes a backup of a crawl of partitions, and a crawl of a backup.
 
     TO/crawl.json       as in the directory of the crawl
+    TO/homes.json       as there, if it is there
     TO/partitions/07/   the backup of partition 7
     TO/unfinished       there until all of them are of one moment
 
@@ -30,6 +31,7 @@ from crawler.job.crawl_file import (
 )
 from crawler.job.directory import IDENTITY, PAGES, RESTORING, check_vacant, holds_job
 from crawler.job.history_file import COURSE
+from crawler.job.home_register import read_homes, write_homes
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import RUN
 
@@ -51,6 +53,7 @@ def back_up_crawl(
     (to / UNFINISHED).touch()
     make_private_directory(to / PARTITIONS, exist_ok=True)
     replace_file(disk, to / CRAWL, encode_crawl(content))
+    _copy_homes(directory, to, disk)
     for partition in crawl.found:
         with partition.named():
             job = partition.directory
@@ -60,6 +63,12 @@ def back_up_crawl(
         raise BackupError(f"{directory} was in use meanwhile: stop the crawl and make the backup again")
     (to / UNFINISHED).unlink()
     disk.sync_directory(to)
+
+
+def _copy_homes(source: Path, to: Path, disk: RealDisk) -> None:
+    homes = read_homes(source)
+    if homes:
+        write_homes(disk, to, homes)
 
 
 def _check_at_rest(crawl: CrawlPartitions) -> None:
@@ -115,6 +124,7 @@ def restore_crawl(top: Path, directory: Path) -> Iterator[tuple[Partition, Resto
         job = directory / PARTITIONS / path.name
         if not holds_job(job) or (job / RESTORING).exists():
             yield Partition(int(path.name), job), restore(path, job)
+    _copy_homes(top, directory, disk)
     replace_file(disk, directory / CRAWL, encode_crawl(content))
     (directory / RESTORING).unlink()
     disk.sync_directory(directory)

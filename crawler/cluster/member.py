@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from crawler.carrier.verbs import Carrier, CarrierError
 from crawler.cluster.end_watch import EndWatch
+from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
@@ -35,13 +36,12 @@ from crawler.cluster.rate_desk import RateDesk
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
 from crawler.cluster.robots_desk import RobotsDesk
-from crawler.cluster.seats import Seated, Seats, share
+from crawler.cluster.seats import SEEDED, Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
 from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.job.directory import holds_job
 from crawler.partition import ParcelCodec, Placement
 from crawler.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
 from crawler.partition.parcel_codec import Note
@@ -82,6 +82,7 @@ class Member:
         ownership = Ownership(self._reach, options.name or entropy.random_bytes(8).hex(), options.boottime)
         me = Seated(ownership.holder, crawl.home, 0, options.has_seeds)
         self._seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
+        self._homes = Homes(crawl, self._seats, options)
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
         worker.rate.change(options.own_rate)
         self._rates = RateDesk(self._reach, self._seats, ownership, worker.rate, options.boottime)
@@ -185,7 +186,7 @@ class Member:
         return MemberResult(self._reason, tally.stats({}), tally.seeds_fetched, tally.last_seed_error)
 
     async def _take_part(self, group: asyncio.TaskGroup) -> None:
-        """Share the partitions with the other members until this one is stopped."""
+        """Share the partitions with the other members until this one is stopped. Raises JobError, OSError."""
         loop = asyncio.get_running_loop()
         workers = self._settings.partitions.workers
         expected = workers or self._options.expected
@@ -199,13 +200,13 @@ class Member:
                 return
             try:
                 alive = await self._seats.look()
-                homes = await self._homes()
+                homes = await self._homes.look(alive, decides=SEEDED in self._station.open)
                 has_begun = workers is not None and any(homes)
                 if len(alive) >= expected or loop.time() >= waits_until or has_begun:
                     waits_until = 0.0
                     mine = share(self.name, alive, homes)
                     self._take(mine, group)
-                    pause = TICK if mine <= self._station.open.keys() else FIRST
+                    pause = TICK if mine <= self._station.open.keys() and None not in homes else FIRST
                 elif workers is not None and loop.time() >= say_at:
                     say_at = math.inf
                     self._options.notice(f"waiting for {workers} workers, {len(alive)} are there")
@@ -214,16 +215,6 @@ class Member:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopped.wait()
-
-    async def _homes(self) -> list[str | None]:
-        """Where each partition is at home. Raises CarrierError."""
-        homes = await self._seats.homes()
-        for number, home in enumerate(homes):
-            if home is None and holds_job(self._crawl.partition(number)):
-                homes[number] = self._crawl.home
-                if number in self._station.open:
-                    await self._seats.settle(number)
-        return homes
 
     def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
         """Begin to work on what is ours, and to hand over what is not."""

@@ -4,9 +4,9 @@ Each process takes a seat: a claim of one of the names ``w0``, ``w1``, ..., of w
 keeps a value there that changes every second. A process is alive while its value changes, by the clock of whoever
 looks; so no clocks are compared. A value that is gone may have been lost by the carrier, and counts as unchanged.
 
-A partition whose directory has begun somewhere is at home there, and only processes with that directory share it. The
-others are shared by all. Processes that know the same come to the same result; when they do not, the claim of a
-partition decides.
+A partition is at home in one directory, and only processes with that directory share it. Processes that know the same
+come to the same result; when they do not, the claim of a partition decides. Where those begin that have no home yet,
+whoever has partition 0 says: see ``homes``.
 
 The partition 0 reads the seeds, so a process that is given them has it before all others. One without them never begins
 it, and goes on with it only while nobody who has them is alive.
@@ -91,9 +91,9 @@ class Seats:
         values = await self._reach.call(self._reach.carrier.get(names_of(range(self._partitions)), HOME))
         return [None if value is None else value.decode("utf-8", "replace") for value in values]
 
-    async def settle(self, partition: int) -> None:
-        """Say that a partition is at home here. Raises CarrierError."""
-        await self._reach.call(self._reach.carrier.put(name_of(partition), {HOME: self._me.home.encode()}))
+    async def settle(self, partition: int, home: str) -> None:
+        """Say where a partition is at home. Raises CarrierError."""
+        await self._reach.call(self._reach.carrier.put(name_of(partition), {HOME: home.encode()}))
 
     async def _sit(self) -> str | None:
         """A seat, or None if all are taken."""
@@ -117,14 +117,15 @@ class Seats:
 def share(me: str, alive: Mapping[str, Seated], homes: list[str | None]) -> set[int]:
     """The partitions of the process ``me``. ``alive``: all processes by name; ``homes``: those of the partitions."""
     my_home = alive[me].home if me in alive else None
-    by_all = place(len(homes), alive)
     at_home = place(len(homes), _at(my_home, alive))
-    mine = {
-        number
-        for number, home in enumerate(homes)
-        if (by_all if home is None else at_home if home == my_home else {}).get(number) == me
-    }
+    mine = {number for number, home in enumerate(homes) if home == my_home and at_home.get(number) == me}
     return mine | {SEEDED} if _reader(alive, homes) == me else mine - {SEEDED}
+
+
+def begins(alive: Mapping[str, Seated], homes: list[str | None]) -> list[str | None]:
+    """The homes, and where those partitions are to begin that have none: all who are alive share them."""
+    by_all = place(len(homes), alive)
+    return [alive[by_all[number]].home if home is None and by_all else home for number, home in enumerate(homes)]
 
 
 def _reader(alive: Mapping[str, Seated], homes: list[str | None]) -> str | None:

@@ -184,10 +184,12 @@ class Crawling:
         expected: int = 1,
         boottime: Callable[[], float] | None = None,
         seeds: Callable[[], AsyncIterator[list[str]]] | None = None,
+        home: str = "",
     ) -> Working:
-        """Begin a member, which has the seeds of the crawl if it is given no others."""
+        """Begin a member, which has the seeds of the crawl if it is given no others. ``home``: a machine of its own."""
         line, is_dead = Line(self.carrier, self.latency), [False]
-        crawl = Crawl(self.directory, self.partitions, SECRET, "here")
+        crawl = Crawl(self.directory / home, self.partitions, SECRET, home or "here")
+        crawl.directory.mkdir(parents=True, exist_ok=True)
         said = list[str]()
 
         def open_store(path: Path) -> Any:
@@ -237,10 +239,9 @@ class Crawling:
     def recorded(self) -> Counter[str]:
         """How often each URL is in the output, of all partitions."""
         found = Counter[str]()
-        for number in range(self.partitions):
-            directory = self.directory / "partitions" / f"{number:02d}"
-            if (directory / "pages.jsonl").exists():
-                found.update(row["url"] for row in rows(directory))
+        for path in (*self.directory.glob("partitions/*"), *self.directory.glob("*/partitions/*")):
+            if (path / "pages.jsonl").exists():
+                found.update(row["url"] for row in rows(path))
         return found
 
     def shortest_gap(self) -> float:

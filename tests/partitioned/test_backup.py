@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from crawler.disk import RealDisk
+from crawler.job.home_register import read_homes, write_homes
 from tests.partitioned.crawls import Crawled, address_of, crawled, told
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -22,6 +24,8 @@ def made(tmp_path: Path) -> Iterator[Crawled]:
 def test_a_crawl_is_restored_as_it_was(made: Crawled, tmp_path: Path) -> None:
     to, new = tmp_path / "backup", tmp_path / "restored"
     before = told("stats", made.directory)
+    homes = {0: "0" * 32, 7: "f" * 32}
+    write_homes(RealDisk(), made.directory, homes)
     first = told("backup", made.directory, to)
     assert (first["urls_admitted"], first["urls_pending"]) == (before["urls_admitted"], before["urls_pending"])
     again = told("backup", made.directory, to)
@@ -35,6 +39,7 @@ def test_a_crawl_is_restored_as_it_was(made: Crawled, tmp_path: Path) -> None:
     assert [line["state"] for line in after["partitions"]] == [line["state"] for line in before["partitions"]]
     assert told("verify", new)["whole"]
     assert (new / "crawl.json").read_bytes() == (made.directory / "crawl.json").read_bytes()
+    assert read_homes(new) == homes
     assert (new / "crawl.json").stat().st_mode & 0o777 == 0o600
     assert (to / "crawl.json").stat().st_mode & 0o777 == 0o600
     assert crawler("tail", new, "--all").out == crawler("tail", made.directory, "--all").out

@@ -1,0 +1,53 @@
+"""The file that says in which directories partitions are at home: replaced as a whole, and never misread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.checkpoint import encode_envelope
+from crawler.disk import RealDisk
+from crawler.job.directory import JobError
+from crawler.job.home_register import HOMES, MAGIC, VERSION, decode_homes, encode_homes, read_homes, write_homes
+from crawler.settings import PARTITIONS_MOST
+from tests.test_docs import example
+
+REGISTERS = st.dictionaries(st.integers(0, PARTITIONS_MOST - 1), st.text(st.characters(codec="utf-8"), max_size=32))
+
+
+def test_the_example_of_the_format() -> None:
+    here, there = "0" * 32, "f" * 32
+    assert decode_homes(example("format-crawl.md", "homes"), HOMES) == {0: here, 1: there, 2: here}
+
+
+@given(REGISTERS)
+def test_what_is_written_is_read(homes: dict[int, str]) -> None:
+    assert decode_homes(encode_homes(homes), HOMES) == homes
+
+
+@given(REGISTERS, st.data())
+def test_damage_is_refused(homes: dict[int, str], data: st.DataObject) -> None:
+    whole = bytearray(encode_homes(homes))
+    whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(JobError):
+        decode_homes(bytes(whole), HOMES)
+
+
+@pytest.mark.parametrize("content", [{"one": "here"}, {"-1": "here"}, {"01": 1}, {"01": None}])
+def test_what_is_no_list_of_directories_is_refused(content: dict[str, object]) -> None:
+    with pytest.raises(JobError):
+        decode_homes(encode_envelope(MAGIC, VERSION, content), HOMES)
+
+
+def test_the_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    assert read_homes(tmp_path) == {}
+    for homes in ({0: "here"}, {0: "here", 7: "there", 100: "here"}):
+        write_homes(RealDisk(), tmp_path, homes)
+        assert read_homes(tmp_path) == homes
+    assert [path.name for path in tmp_path.iterdir()] == [HOMES]
+    (tmp_path / HOMES).write_bytes(b"")
+    with pytest.raises(JobError, match=HOMES):
+        read_homes(tmp_path)

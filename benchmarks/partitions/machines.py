@@ -47,7 +47,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from kills import Asked, judged, served
+from kills import Asked, judged, served, web_flags
 from troubles import CONTACT, TURN, Processes, send
 
 from crawler.bench.machine import describe_machine
@@ -246,15 +246,7 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", help="only these, in this order")
     parser.add_argument("--seconds", type=float, default=60.0, help="that a cut lasts")
-    parser.add_argument("--chains", type=int, default=24)
-    parser.add_argument("--steps", type=int, default=250)
-    parser.add_argument("--hosts", type=int, default=30)
-    parser.add_argument("--busy", type=int, default=12, help="hosts with pages that wait for no other host")
-    parser.add_argument("--leaves", type=int, default=1_800, help="of each of these")
-    parser.add_argument("--delay", type=float, default=0.5)
-    parser.add_argument("--concurrency", type=int, default=16, help="of each process")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
+    web_flags(parser, chains=24, steps=250, hosts=30, busy=12, leaves=1_800, delay=0.5)
     chosen = parser.parse_args(words)
     if os.geteuid():
         os.execvp("unshare", ["unshare", "--user", "--map-root-user", sys.executable, str(HERE), *words])

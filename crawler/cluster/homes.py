@@ -22,6 +22,7 @@ class Homes:
         self._seats = seats
         self._options = options
         self._noted: dict[int, str] | None = None
+        self.is_left_out = False  # all partitions are at home in other directories, for good
 
     async def look(self, alive: Mapping[str, Seated], *, decides: bool) -> list[str | None]:
         """The home of each partition; None: it is not known, or it has none. ``decides``: this process has partition 0
@@ -41,6 +42,7 @@ class Homes:
         for number in known if decides else mine:
             if told[number] != homes[number] and (decides or told[number] is None):
                 await self._seats.settle(number, homes[number] or "")
+        self.is_left_out = not mine and None not in homes
         return homes
 
     def _home(self, number: int, noted: Mapping[int, str], told: str | None) -> str | None:

@@ -199,7 +199,8 @@ class Member:
                 self.stop(Stop.MAX_TIME)  # no run is there that would end by it
                 return
             try:
-                alive = await self._seats.look()
+                # There are no more seats than partitions: who has none for good leaves them to those who have some.
+                alive = await self._seats.look(sits=not self._homes.is_left_out)
                 homes = await self._homes.look(alive, decides=SEEDED in self._station.open)
                 has_begun = workers is not None and any(homes)
                 if len(alive) >= expected or loop.time() >= waits_until or has_begun:

@@ -62,10 +62,14 @@ class Seats:
         """All seats."""
         return [f"w{number}" for number in range(self._partitions)]
 
-    async def look(self) -> Mapping[str, Seated]:
-        """Keep the seat, or take one. Returns all who are alive, by name. Raises CarrierError."""
+    async def look(self, *, sits: bool = True) -> Mapping[str, Seated]:
+        """Keep the seat, or take one, or give it up if it ``sits`` no more. Returns all who are alive, by name. Raises
+        CarrierError."""
         carrier, call, name = self._reach.carrier, self._reach.call, self._me.name
-        if self.mine is None or self._ownership.epoch(self.mine) is None:
+        if not sits:
+            await self.leave()
+            self.mine = None
+        elif self.mine is None or self._ownership.epoch(self.mine) is None:
             self.mine = await self._sit()
         if self.mine is not None:
             self._me = replace(self._me, beats=self._me.beats + 1)

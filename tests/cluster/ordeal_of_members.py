@@ -10,12 +10,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from crawler.cluster.member_options import no_seeds
 from crawler.engine.lifecycle import Stop
 from crawler.fetch.simulated import Answer
 from tests.chance import CHANCE
 from tests.cluster.members import SETTINGS, Crawling, Working, with_delay
 
 FAULTS = 120.0  # seconds with faults; then none come any more
+AGAIN = 120.0  # seconds until members on machines of their own are started again, as long as not all have ended
 PATIENCE = 3_000.0  # seconds until a crawl must have ended
 
 
@@ -55,7 +57,7 @@ class Ordeal:
         partitions, seeds = self.chance.choice([2, 4, 8]), tuple(pages)[:count]
         self.crawling = Crawling(directory, pages, partitions, seeds, replace(settings, durability=durability))
         self.crawling.latency = self.chance.choice([0.0, 0.01, 0.4])
-        self.kills = 0
+        self.has_machines = seed % 3 == 2  # of its own for each member; then no other one can take its partitions
 
     def run(self) -> Outcome:
         """Live through it."""
@@ -72,35 +74,43 @@ class Ordeal:
 
     async def _live(self, crawling: Crawling) -> float:
         chance, began = self.chance, crawling.clock()
-        members = [crawling.begin(f"m{number}", expected=chance.choice([1, 3])) for number in range(3)]
+        members = [self._begin(number, f"m{number}", chance.choice([1, 3])) for number in range(3)]
         while crawling.clock() < began + FAULTS and any(not each.task.done() for each in members):
             await asyncio.sleep(chance.expovariate(0.3))
             at = chance.randrange(3)
             faults = [self._kill, self._lose_power, self._stop, self._cut, self._forget, self._restart]
             await chance.choice(faults)(members, at)
+        again = crawling.clock() + AGAIN
         async with asyncio.timeout(PATIENCE):
             while True:
+                # Who was away when the others saw the end waits for their partitions, if the carrier has forgotten it.
+                misses_others = self.has_machines and crawling.clock() > again
+                again += AGAIN * misses_others
                 for at, each in enumerate(members):
                     each.line.is_cut = False
                     if each.task.done():
                         each.task.result()
-                        if each.member.reason is not Stop.FINISHED:
-                            members[at] = crawling.begin(f"m{at}")
+                        if each.member.reason is not Stop.FINISHED or misses_others:
+                            members[at] = self._begin(at, f"m{at}")
                 if all(each.task.done() for each in members):
                     return crawling.clock() - began
                 await asyncio.sleep(1.0)
 
+    def _begin(self, at: int, name: str | None, expected: int = 1) -> Working:
+        home, seeds = (f"machine{at}", None if at == 0 else no_seeds) if self.has_machines else ("", None)
+        return self.crawling.begin(name, expected=expected, home=home, seeds=seeds)
+
     async def _kill(self, members: list[Working], at: int) -> None:
         if not members[at].task.done():
             await members[at].kill()
-            members[at] = self.crawling.begin(self.chance.choice([f"m{at}", None]))
+            members[at] = self._begin(at, self.chance.choice([f"m{at}", None]))
 
     async def _lose_power(self, members: list[Working], at: int) -> None:
         if not members[at].task.done():
             await self.crawling.lose_power(members[at], self.chance)
             if self.chance.random() < 0.5:
                 self.crawling.holdings.forget()  # or the stream would still have what a receiver lost
-            members[at] = self.crawling.begin(self.chance.choice([f"m{at}", None]))
+            members[at] = self._begin(at, self.chance.choice([f"m{at}", None]))
 
     async def _stop(self, members: list[Working], at: int) -> None:
         if not members[at].task.done():
@@ -109,7 +119,7 @@ class Ordeal:
 
     async def _restart(self, members: list[Working], at: int) -> None:
         if members[at].task.done():
-            members[at] = self.crawling.begin(f"m{at}")
+            members[at] = self._begin(at, f"m{at}")
 
     async def _cut(self, members: list[Working], at: int) -> None:
         members[at].line.is_cut = not members[at].line.is_cut

@@ -70,6 +70,9 @@ def test_who_finds_no_seat_has_no_partition_and_gets_the_next_free_one() -> None
         assert share("late", alive, [None] * 4) == set()
         await seated[2].leave()
         assert "late" in await late.look()
+        assert "m1" not in await seated[1].look(sits=False), "it has no partition, and leaves the seat to others"
+        assert "m5" in await hall.enter("m5").look()
+        assert "m1" not in await seated[1].look(), "there is none left"
 
     asyncio.run(test())
 

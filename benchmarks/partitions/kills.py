@@ -297,8 +297,9 @@ def judged(chains: Chains, log: Path, jobs: Sequence[Path], delay: float) -> Fou
     beside = f", {chains.busy} busy hosts" if chains.busy else ""
     beside += f", {chains.links} links more on each page" if chains.links else ""
     print(f"web       {len(wanted)} pages, {chains.chains} chains on {chains.hosts} hosts{beside}, a gap of {delay} s")
-    asked = [replace(each, host=f"{each.host}:{chains.port}") for each in map(read_line, log.read_text().splitlines())]
-    return judge(wanted, asked, jobs, delay)
+    asked = [read_line(line) for line in log.read_text().splitlines()]
+    with_ports = [replace(each, host=f"{each.host}:{chains.port}") for each in asked]
+    return replace(judge(wanted, with_ports, jobs, delay), asked=asked)
 
 
 def judge(wanted: Set[str], asked: list[Asked], jobs: Sequence[Path], delay: float) -> Found:

@@ -226,7 +226,7 @@ class TestUnfit:
     async def test_keys_of_another_program(self, what: str, server: RedisServer) -> None:
         server.say("SET", f"crawler:{{other-{what}:p1}}:{what}", "mine")
         carrier = await open_carrier(server.url, f"other-{what}", {})
-        with pytest.raises(CarrierRefusedError, match=r"keys of another program .*: give the crawl another name"):
+        with pytest.raises(CarrierRefusedError, match=r"keys of another program .*: choose another name"):
             await (carrier.put("p1", {"a": b"b"}) if what == "values" else carrier.append("p1", "p2", 1, [b"a"]))
         await carrier.close()
         assert server.say("GET", f"crawler:{{other-{what}:p1}}:{what}") == b"mine"

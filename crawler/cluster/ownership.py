@@ -5,8 +5,9 @@
                   the process is stopped or the machine sleeps. It is looked at, not waited for, so a process that wakes
                   up late knows before it does anything else
     renewed       requests begin again
-    refused       the carrier knows another epoch, or has lost all: the partition is claimed anew at once. If nobody
-                  else holds it, its directory never left this process, and its run goes on under the new epoch
+    refused       the carrier knows another epoch, or has lost all: no request begins, and the partition is claimed anew
+                  at once. If nobody else holds it, its directory never left this process, and its run goes on under
+                  the new epoch
     lost          another process holds it: the run ends at once
 
 A carrier that cannot be reached costs requests, never the partition: nobody else can claim it there either.
@@ -15,6 +16,7 @@ A carrier that cannot be reached costs requests, never the partition: nobody els
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable
 
@@ -73,9 +75,14 @@ class Ownership:
         CarrierError."""
         began = self._boottime()
         epoch = await self._reach.call(self._reach.carrier.claim(name, self.holder, floor, HELD))
-        if epoch is not None:
-            self._claims[name] = Claim(epoch, began)
-        return epoch
+        return None if epoch is None else self._got(name, Claim(epoch, began)).epoch
+
+    def _got(self, name: str, claim: Claim) -> Claim:
+        """What is held now. Of two claims that were made at once the carrier knows the greater epoch."""
+        held = self._claims.get(name)
+        if held is None or held.epoch < claim.epoch:
+            held = self._claims[name] = claim
+        return held
 
     def forget(self, name: str) -> None:
         """Hold the name no more, and leave it to time to free it."""
@@ -121,6 +128,7 @@ class Ownership:
             if renewed:
                 claim.at = began
                 return True
+            claim.at = -math.inf
             await self._claim_again(name, claim)
         except CarrierError:
             return False
@@ -129,14 +137,18 @@ class Ownership:
     async def _claim_again(self, name: str, claim: Claim) -> None:
         began = self._boottime()
         epoch = await self._reach.call(self._reach.carrier.claim(name, self.holder, claim.epoch, HELD))
-        if self._claims.get(name) is not claim:  # given up meanwhile
+        held = self._claims.get(name)
+        if held is None:  # given up meanwhile
             if epoch is not None:
                 await self._reach.call(self._reach.carrier.renew(name, self.holder, epoch, 0.0))
             return
-        if epoch is None:
+        if epoch is not None:
+            if self._got(name, Claim(epoch, began)) is held:
+                return
+        elif held is claim:
             del self._claims[name]
         else:
-            self._claims[name] = Claim(epoch, began)
+            return
         self.changed(name)
 
 

@@ -109,6 +109,72 @@ def test_what_the_carrier_forgot_is_claimed_again_in_a_greater_epoch() -> None:
     asyncio.run(test())
 
 
+def test_no_request_begins_while_it_is_not_known_whether_a_refused_claim_is_another_ones() -> None:
+    times = Times()
+
+    class NoClaims(Line):
+        is_silent = False
+
+        async def claim(self, name: str, holder: str, floor: int, seconds: float) -> int | None:
+            if self.is_silent:
+                raise CarrierError("no answer")
+            return await super().claim(name, holder, floor, seconds)
+
+    async def test() -> None:
+        line = NoClaims(MemoryCarrier(times.holdings, lambda: times.now))
+        owner = Ownership(Reach(line, lambda: times.now), "m0", lambda: times.now)
+        await owner.claim("p0", 0)
+        times.holdings.forget()
+        assert await times.second.claim("p0", 0) == 1
+        line.is_silent = True
+        assert not await owner.renew()
+        assert times.second.may_request("p0")
+        assert not owner.may_request("p0")
+        line.is_silent = False
+        times.now += HELD
+        assert await owner.renew()
+        assert owner.may_request("p0")
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("answered_first", [0, 1])
+def test_two_claims_at_once_keep_the_greater_epoch(answered_first: int) -> None:
+    """A partition that begins an epoch claims its name while a renewal that was refused does so too."""
+    times = Times()
+    held_up: list[asyncio.Event] = []
+    both = asyncio.Event()
+
+    class SlowClaims(Line):
+        async def claim(self, name: str, holder: str, floor: int, seconds: float) -> int | None:
+            epoch = await super().claim(name, holder, floor, seconds)
+            if epoch != 1:
+                held_up.append(mine := asyncio.Event())
+                if len(held_up) == 2:
+                    both.set()
+                await mine.wait()
+            return epoch
+
+    async def test() -> None:
+        line = SlowClaims(MemoryCarrier(times.holdings, lambda: times.now))
+        owner = Ownership(Reach(line, lambda: times.now), "m0", lambda: times.now)
+        assert await owner.claim("p0", 0) == 1
+        times.holdings.forget()
+        calls = [asyncio.ensure_future(call) for call in (owner.claim("p0", 41), owner.renew())]
+        await both.wait()
+        held_up[answered_first].set()
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        held_up[1 - answered_first].set()
+        await asyncio.wait(calls)
+        assert owner.epoch("p0") == 43
+        assert owner.may_request("p0")
+        assert await times.second.claim("p0", 0) is None
+        assert await owner.renew()
+        assert owner.epoch("p0") == 43
+
+    asyncio.run(test())
+
+
 def test_a_carrier_that_cannot_be_reached_keeps_the_claim_and_is_said_once() -> None:
     times = Times()
 

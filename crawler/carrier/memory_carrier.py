@@ -194,7 +194,7 @@ class MemoryCarrier:
         """``clock`` is what claims run out by, in seconds."""
         self._holdings = Holdings() if holdings is None else holdings
         self._clock = clock
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._waiting: dict[str, dict[asyncio.Event, None]] = {}  # in the order in which they came
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """See ``Carrier``."""
@@ -211,14 +211,14 @@ class MemoryCarrier:
             return found
         event = asyncio.Event()
         for name in after:
-            self._waiting.setdefault(name, set()).add(event)
+            self._waiting.setdefault(name, {})[event] = None
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await event.wait()
         finally:
             for name in after:
-                self._waiting[name].discard(event)
+                self._waiting[name].pop(event, None)
                 if not self._waiting[name]:
                     del self._waiting[name]
         return self._holdings.read(after, most)

@@ -25,6 +25,7 @@ from crawler.job.platform import Platform
 from crawler.kv import Batch
 from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.store import FaultyStore
+from tests.chance import CHANCE
 from tests.driving import Unwatched
 from tests.durability.power import Inline
 from tests.jobs import rows
@@ -49,6 +50,7 @@ class Line:
         self._latency = latency
         self.is_cut = False
         self.loses_entries = False
+        self.is_dead = False  # the member
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         await self._look()
@@ -101,13 +103,11 @@ class Working:
     line: Line
     member: Member
     task: asyncio.Task[MemberResult]
-    is_dead: list[bool]
     said: list[str]
 
     async def kill(self) -> None:
         """End it as SIGKILL does: it writes nothing more and says nothing more."""
-        self.line.is_cut = True
-        self.is_dead[0] = True
+        self.line.is_cut = self.line.is_dead = True
         self.task.cancel()
         await asyncio.wait([self.task])
         if not self.task.cancelled():
@@ -122,17 +122,17 @@ class Working:
 class Mortal:
     """A store to which a process that is dead writes no more."""
 
-    def __init__(self, store: FaultyStore, is_dead: list[bool]) -> None:
+    def __init__(self, store: FaultyStore, line: Line) -> None:
         self._store = store
-        self._is_dead = is_dead
+        self._line = line
 
     def write(self, batch: Batch) -> None:
-        if self._is_dead[0]:
+        if self._line.is_dead:
             raise PowerCutError
         self._store.write(batch)
 
     def sync(self) -> None:
-        if self._is_dead[0]:
+        if self._line.is_dead:
             raise PowerCutError
         self._store.sync()
 
@@ -158,16 +158,20 @@ class Crawling:
 
     def live(self, test: Callable[[Crawling], Coroutine[Any, Any, T]]) -> T:
         """Run a test. What it has begun and not ended is killed."""
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        with asyncio.Runner(loop_factory=self.make_loop) as runner:
             result = runner.run(self._live(test))
             self.began = self.clock() + 60.0
             return result
+
+    def make_loop(self) -> VirtualLoop:
+        """The loop on which all live."""
+        return VirtualLoop()
 
     async def _live(self, test: Callable[[Crawling], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
         began = self.began
         self.clock = lambda: began + loop.time()
-        self.holdings = Holdings()
+        self.holdings = Holdings(incarnation=CHANCE.random_bytes(4).hex())
         self.carrier = MemoryCarrier(self.holdings, self.clock)
         self.working = []
         try:
@@ -187,13 +191,13 @@ class Crawling:
         home: str = "",
     ) -> Working:
         """Begin a member, which has the seeds of the crawl if it is given no others. ``home``: a machine of its own."""
-        line, is_dead = Line(self.carrier, self.latency), [False]
+        line = self.line()
         crawl = Crawl(self.directory / home, self.partitions, SECRET, home or "here")
         crawl.directory.mkdir(parents=True, exist_ok=True)
         said = list[str]()
 
         def open_store(path: Path) -> Any:
-            return Mortal(self.stores.setdefault(path, FaultyStore()), is_dead)
+            return self.open_store(path, line)
 
         async def inline(what: Callable[[], Any]) -> Any:
             return what()
@@ -202,7 +206,7 @@ class Crawling:
             yield list(self.seeds)
 
         options = MemberOptions(
-            fetcher=self._web(),
+            fetcher=self.web(line),
             clock=self.clock,
             lag=Unwatched(),
             seeds=seeds or own_seeds,
@@ -214,11 +218,27 @@ class Crawling:
             beside=inline,
         )
         member = Member(crawl, line, self.settings, options)
-        working = Working(line, member, asyncio.get_running_loop().create_task(member.work()), is_dead, said)
+        working = Working(line, member, self.start(line, member), said)
         self.working.append(working)
         return working
 
-    def _web(self) -> SimulatedWeb:
+    # -- what a member has of the world ------------------------------------------------------------------------
+
+    def line(self) -> Line:
+        """Its way to the carrier."""
+        return Line(self.carrier, self.latency)
+
+    def open_store(self, path: Path, line: Line) -> Any:
+        """A store as it opens it."""
+        return Mortal(self.stores.setdefault(path, FaultyStore()), line)
+
+    def start(self, line: Line, member: Member) -> asyncio.Task[MemberResult]:
+        """Its task."""
+        return asyncio.get_running_loop().create_task(member.work())
+
+    def web(self, line: Line) -> SimulatedWeb:
+        """Its way to the web."""
+
         async def before(href: str) -> None:
             asked = Asked(href, self.clock())
             self.asked.append(asked)

@@ -1,36 +1,66 @@
-"""One crawl of several members under random faults, from a single seed: members that are killed, stopped, started and
-cut off; a carrier that loses all, a part or what it acknowledged last, and that is slow."""
+"""One crawl of three members under random faults, from a single seed, in virtual time: processes that are killed
+between two steps or in one, lose power, are stopped and go on, hand over, and are cut off from the carrier or from the
+web, in one direction or both; a carrier that is slow, loses calls and answers, does calls twice or late, and loses all,
+a part, the end of a stream, or some seconds of everything, as where a replica takes over that had not got them.
+
+Servers and stores tell a witness what they see, so ``check`` can say what is wrong."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import copy
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from crawler.cluster.member_options import no_seeds
+from crawler.carrier.memory_carrier import Holdings
+from crawler.cluster.member import Member
+from crawler.cluster.member_options import MemberResult, no_seeds
+from crawler.engine.capacity_forecast import Adviser
 from crawler.engine.lifecycle import Stop
 from crawler.fetch.simulated import Answer
+from crawler.inspect.host_states import HostStates
+from crawler.kv import Batch
+from crawler.partition import Placement
+from crawler.settings import RetrySettings
+from crawler.store import FaultyStore
 from tests.chance import CHANCE
-from tests.cluster.members import SETTINGS, Crawling, Working, with_delay
+from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way, is_doubting
+from tests.cluster.members import SECRET, SETTINGS, Crawling, Line, Mortal, Working, with_delay
+from tests.cluster.stopping_loop import StoppingLoop, process
+from tests.cluster.witness import Witness
 
-FAULTS = 120.0  # seconds with faults; then none come any more
+MEMBERS = 3
+FAULTS = 60.0  # seconds with faults; then none come any more
 AGAIN = 120.0  # seconds until members on machines of their own are started again, as long as not all have ended
-PATIENCE = 3_000.0  # seconds until a crawl must have ended
+PATIENCE = 3_000.0  # seconds after that until a crawl must have ended
+DELAYS = (0.5, 3.0)  # seconds between two requests to a host
+LONG_DELAYS = (12.0, 12.0)  # longer than it takes a member to have a partition that another one had
+TROUBLES = (
+    Trouble(),
+    Trouble(0.0, 0.4, 0.0),
+    Trouble(0.01, 0.02, 0.01),
+    Trouble(0.03, 0.1, 0.02),
+    Trouble(0.1, 0.2, 0.05),
+)
 
 
 @dataclass
 class Outcome:
-    """What came of it."""
+    """What came of it. ``wrong`` is what must not be, by its kind."""
 
-    missing: set[str]
-    twice: list[str]
+    wrong: dict[str, list[str]]
+    counts: dict[str, int]
+    pages: int
     asked: int
-    in_flight: int  # requests whose members were killed
-    shortest_gap: float
     seconds: float
+    trace: str
 
 
 def chains(chance: random.Random, count: int) -> dict[str, Answer]:
@@ -44,87 +74,294 @@ def chains(chance: random.Random, count: int) -> dict[str, Answer]:
     return pages
 
 
+class _Watched(FaultyStore):
+    """A store that tells a witness what is written."""
+
+    def __init__(self, path: Path, witness: Witness) -> None:
+        super().__init__()
+        self._path = path
+        self._witness = witness
+
+    def write(self, batch: Batch) -> None:
+        self._witness.writes(self._path, batch, self.get)
+        super().write(batch)
+
+    def sync(self) -> None:
+        super().sync()
+        self._witness.synced(self._path)
+
+    def lose_power(self, chance: random.Random) -> FaultyStore:
+        """As that of a ``FaultyStore``."""
+        left = super().lose_power(chance)
+        self._witness.lost(self._path, self._log[len(left._log) :])
+        after = _Watched(self._path, self._witness)
+        after.__dict__.update(left.__dict__)
+        return after
+
+
+class _Fragile(Mortal):
+    """A store whose process may die before any write."""
+
+    def write(self, batch: Batch) -> None:
+        line = self._line
+        assert isinstance(line, FaultyLine)
+        if line.dies_after is not None and not line.is_dead:
+            line.dies_after -= 1
+            if line.dies_after < 0:
+                line.die()
+        super().write(batch)
+
+
+class Faulty(Crawling):
+    """A crawl whose members have ways and stores with faults."""
+
+    witness: Witness
+    chance: random.Random
+    trouble: Trouble
+
+    def make_loop(self) -> StoppingLoop:
+        self.loop = StoppingLoop()
+        self.lines: list[FaultyLine] = []
+        self.witness = Witness(self.loop.time, Placement(SECRET, self.partitions), self.pages)
+        return self.loop
+
+    def line(self) -> FaultyLine:
+        line = FaultyLine(self.carrier, len(self.lines), self.chance.getrandbits(32), self.witness)
+        line.trouble = self.trouble
+        self.lines.append(line)
+        return line
+
+    def open_store(self, path: Path, line: Line) -> Any:
+        if path not in self.stores:
+            self.stores[path] = _Watched(path, self.witness)
+        return _Fragile(self.stores[path], line)
+
+    def web(self, line: Line) -> FaultyWeb:
+        assert isinstance(line, FaultyLine)
+        self._web = FaultyWeb(self.pages, line, self.seconds, self.asked)
+        return self._web
+
+    def start(self, line: Line, member: Member) -> asyncio.Task[MemberResult]:
+        assert isinstance(line, FaultyLine)
+        self._web.is_probing = lambda: is_doubting(member.worker.context.line.state)
+        context = contextvars.copy_context()
+        context.run(process.set, line)
+        task = self.loop.create_task(member.work(), context=context)
+        task.add_done_callback(lambda done: self._ended(line, done), context=contextvars.Context())
+        return task
+
+    def _ended(self, line: FaultyLine, task: asyncio.Task[MemberResult]) -> None:
+        if task.cancelled() or line.is_dead:
+            return
+        error = task.exception()
+        if error is not None:
+            self.witness.complain("error", f"member {line.number}: {error!r}")
+        elif task.result().reason is Stop.FINISHED:
+            self.witness.ends(line.number)
+
+
 class Ordeal:
     """The faults of one crawl."""
 
     def __init__(self, seed: int, directory: Path) -> None:
         self.chance = random.Random(seed)
         CHANCE.seed(seed)
-        count = self.chance.randint(1, 8)
-        pages = chains(self.chance, count)
-        settings = with_delay(SETTINGS, self.chance.choice([0.5, 3.0]))
-        durability = replace(settings.durability, sync_interval=self.chance.choice([1.0, 5.0]))
-        partitions, seeds = self.chance.choice([2, 4, 8]), tuple(pages)[:count]
-        self.crawling = Crawling(directory, pages, partitions, seeds, replace(settings, durability=durability))
-        self.crawling.latency = self.chance.choice([0.0, 0.01, 0.4])
+        chance, count = self.chance, self.chance.randint(1, 8)
+        pages = chains(chance, count)
+        settings = with_delay(SETTINGS, chance.choice(DELAYS))
+        settings = replace(
+            settings,
+            durability=replace(settings.durability, sync_interval=chance.choice([1.0, 5.0])),
+            politeness=replace(settings.politeness, snooze_after=0, backoff_first=1.0, backoff_max=5.0),
+            retry=RetrySettings(tries=1_000, first_wait=1.0, growth=1.0, max_wait=5.0),
+        )
+        partitions, seeds = chance.choice([2, 4, 8]), tuple(pages)[:count]
+        self.crawling = Faulty(directory, pages, partitions, seeds, settings)
+        self.crawling.chance = chance
         self.has_machines = seed % 3 == 2  # of its own for each member; then no other one can take its partitions
+        self.crawling.trouble = chance.choice(TROUBLES)
 
     def run(self) -> Outcome:
         """Live through it."""
-        seconds = self.crawling.live(self._live)
-        recorded = self.crawling.recorded()
+        crawling = self.crawling
+        # They only tell people, from a machine whose memory is real, and are a fifth of what members do that wait.
+        with (
+            patch.object(Adviser, "watch", _nothing_to_tell),
+            patch.object(HostStates, "watch", _nothing_to_tell),
+        ):
+            seconds = crawling.live(self._live)
+        witness, recorded = crawling.witness, crawling.recorded()
+        missing = sorted(set(crawling.pages) - set(recorded))
+        if missing:
+            witness.complain("missing", f"{missing[:3]} of {len(missing)}")
+        for url, count in recorded.items():
+            if count > 1:
+                witness.complain("twice", f"{url} has {count} records")
+        gap = crawling.shortest_gap() / crawling.settings.politeness.delay
+        if gap < 0.999:
+            witness.complain("gap", f"{gap:.3f} of the delay")
         return Outcome(
-            set(self.crawling.pages) - set(recorded),
-            [url for url, count in recorded.items() if count > 1],
-            len(self.crawling.asked),
-            sum(not asked.end for asked in self.crawling.asked),
-            self.crawling.shortest_gap() / self.crawling.settings.politeness.delay,
+            dict(witness.wrong),
+            dict(witness.counts),
+            len(crawling.pages),
+            len(crawling.asked),
             seconds,
+            witness.trace,
         )
 
     async def _live(self, crawling: Crawling) -> float:
-        chance, began = self.chance, crawling.clock()
-        members = [self._begin(number, f"m{number}", chance.choice([1, 3])) for number in range(3)]
-        while crawling.clock() < began + FAULTS and any(not each.task.done() for each in members):
+        chance, time = self.chance, asyncio.get_running_loop().time
+        members = [self._begin(number, f"m{number}", chance.choice([1, 3])) for number in range(MEMBERS)]
+        faults = {
+            "kill": self._kill,
+            "kill in a step": self._kill_in_a_step,
+            "loss of power": self._lose_power,
+            "stop": self._stop,
+            "start": self._restart,
+            "cut from the carrier": self._cut,
+            "cut from the web": self._cut_web,
+            "halt": self._halt,
+            "loss in the carrier": self._forget,
+            "failover": self._fail_over,
+            "carrier down": self._take_down,
+        }
+        while time() < FAULTS and any(not each.task.done() for each in members):
             await asyncio.sleep(chance.expovariate(0.3))
-            at = chance.randrange(3)
-            faults = [self._kill, self._lose_power, self._stop, self._cut, self._forget, self._restart]
-            await chance.choice(faults)(members, at)
-        again = crawling.clock() + AGAIN
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                # Who was away when the others saw the end waits for their partitions, if the carrier has forgotten it.
-                misses_others = self.has_machines and crawling.clock() > again
-                again += AGAIN * misses_others
-                for at, each in enumerate(members):
-                    each.line.is_cut = False
-                    if each.task.done():
-                        each.task.result()
-                        if each.member.reason is not Stop.FINISHED or misses_others:
-                            members[at] = self._begin(at, f"m{at}")
-                if all(each.task.done() for each in members):
-                    return crawling.clock() - began
-                await asyncio.sleep(1.0)
+            at, name = chance.randrange(MEMBERS), chance.choice(list(faults))
+            self.crawling.witness.note(name, at)
+            if await faults[name](members, at) is not False:
+                self.crawling.witness.counts[f"fault: {name}"] += 1
+        return await self._come_to_an_end(members)
+
+    async def _come_to_an_end(self, members: list[Working]) -> float:
+        """Without faults, the crawl must end."""
+        crawling, time = self.crawling, asyncio.get_running_loop().time
+        crawling.trouble, until = Trouble(), time() + PATIENCE
+        again = time() + AGAIN
+        while time() < until:
+            # Who was away when the others saw the end waits for their partitions, if the carrier has forgotten it.
+            misses_others = self.has_machines and time() > again
+            again += AGAIN * misses_others
+            for at, each in enumerate(members):
+                self._revive(each)
+                if each.task.done() and (
+                    misses_others or each.task.exception() or each.member.reason is not Stop.FINISHED
+                ):
+                    members[at] = self._begin(at, f"m{at}")
+            if all(each.task.done() for each in members):
+                return time()
+            await asyncio.sleep(1.0)
+        crawling.witness.complain("end", f"none after {PATIENCE:g} s without faults")
+        return time()
 
     def _begin(self, at: int, name: str | None, expected: int = 1) -> Working:
         home, seeds = (f"machine{at}", None if at == 0 else no_seeds) if self.has_machines else ("", None)
         return self.crawling.begin(name, expected=expected, home=home, seeds=seeds)
 
-    async def _kill(self, members: list[Working], at: int) -> None:
-        if not members[at].task.done():
-            await members[at].kill()
-            members[at] = self._begin(at, self.chance.choice([f"m{at}", None]))
+    # -- faults of processes -----------------------------------------------------------------------------------
 
-    async def _lose_power(self, members: list[Working], at: int) -> None:
-        if not members[at].task.done():
-            await self.crawling.lose_power(members[at], self.chance)
-            if self.chance.random() < 0.5:
-                self.crawling.holdings.forget()  # or the stream would still have what a receiver lost
-            members[at] = self._begin(at, self.chance.choice([f"m{at}", None]))
+    def _revive(self, working: Working) -> FaultyLine:
+        """A process that goes on, and whose ways work."""
+        line = working.line
+        assert isinstance(line, FaultyLine)
+        if not line.is_dead:
+            line.heal()
+        self.crawling.loop.go_on(line)
+        return line
 
-    async def _stop(self, members: list[Working], at: int) -> None:
-        if not members[at].task.done():
-            members[at].line.is_cut = False
-            await members[at].stop()
-
-    async def _restart(self, members: list[Working], at: int) -> None:
+    async def _kill(self, members: list[Working], at: int) -> bool:
         if members[at].task.done():
-            members[at] = self._begin(at, f"m{at}")
+            return False
+        self.crawling.loop.go_on(members[at].line)
+        await members[at].kill()
+        members[at] = self._begin(at, self.chance.choice([f"m{at}", None]))
+        return True
 
-    async def _cut(self, members: list[Working], at: int) -> None:
-        members[at].line.is_cut = not members[at].line.is_cut
+    async def _until_it_dies(self, working: Working) -> None:
+        """Wait until the process dies before one of its next writes, unless it writes nothing."""
+        line = working.line
+        assert isinstance(line, FaultyLine)
+        self.crawling.loop.go_on(line)
+        line.dies_after = self.chance.randrange(4)
+        await asyncio.wait(
+            [working.task, asyncio.ensure_future(line.died.wait())], timeout=3.0, return_when="FIRST_COMPLETED"
+        )
+        line.died.set()
 
-    async def _forget(self, members: list[Working], at: int) -> None:
+    async def _kill_in_a_step(self, members: list[Working], at: int) -> bool:
+        if members[at].task.done():
+            return False
+        await self._until_it_dies(members[at])
+        return await self._kill(members, at)
+
+    async def _lose_power(self, members: list[Working], at: int) -> bool:
+        if members[at].task.done():
+            return False
+        if self.chance.random() < 0.3:
+            await self._until_it_dies(members[at])
+        self.crawling.loop.go_on(members[at].line)
+        await self.crawling.lose_power(members[at], self.chance)
+        if self.chance.random() < 0.5:
+            self.crawling.holdings.forget()  # or the stream would still have what a receiver lost
+        members[at] = self._begin(at, self.chance.choice([f"m{at}", None]))
+        return True
+
+    async def _stop(self, members: list[Working], at: int) -> bool:
+        if members[at].task.done():
+            return False
+        self._revive(members[at])
+        members[at].member.stop()
+        await asyncio.wait([members[at].task])  # an error is seen by the witness
+        return True
+
+    async def _restart(self, members: list[Working], at: int) -> bool:
+        if not members[at].task.done():
+            return False
+        members[at] = self._begin(at, f"m{at}")
+        return True
+
+    async def _halt(self, members: list[Working], at: int) -> bool:
+        """Stop a process for a while, often for longer than its claims hold."""
+        if members[at].task.done():
+            return False
+        loop, line = self.crawling.loop, members[at].line
+        loop.halt(line)
+        loop.call_later(self.chance.uniform(1.0, 35.0), loop.go_on, line)
+        return True
+
+    # -- faults of ways ----------------------------------------------------------------------------------------
+
+    async def _cut(self, members: list[Working], at: int) -> bool:
+        line = members[at].line
+        assert isinstance(line, FaultyLine)
+        if line.is_dead:
+            return False
+        if line.is_cut or line.way is not Way.UP:
+            line.is_cut, line.way = False, Way.UP
+        else:
+            how = self.chance.choice(["cut", Way.MUTE, Way.DEAF])
+            self._cut_off(line, how)
+            if self.chance.random() < 0.2:  # the whole machine
+                line.web = Way.MUTE
+                asyncio.get_running_loop().call_later(self.chance.uniform(1.0, 20.0), _mend_web, line)
+        return True
+
+    def _cut_off(self, line: FaultyLine, how: str | Way) -> None:
+        if isinstance(how, Way):
+            line.way = how
+        else:
+            line.is_cut = True
+
+    async def _cut_web(self, members: list[Working], at: int) -> bool:
+        line = members[at].line
+        assert isinstance(line, FaultyLine)
+        line.web = self.chance.choice([Way.MUTE, Way.DEAF])
+        asyncio.get_running_loop().call_later(self.chance.uniform(1.0, 20.0), _mend_web, line)
+        return True
+
+    # -- faults of the carrier ---------------------------------------------------------------------------------
+
+    async def _forget(self, members: list[Working], at: int) -> bool:
         holdings, chance = self.crawling.holdings, self.chance
         which = chance.random()
         names = [f"p{number}" for number in range(self.crawling.partitions)]
@@ -134,6 +371,45 @@ class Ordeal:
             holdings.forget(chance.sample([*names, "crawl", "w0", "w1"], 2))
         else:
             holdings.forget_end(chance.choice(names), chance.randint(1, 3))
+        return True
+
+    async def _fail_over(self, members: list[Working], at: int) -> bool:
+        """Lose all that the carrier acknowledged in some seconds: entries, trims, claims, epochs and values."""
+        copied = copy.deepcopy(self.crawling.holdings.__dict__)
+        await asyncio.sleep(self.chance.choice([0.05, 0.3, 1.0, 4.0]))
+        roll_back(self.crawling.holdings, copied)
+        return True
+
+    async def _take_down(self, members: list[Working], at: int) -> bool:
+        """Nobody reaches the carrier for a while."""
+        down = [line for line in self.crawling.lines if not line.is_cut and line.way is Way.UP]
+        how = self.chance.choice(["cut", Way.MUTE, Way.DEAF])
+        for line in down:
+            self._cut_off(line, how)
+        asyncio.get_running_loop().call_later(self.chance.uniform(0.5, 20.0), _mend_ways, down)
+        return True
+
+
+async def _nothing_to_tell(*_: object) -> None:
+    await asyncio.Event().wait()
+
+
+def _mend_web(line: FaultyLine) -> None:
+    line.web = Way.UP
+
+
+def _mend_ways(lines: Sequence[FaultyLine]) -> None:
+    for line in lines:
+        if not line.is_dead:
+            line.is_cut, line.way = False, Way.UP
+
+
+def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
+    """Let a carrier hold what it held when that was copied. Positions of entries that it has lost are unknown to it."""
+    born = holdings.__dict__["_born"]
+    holdings.__dict__.update(copied, _born=born)
+    for name in list(holdings.__dict__["_streams"]):
+        holdings.forget_end(name, 0)
 
 
 def ordeal(seed: int, directory: Path) -> Outcome:
@@ -143,11 +419,4 @@ def ordeal(seed: int, directory: Path) -> Outcome:
 
 def check(outcome: Outcome) -> list[str]:
     """What is wrong with an outcome."""
-    wrong: list[str] = []
-    if outcome.missing:
-        wrong.append(f"missing: {sorted(outcome.missing)[:3]} of {len(outcome.missing)}")
-    if outcome.twice:
-        wrong.append(f"twice: {outcome.twice[:3]}")
-    if outcome.shortest_gap < 0.999:
-        wrong.append(f"gap: {outcome.shortest_gap:.3f} of the delay")
-    return wrong
+    return [f"{kind}: {line}" for kind, lines in outcome.wrong.items() for line in lines]

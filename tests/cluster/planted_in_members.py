@@ -1,0 +1,157 @@
+"""Faults planted into members: each breaks one rule on which the promises of a crawl in partitions rest. An ordeal must
+find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from crawler.carrier.memory_carrier import Holdings
+from crawler.carrier.verbs import Position
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.ownership import Ownership
+from crawler.cluster.sender import Sending
+from crawler.fetch import fence
+from crawler.frontier.gate import Gate
+from crawler.job.job import Job
+from crawler.kv import Batch
+from crawler.partition import Ack, Inlet, Parcel, Verdict
+from crawler.partition.end_rounds import NOWHERE, EndRounds, Look
+from tests.cluster import ordeal_of_members
+
+
+def _acks(what: Sequence[Any]) -> list[Ack]:
+    """What the receivers of those parcels would say."""
+    return [Ack(*each[:4]) for each in what if isinstance(each, Parcel)]
+
+
+def _has(partition: OpenPartition, what: Sequence[Any], now: float) -> None:
+    acks = _acks(what)
+    if acks and not partition.is_closing and partition.job.blocked is None:
+        partition.job.acknowledged(acks, now)
+
+
+@contextmanager
+def _silence_is_an_acknowledgement() -> Iterator[None]:
+    send = Sending._send
+
+    async def planted(self: Sending, partition: OpenPartition) -> bool:
+        if self._may_send(partition):
+            _has(partition, partition.outbox.due(self._clock()), self._clock())
+        return await send(self, partition)
+
+    with patch.object(Sending, "_send", planted):
+        yield
+
+
+@contextmanager
+def _gone_when_the_carrier_has_it() -> Iterator[None]:
+    append = Sending._append
+
+    async def planted(self: Sending, partition: OpenPartition, target: int, what: Sequence[Any]) -> bool:
+        done = await append(self, partition, target, what)
+        if done:
+            _has(partition, what, self._clock())
+        return done
+
+    with patch.object(Sending, "_append", planted):
+        yield
+
+
+def _acknowledged_early() -> AbstractContextManager[Any]:
+    def planted(self: Job) -> list[Ack]:
+        assert self.partition is not None
+        return self.partition.inlet.acks(self.writer.commits)
+
+    return patch.object(Job, "due_acks", planted)
+
+
+@contextmanager
+def _judged(wrongly: Callable[[Verdict, Parcel], bool]) -> Iterator[None]:
+    judge = Inlet.judge
+
+    def planted(self: Inlet, parcel: Parcel) -> Verdict:
+        verdict = judge(self, parcel)
+        return Verdict.ADMITTED if wrongly(verdict, parcel) else verdict
+
+    with patch.object(Inlet, "judge", planted):
+        yield
+
+
+@contextmanager
+def _stale_epochs() -> Iterator[None]:
+    append = Holdings.append
+
+    def planted(self: Holdings, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
+        return append(self, stream, writer, max(epoch, self._stream(stream).epochs.get(writer, 0)), entries)
+
+    with (
+        patch.object(Holdings, "append", planted),
+        _judged(lambda verdict, parcel: verdict is Verdict.STALE and parcel.number == 1),
+    ):
+        yield
+
+
+@contextmanager
+def _number_in_a_batch_before() -> Iterator[None]:
+    begin, admitted = Inlet.__init__, Inlet.admitted
+
+    def keep(self: Any, store: Any, me: int, partitions: int) -> None:
+        begin(self, store, me, partitions)
+        self.store = store
+
+    def planted(self: Any, parcel: Parcel, batch: Batch, transaction: int) -> None:
+        own = Batch()
+        admitted(self, parcel, own, transaction)
+        self.store.write(own)
+
+    with patch.object(Inlet, "__init__", keep), patch.object(Inlet, "admitted", planted):
+        yield
+
+
+@contextmanager
+def _asked_once(*, of_streams: bool) -> Iterator[None]:
+    look = EndRounds.look
+
+    def planted(self: EndRounds, statuses: Any, lasts: Any) -> Look:
+        found = look(self, statuses, lasts if of_streams else [NOWHERE] * len(lasts))
+        if found is not Look.AGAIN or self._quiet is None:
+            return found
+        self._ended = tuple(epoch for epoch, _ in self._quiet)
+        return Look.ENDED
+
+    with patch.object(EndRounds, "look", planted):
+        yield
+
+
+@contextmanager
+def _no_gap() -> Iterator[None]:
+    with patch.object(Gate, "resume", lambda self: None), long_delays():
+        yield
+
+
+def long_delays() -> AbstractContextManager[Any]:
+    """Crawls in which a partition is taken over within the gap of a host. Nothing is wrong with them."""
+    return patch.object(ordeal_of_members, "DELAYS", ordeal_of_members.LONG_DELAYS)
+
+
+def _believed_for_ever() -> AbstractContextManager[Any]:
+    return patch.object(Ownership, "may_request", lambda self, name: self.epoch(name) is not None)
+
+
+FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "no acknowledgement counts as one": _silence_is_an_acknowledgement,
+    "a row goes when the carrier has it": _gone_when_the_carrier_has_it,
+    "a parcel is acknowledged before it is durable": _acknowledged_early,
+    "an older epoch is accepted": _stale_epochs,
+    "a parcel is taken although one before it is missing": lambda: _judged(lambda verdict, _: verdict is Verdict.GAP),
+    "a parcel's number is written in a batch before it": _number_in_a_batch_before,
+    "the end is asked for once": lambda: _asked_once(of_streams=True),
+    "the end is asked for once, and not of the streams": lambda: _asked_once(of_streams=False),
+    "the end counts what is not durable": lambda: patch.object(OpenPartition, "durable", OpenPartition.version),
+    "no gap after a takeover": _no_gap,
+    "a claim holds for ever": _believed_for_ever,
+    "the fence is not asked when a request is sent": lambda: patch.object(fence, "check_fence", lambda: None),
+}

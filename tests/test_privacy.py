@@ -11,8 +11,9 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 PRIVATE = re.compile(r"_[^_]\w*")
-# Public all the same: of named tuples, where the underscore keeps them from the fields' names, and of the system.
-PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_exit", "_getframe"}
+# Public all the same: of named tuples, where the underscore keeps them from the fields' names, of the system, and of
+# asyncio's handles, which have ``get_context`` only since Python 3.12.
+PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_exit", "_getframe", "_context"}
 PATCHES = {"setattr", "delattr", "getattr", "patch", "object"}
 
 

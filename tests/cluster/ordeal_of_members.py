@@ -81,22 +81,33 @@ class _Watched(FaultyStore):
         super().__init__()
         self._path = path
         self._witness = witness
+        self._written: list[Batch] = []
+        self._durable = 0  # of these
 
     def write(self, batch: Batch) -> None:
         self._witness.writes(self._path, batch, self.get)
-        super().write(batch)
+        self._write(batch)
 
     def sync(self) -> None:
         super().sync()
+        self._durable = len(self._written)
         self._witness.synced(self._path)
 
     def lose_power(self, chance: random.Random) -> FaultyStore:
         """As that of a ``FaultyStore``."""
-        left = super().lose_power(chance)
-        self._witness.lost(self._path, self._log[len(left._log) :])
+        left = chance.randint(self._durable, len(self._written))
         after = _Watched(self._path, self._witness)
-        after.__dict__.update(left.__dict__)
+        for batch in self._written[:left]:
+            after._write(batch)
+        self._witness.lost(self._path, self._written[left:])
+        after.sync()
         return after
+
+    def _write(self, batch: Batch) -> None:
+        super().write(batch)
+        copied = Batch()
+        copied.changes = list(batch.changes)
+        self._written.append(copied)
 
 
 class _Fragile(Mortal):

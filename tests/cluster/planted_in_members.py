@@ -3,13 +3,16 @@ find it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from crawler.carrier.memory_carrier import Holdings
-from crawler.carrier.verbs import Position
+from msgspec.structs import replace
+
+from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.carrier.verbs import Position, StaleEpochError
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.sender import Sending
@@ -17,46 +20,53 @@ from crawler.fetch import fence
 from crawler.frontier.gate import Gate
 from crawler.job.job import Job
 from crawler.kv import Batch
-from crawler.partition import Ack, Inlet, Parcel, Verdict
-from crawler.partition.end_rounds import NOWHERE, EndRounds, Look
+from crawler.partition import Ack, Inlet, Parcel, ParcelCodec, Verdict
+from crawler.partition.end_rounds import NOWHERE, Announcement, EndRounds, Look
+from crawler.partition.outbox import Outbox
 from tests.cluster import ordeal_of_members
+from tests.cluster.members import SECRET
 
 
-def _acks(what: Sequence[Any]) -> list[Ack]:
-    """What the receivers of those parcels would say."""
-    return [Ack(*each[:4]) for each in what if isinstance(each, Parcel)]
+@contextmanager
+def _acknowledged_here(given_up: Callable[[Outbox], list[Parcel]]) -> Iterator[None]:
+    """What the receivers of some parcels would say is taken as said. ``given_up`` names them."""
+    acknowledge = Sending.acknowledge
 
+    async def planted(self: Sending, partition: OpenPartition) -> None:
+        acks = [Ack(*parcel[:4]) for parcel in given_up(partition.outbox)]
+        if acks and not partition.is_closing and partition.job.blocked is None:
+            partition.acknowledged(acks, asyncio.get_running_loop().time())
+        await acknowledge(self, partition)
 
-def _has(partition: OpenPartition, what: Sequence[Any], now: float) -> None:
-    acks = _acks(what)
-    if acks and not partition.is_closing and partition.job.blocked is None:
-        partition.job.acknowledged(acks, now)
+    with patch.object(Sending, "acknowledge", planted):
+        yield
 
 
 @contextmanager
 def _silence_is_an_acknowledgement() -> Iterator[None]:
-    send = Sending._send
+    due, silent = Outbox.due, dict[int, list[Parcel]]()
 
-    async def planted(self: Sending, partition: OpenPartition) -> bool:
-        if self._may_send(partition):
-            _has(partition, partition.outbox.due(self._clock()), self._clock())
-        return await send(self, partition)
+    def planted(self: Outbox, now: float) -> list[Parcel]:
+        silent.setdefault(id(self), []).extend(due(self, now))
+        return []
 
-    with patch.object(Sending, "_send", planted):
+    with patch.object(Outbox, "due", planted), _acknowledged_here(lambda outbox: silent.pop(id(outbox), [])):
         yield
 
 
 @contextmanager
 def _gone_when_the_carrier_has_it() -> Iterator[None]:
-    append = Sending._append
+    append, codec = MemoryCarrier.append, ParcelCodec(SECRET)
+    held = dict[int, list[Parcel]]()
 
-    async def planted(self: Sending, partition: OpenPartition, target: int, what: Sequence[Any]) -> bool:
-        done = await append(self, partition, target, what)
-        if done:
-            _has(partition, what, self._clock())
-        return done
+    async def planted(self: MemoryCarrier, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
+        position = await append(self, stream, writer, epoch, entries)
+        for parcel in map(codec.decode, entries):
+            if isinstance(parcel, Parcel):
+                held.setdefault(parcel.sender, []).append(parcel)
+        return position
 
-    with patch.object(Sending, "_append", planted):
+    with patch.object(MemoryCarrier, "append", planted), _acknowledged_here(lambda outbox: held.pop(outbox.me, [])):
         yield
 
 
@@ -85,7 +95,11 @@ def _stale_epochs() -> Iterator[None]:
     append = Holdings.append
 
     def planted(self: Holdings, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
-        return append(self, stream, writer, max(epoch, self._stream(stream).epochs.get(writer, 0)), entries)
+        while True:
+            try:
+                return append(self, stream, writer, epoch, entries)
+            except StaleEpochError:
+                epoch += 1
 
     with (
         patch.object(Holdings, "append", planted),
@@ -113,16 +127,25 @@ def _number_in_a_batch_before() -> Iterator[None]:
 
 @contextmanager
 def _asked_once(*, of_streams: bool) -> Iterator[None]:
-    look = EndRounds.look
+    look, ended = EndRounds.look, dict[int, tuple[int, ...]]()
+    announcement = EndRounds.announcement.fget
+    assert announcement is not None
 
     def planted(self: EndRounds, statuses: Any, lasts: Any) -> Look:
-        found = look(self, statuses, lasts if of_streams else [NOWHERE] * len(lasts))
-        if found is not Look.AGAIN or self._quiet is None:
+        seen = lasts if of_streams else [NOWHERE] * len(lasts)
+        found = look(self, statuses, seen)
+        if found is not Look.AGAIN or not all(
+            status is not None and status.is_quiet(last) for status, last in zip(statuses, seen, strict=True)
+        ):
             return found
-        self._ended = tuple(epoch for epoch, _ in self._quiet)
+        ended[id(self)] = tuple(status.epoch for status in statuses)
         return Look.ENDED
 
-    with patch.object(EndRounds, "look", planted):
+    def told(self: EndRounds) -> Announcement:
+        right = announcement(self)
+        return replace(right, ended=ended.get(id(self), right.ended))
+
+    with patch.object(EndRounds, "look", planted), patch.object(EndRounds, "announcement", property(told)):
         yield
 
 

@@ -55,8 +55,17 @@ class PatientServers:
     def close(self) -> None:
         """Close the connections."""
         if not self._loop.is_closed():
-            self._loop.run_until_complete(self._servers.close())
+            self._loop.run_until_complete(self._end())
             self._loop.close()
+
+    async def _end(self) -> None:
+        await self._servers.close()
+        # The loop stood still between two calls: what one that ran out of time has left ends here, and sockets close.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(0)
 
     def _run(self, call: Callable[[], Awaitable[T]], again: bool) -> T:
         begun, tries = time.monotonic(), 0

@@ -14,6 +14,7 @@ it, and goes on with it only while nobody who has them is alive.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping
 
 import msgspec
@@ -84,10 +85,8 @@ class Seats:
         """Give the seat up."""
         if self.mine is None:
             return
-        try:
+        with contextlib.suppress(CarrierError):  # others learn it in time
             await self._reach.call(self._reach.carrier.put(self.mine, {MEMBER: b""}))
-        except CarrierError:
-            return  # others learn it in time
         await self._ownership.free(self.mine)
 
     async def homes(self) -> list[str | None]:

@@ -8,6 +8,7 @@ from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.cluster.ownership import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.cluster.seats import Seated, Seats, begins, share
+from tests.cluster.members import Line
 
 
 class Hall:
@@ -37,6 +38,27 @@ def test_members_see_each_other_until_one_leaves_or_says_nothing_any_more() -> N
         assert set(await first.look()) == {"a", "c"}
         hall.now += 1.0
         assert set(await first.look()) == {"a"}
+
+    asyncio.run(test())
+
+
+def test_a_seat_that_is_left_while_the_carrier_is_away_is_free_in_time() -> None:
+    hall = Hall()
+
+    async def test() -> None:
+        line = Line(MemoryCarrier(hall.holdings, lambda: hall.now))
+        reach = Reach(line, lambda: hall.now, lambda _: None)
+        ownership = Ownership(reach, "a", lambda: hall.now)
+        first = Seats(reach, ownership, 1, Seated("a", "there", 0), lambda: hall.now)
+        assert set(await first.look()) == {"a"}
+        line.is_cut = True
+        await first.leave()
+        line.is_cut = False
+        for _ in range(4):
+            hall.now += HELD / 3
+            await ownership.renew()
+        second = Seats(reach, Ownership(reach, "b", lambda: hall.now), 1, Seated("b", "here", 0), lambda: hall.now)
+        assert "b" in await second.look()
 
     asyncio.run(test())
 

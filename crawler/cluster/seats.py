@@ -1,8 +1,9 @@
 """Who works on the crawl, and which partitions are whose.
 
-Each process takes a seat: a claim of one of the names ``w0``, ``w1``, ..., of which there are as many as partitions. It
-keeps a value there that changes every second. A process is alive while its value changes, by the clock of whoever
-looks; so no clocks are compared. A value that is gone may have been lost by the carrier, and counts as unchanged.
+Each process takes a seat: a claim of one of the names ``w0``, ``w1``, ..., of which there are some more than
+partitions. It keeps a value there that changes every second. A process is alive while its value changes, by the clock
+of whoever looks; so no clocks are compared. A value that is gone may have been lost by the carrier, and counts as
+unchanged.
 
 A partition is at home in one directory, and only processes with that directory share it. Processes that know the same
 come to the same result; when they do not, the claim of a partition decides. Where those begin that have no home yet,
@@ -26,6 +27,7 @@ from crawler.cluster.ownership import HELD, Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.partition.placement import place
 
+SPARE = 16  # seats more than partitions: of those who were there first, none may be the one who has the seeds
 SEEDED = 0  # the partition that reads the seeds
 MEMBER, HOME = "member", "home"  # values of a seat, and of a partition
 
@@ -61,7 +63,7 @@ class Seats:
     @property
     def names(self) -> list[str]:
         """All seats."""
-        return [f"w{number}" for number in range(self._partitions)]
+        return [f"w{number}" for number in range(self._partitions + SPARE)]
 
     async def look(self, *, sits: bool = True) -> Mapping[str, Seated]:
         """Keep the seat, or take one, or give it up if it ``sits`` no more. Returns all who are alive, by name. Raises

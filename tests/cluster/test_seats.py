@@ -7,7 +7,7 @@ import asyncio
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.cluster.ownership import HELD, Ownership
 from crawler.cluster.reach import Reach
-from crawler.cluster.seats import Seated, Seats, begins, share
+from crawler.cluster.seats import SPARE, Seated, Seats, begins, share
 from tests.cluster.members import Line
 
 
@@ -51,14 +51,14 @@ def test_a_seat_that_is_left_while_the_carrier_is_away_is_free_in_time() -> None
         ownership = Ownership(reach, "a", lambda: hall.now)
         first = Seats(reach, ownership, 1, Seated("a", "there", 0), lambda: hall.now)
         assert set(await first.look()) == {"a"}
+        seat = first.mine
         line.is_cut = True
         await first.leave()
         line.is_cut = False
         for _ in range(4):
             hall.now += HELD / 3
             await ownership.renew()
-        second = Seats(reach, Ownership(reach, "b", lambda: hall.now), 1, Seated("b", "here", 0), lambda: hall.now)
-        assert "b" in await second.look()
+        assert await Ownership(reach, "b", lambda: hall.now).claim(str(seat), 0) is not None
 
     asyncio.run(test())
 
@@ -83,7 +83,7 @@ def test_who_finds_no_seat_has_no_partition_and_gets_the_next_free_one() -> None
     hall = Hall()
 
     async def test() -> None:
-        seated = [hall.enter(f"m{number}") for number in range(4)]
+        seated = [hall.enter(f"m{number}") for number in range(4 + SPARE)]
         for seats in seated:
             await seats.look()
         late = hall.enter("late")
@@ -93,8 +93,20 @@ def test_who_finds_no_seat_has_no_partition_and_gets_the_next_free_one() -> None
         await seated[2].leave()
         assert "late" in await late.look()
         assert "m1" not in await seated[1].look(sits=False), "it has no partition, and leaves the seat to others"
-        assert "m5" in await hall.enter("m5").look()
+        assert "next" in await hall.enter("next").look()
         assert "m1" not in await seated[1].look(), "there is none left"
+
+    asyncio.run(test())
+
+
+def test_who_has_the_seeds_is_seated_where_as_many_as_partitions_were_there_first() -> None:
+    """They wait for it: none of them may begin the partition that reads the seeds."""
+    hall = Hall()
+
+    async def test() -> None:
+        for number in range(4):
+            await hall.enter(f"m{number}").look()
+        assert "late" in await hall.enter("late").look()
 
     asyncio.run(test())
 

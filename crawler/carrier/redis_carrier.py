@@ -29,11 +29,15 @@ _MOST_READS = 1_100  # that wait at servers: one for each partition, and some th
 _PAUSE = 0.05  # seconds before a stream is looked for that has moved
 _POSITION = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
+# No epoch gets to 2^50 by itself. A stream that was given the greatest ID there is takes no entry any more.
 _APPEND = """
-local known = tonumber(redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1]) or 0)
-if known > tonumber(ARGV[2]) then return known end
+local known = tonumber(redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1]) or 0) or 0
+if known > tonumber(ARGV[2]) and known < 2^50 then return known end
 local last = redis.call('HGET', KEYS[1], 'last') or ''
-for i = 3, #ARGV do last = redis.call('XADD', KEYS[2], '*', 'd', ARGV[i]) end
+for i = 3, #ARGV do
+  last = redis.pcall('XADD', KEYS[2], '*', 'd', ARGV[i])
+  if last.err then if last.err:find('exhausted') then redis.call('DEL', KEYS[2]) end return last end
+end
 redis.call('HSET', KEYS[1], 'epoch:' .. ARGV[1], ARGV[2], 'last', last)
 return last
 """
@@ -41,7 +45,8 @@ return last
 _CLAIM = """#!lua flags=allow-oom
 local holder = redis.call('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then return 0 end
-local known = tonumber(redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1]) or 0)
+local known = tonumber(redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1]) or 0) or 0
+if not (known < 2^50) then known = 0 end
 local epoch = string.format('%.0f', math.max(known, tonumber(ARGV[3])) + 1)
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4])
 redis.call('HSET', KEYS[1], 'epoch:' .. ARGV[1], epoch, 'holder', ARGV[2])
@@ -88,7 +93,7 @@ class RedisCarrier:
         answer = await self._script(_APPEND, stream, "stream", (writer, epoch, *entries))
         if isinstance(answer, int):
             raise StaleEpochError(f"{writer} has been replaced: its epoch is {answer}, not {epoch}")
-        return _text(answer)
+        return _position(answer)
 
     async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
         """See ``Carrier``."""
@@ -113,7 +118,7 @@ class RedisCarrier:
 
     async def last(self, streams: Sequence[str]) -> list[Position]:
         """See ``Carrier``."""
-        return [_text(answer) for answer in await self._servers.ask([self._last(name) for name in streams])]
+        return [_position(answer) for answer in await self._servers.ask([self._last(name) for name in streams])]
 
     async def claim(self, name: str, holder: str, floor: int, seconds: float) -> int | None:
         """See ``Carrier``."""
@@ -153,7 +158,7 @@ class RedisCarrier:
         reads = self._commands(positions, most)
         answers = await self._servers.ask([*reads, *map(self._last, positions)], reading=True)
         found = self._entries(answers[: len(reads)])
-        lasts = map(_text, answers[len(reads) :])
+        lasts = map(_position, answers[len(reads) :])
         lost = {name: START for name, last in zip(positions, lasts, strict=True) if _is_after(positions[name], last)}
         if lost:
             answers = await self._servers.ask(self._commands(lost, most), reading=True)
@@ -175,7 +180,9 @@ class RedisCarrier:
     def _entries(self, answers: Sequence[Any]) -> dict[str, list[Entry]]:
         prefix = len(self._key("", "stream").partition("}")[0])
         return {
-            _text(key).partition("}")[0][prefix:]: [Entry(_text(position), data) for position, (_, data) in entries]
+            key.decode().partition("}")[0][prefix:]: [
+                Entry(position.decode(), _data(fields)) for position, fields in entries
+            ]
             for answer in answers
             for key, entries in answer or ()
         }
@@ -275,8 +282,15 @@ class _BlockedReads:
             await link.close()
 
 
-def _text(answer: bytes | None) -> str:
-    return START if answer is None else answer.decode()
+def _position(answer: bytes | None) -> Position:
+    """START for what is none."""
+    text = "" if answer is None else answer.decode("ascii", "replace")
+    return text if _POSITION.fullmatch(text) else START
+
+
+def _data(fields: Sequence[bytes]) -> bytes:
+    """Nothing for an entry that is not ours."""
+    return fields[1] if len(fields) == 2 else b""
 
 
 def _milliseconds(seconds: float) -> int:

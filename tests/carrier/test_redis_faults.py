@@ -70,6 +70,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServ
         yield made
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A server for tests that do it no harm."""
+    with redis_server(tmp_path_factory.mktemp("lasting")) as made:
+        yield made
+
+
 @pytest.fixture
 async def carriers() -> AsyncIterator[list[RedisCarrier]]:
     """Those in it are closed after the test."""
@@ -435,3 +442,55 @@ class TestCluster:
         assert {name: [entry.data for entry in entries] for name, entries in found.items()} == {
             name: [b"a"] for name in at.values()
         }
+
+
+class TestOthersWrite:
+    """What another program, or somebody at a prompt, leaves in the keys of a crawl counts as lost."""
+
+    async def test_an_entry_of_other_fields_is_read_as_nothing(
+        self, lasting: RedisServer, carriers: list[RedisCarrier]
+    ) -> None:
+        carriers.append(carrier := carrier_on(lasting, crawl=(crawl := crawl_name())))
+        await carrier.append("p1", "p2", 1, [b"a"])
+        lasting.say("XADD", f"crawler:{{{crawl}:p1}}:stream", "*", "x", "1", "y", "2")
+        last = await carrier.append("p1", "p2", 1, [b"b"])
+        assert await data_of(carrier, "p1") == [b"a", b"", b"b"]
+        assert await carrier.last(["p1"]) == [last]
+
+    @pytest.mark.parametrize("value", [b"\xff\xfe", b"garbage", b"", b"12-", b"9" * 30 + b"-1"])
+    async def test_a_last_position_that_is_none(
+        self, value: bytes, lasting: RedisServer, carriers: list[RedisCarrier]
+    ) -> None:
+        carriers.append(carrier := carrier_on(lasting, crawl=(crawl := crawl_name())))
+        first = await carrier.append("p1", "p2", 1, [b"a"])
+        lasting.say("HSET", f"crawler:{{{crawl}:p1}}:state", "last", value)
+        assert await carrier.last(["p1"]) == [START]
+        assert await carrier.append("p1", "p2", 1, []) == START
+        assert await data_of(carrier, "p1", first) == [b"a"], "what may have been lost is read again"
+        second = await carrier.append("p1", "p2", 1, [b"b"])
+        assert await carrier.last(["p1"]) == [second]
+        assert await data_of(carrier, "p1", first) == [b"b"]
+
+    @pytest.mark.parametrize("value", ["x", b"\xff", "nan", "inf", "-inf", "1e300", "-5", "1.5", 2**63, 2**50])
+    async def test_an_epoch_that_is_none(
+        self, value: str | bytes | int, lasting: RedisServer, carriers: list[RedisCarrier]
+    ) -> None:
+        carriers.append(carrier := carrier_on(lasting, crawl=(crawl := crawl_name())))
+        lasting.say("HSET", f"crawler:{{{crawl}:p1}}:state", "epoch:p1", value, "epoch:p2", value)
+        epoch = await carrier.claim("p1", "one", 7, LONG)
+        assert epoch == 8
+        assert await carrier.renew("p1", "one", epoch, LONG)
+        await carrier.append("p1", "p2", 2, [b"a"])
+        with pytest.raises(StaleEpochError):
+            await carrier.append("p1", "p1", 7, [b"stale"])
+        assert await data_of(carrier, "p1") == [b"a"]
+
+    async def test_a_stream_whose_ids_are_used_up_begins_again(
+        self, lasting: RedisServer, carriers: list[RedisCarrier]
+    ) -> None:
+        carriers.append(carrier := carrier_on(lasting, crawl=(crawl := crawl_name())))
+        position = await carrier.append("p1", "p2", 1, [b"a"])
+        lasting.say("XADD", f"crawler:{{{crawl}:p1}}:stream", f"{2**64 - 1}-{2**64 - 1}", "d", "z")
+        assert "exhausted" in await refused(carrier.append("p1", "p2", 1, [b"b"]))
+        await carrier.append("p1", "p2", 1, [b"b"])
+        assert await data_of(carrier, "p1", position) == [b"b"]

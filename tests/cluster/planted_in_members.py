@@ -15,7 +15,6 @@ from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.carrier.verbs import Position, StaleEpochError
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
-from crawler.cluster.sender import Sending
 from crawler.fetch import fence
 from crawler.frontier.gate import Gate
 from crawler.job.job import Job
@@ -25,20 +24,22 @@ from crawler.partition.end_rounds import NOWHERE, Announcement, EndRounds, Look
 from crawler.partition.outbox import Outbox
 from tests.cluster import ordeal_of_members
 from tests.cluster.members import SECRET
+from tests.laboratory import START
 
 
 @contextmanager
 def _acknowledged_here(given_up: Callable[[Outbox], list[Parcel]]) -> Iterator[None]:
     """What the receivers of some parcels would say is taken as said. ``given_up`` names them."""
-    acknowledge = Sending.acknowledge
+    due = Job.due_acks
 
-    async def planted(self: Sending, partition: OpenPartition) -> None:
-        acks = [Ack(*parcel[:4]) for parcel in given_up(partition.outbox)]
-        if acks and not partition.is_closing and partition.job.blocked is None:
-            partition.acknowledged(acks, asyncio.get_running_loop().time())
-        await acknowledge(self, partition)
+    def planted(self: Job) -> list[Ack]:
+        assert self.partition is not None
+        acks = [Ack(*parcel[:4]) for parcel in given_up(self.partition.outbox)]
+        if acks and self.blocked is None:
+            self.acknowledged(acks, START + asyncio.get_running_loop().time())
+        return due(self)
 
-    with patch.object(Sending, "acknowledge", planted):
+    with patch.object(Job, "due_acks", planted):
         yield
 
 

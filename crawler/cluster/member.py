@@ -82,7 +82,7 @@ class Member:
         ownership = Ownership(self._reach, options.name or entropy.random_bytes(8).hex(), options.boottime)
         me = Seated(ownership.holder, crawl.home, 0, options.has_seeds)
         self._seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
-        self._homes = Homes(crawl, self._seats, options)
+        self._homes = Homes(crawl, self._seats, options, ownership.holder)
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
         worker.rate.change(options.own_rate)
         self._rates = RateDesk(self._reach, self._seats, ownership, worker.rate, options.boottime)

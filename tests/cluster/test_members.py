@@ -472,6 +472,38 @@ def test_a_crawl_that_has_begun_waits_for_nobody(tmp_path: Path) -> None:
     assert_complete(crawling)
 
 
+def test_partitions_that_wait_for_a_machine_that_is_away_are_told_of(tmp_path: Path) -> None:
+    """Somebody who begins the crawl again in a new directory would wait for ever, and see nothing."""
+    crawling = Crawling(tmp_path, chain(12, 20), seeds=(SEED,))
+
+    def told(*working: Working) -> list[str]:
+        return [line for each in working for line in each.said if "nobody works" in line]
+
+    async def test(crawling: Crawling) -> list[list[str]]:
+        away = crawling.begin("away", home="away")
+        await until(lambda: len(away.member.runs) == 8)
+        here = [crawling.begin(name, home="new") for name in ("here", "there")]
+        await until_asked(crawling, 3)
+        none = told(*here)
+        await away.kill()
+        await asyncio.sleep(15.0)  # another one may take its place
+        soon = told(*here)
+        await asyncio.sleep(60.0)
+        once = told(*here)
+        back = crawling.begin("back", home="away")
+        await until_asked(crawling, 6)
+        await back.kill()
+        await asyncio.sleep(60.0)
+        twice = told(*here)
+        await asyncio.gather(*(each.stop() for each in here))
+        return [none, soon, once, twice]
+
+    none, soon, once, twice = crawling.live(test)
+    assert (none, soon) == ([], [])
+    assert (len(once), len(twice)) == (2, 4), "each of two workers that are left out says it"
+    assert {line[:17] for line in twice} == {"8 of 8 partitions"}
+
+
 @pytest.mark.parametrize("away", ["first", "second"])
 @pytest.mark.parametrize("again", [False, True])
 def test_what_begins_on_a_machine_begins_on_no_other_whatever_the_carrier_forgets(

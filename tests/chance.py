@@ -61,4 +61,5 @@ class Chance:
 
 
 CHANCE = Chance()
-CHANCE.begin("before the first test")
+NO_TEST = "before the first test"
+CHANCE.begin(NO_TEST)

@@ -30,7 +30,7 @@ from crawler.kv import Batch
 from crawler.partition import Placement
 from crawler.settings import RetrySettings
 from crawler.store import FaultyStore
-from tests.chance import CHANCE
+from tests.chance import CHANCE, NO_TEST
 from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way, is_doubting
 from tests.cluster.members import SECRET, SETTINGS, Crawling, Line, Mortal, Working, with_delay
 from tests.cluster.stopping_loop import StoppingLoop, process
@@ -176,6 +176,7 @@ class Ordeal:
 
     def __init__(self, seed: int, directory: Path) -> None:
         self.chance = random.Random(seed)
+        CHANCE.begin(NO_TEST)  # so that a seed is the same crawl in each test, and in the benchmark
         CHANCE.seed(seed)
         chance, count = self.chance, self.chance.randint(1, 8)
         pages = chains(chance, count)

@@ -65,6 +65,16 @@ class LocalServer:
             raise CarrierRefusedError(f"cannot serve the carrier at {self.path}: {error.strerror or error}") from error
         self._server = await asyncio.start_unix_server(self._serve, sock=listening, backlog=_BACKLOG)
 
+    async def until_left(self, patience: float) -> bool:
+        """Wait until all peers have gone, for so many seconds at most. Returns whether they have."""
+        try:
+            async with asyncio.timeout(patience):
+                while self._peers:
+                    await asyncio.wait(list(self._peers))
+        except TimeoutError:
+            return False
+        return True
+
     async def close(self) -> None:
         """Drop all peers and remove the socket."""
         if self._server is None:

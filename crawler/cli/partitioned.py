@@ -60,6 +60,7 @@ SPOOLED = "seeds-{}.txt"  # what came from standard input and pipes, in the dire
 NO_ADDRESSES = 'host_key = "address" goes without partitions only: hosts of one address may be in several'
 _LOOK = 1.0  # seconds between two looks at what the partitions say of themselves
 _PIECE = 2**20  # bytes
+_LEAVING = 10.0  # seconds for workers that were added by hand to learn that the crawl is over, and to leave
 # By these a service manager knows the first process. The workers are others.
 _NOT_PASSED_ON = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
@@ -128,6 +129,7 @@ async def _whole(
         keep_settings(disk, directory, shared_tables(settings))
         lock = JobLock(directory)
         stack.callback(lock.release)
+        server: LocalServer | None = None
         if isinstance(carrier, MemoryCarrier):
             server = LocalServer(directory, carrier)
             await server.start()
@@ -147,14 +149,16 @@ async def _whole(
         ending = asyncio.create_task(time.keep(partial(supervisor.stop, Stop.MAX_TIME)))
         stack.callback(ending.cancel)
         outcome = await _watched(supervisor, progress, view)
+        if server is not None and outcome.reason is not Stop.INTERRUPTED:
+            await server.until_left(_LEAVING)
     if outcome.reason is Stop.FINISHED and outcome.failed is None:
         _forget_spooled(directory)
     # Stopped before a worker had opened any partition, there is nothing to tell; and of an error, only that.
-    tells = outcome.failed is None and partition_directories(directory)
-    stats = await asyncio.to_thread(stats_of, directory) if tells else {}
-    if stats:
-        stats["elapsed_seconds"] = clock() - began  # those of the run: what is stored does not tell
-    if stats and (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
+    if outcome.failed is not None or not partition_directories(directory):
+        return outcome, {}
+    stats = await asyncio.to_thread(stats_of, directory)
+    stats["elapsed_seconds"] = clock() - began  # those of the run: what is stored does not tell
+    if (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
         log.warning("%s", advice)
     return outcome, stats
 

@@ -125,7 +125,10 @@ def run(arguments: argparse.Namespace) -> int:
     except (JobError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error
     except CarrierError as error:
-        raise UsageError(f"cannot reach {arguments.engine}: {error}") from error
+        hint = "; a worker joins while the crawl runs: start it with `crawler SEEDS --job DIR --partitions N`"
+        raise UsageError(
+            f"cannot reach {arguments.engine}: {error}{hint if arguments.engine.startswith('unix:') else ''}"
+        ) from error
     except Exception as error:  # a bug must not look like the end of a crawl
         if isinstance(error, UsageError):
             raise

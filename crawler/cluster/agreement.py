@@ -228,7 +228,9 @@ async def passed_on(carrier: Carrier, where: str, kept: Tables | None = None) ->
     if data is None and kept is not None:
         return kept
     if data is None:
-        raise CarrierRefusedError(f"{where} knows no crawl of that name: begin it with `crawler SEEDS --engine`")
+        raise CarrierRefusedError(
+            f"{where} knows no crawl of that name: begin it with `crawler SEEDS --job DIR --engine {where} --crawl NAME`"
+        )
     try:
         tables = json.loads(zlib.decompress(data)) if data else {_KEPT_BACK: {}}
         return {str(table): dict(values) for table, values in tables.items()}

@@ -34,8 +34,8 @@ def check_crawl(directory: Path, settings: Settings) -> None:
         raise JobError(f"{directory} is a partition of the crawl in {around}: go on with that one")
     if holds_job(directory):
         raise JobError(
-            f"{directory} holds a crawl without partitions, and --partitions asks for {_count_of(settings)}: "
-            "leave it out to go on with that crawl",
+            f"{directory} holds a crawl without partitions, and one in {_count_of(settings)} partitions was asked for: "
+            "leave out --partitions to go on with the one that is there",
             new_job=True,
         )
     name = settings.partitions.crawl

@@ -58,6 +58,17 @@ async def carrier(server: LocalServer) -> AsyncIterator[LocalCarrier]:
     await made.close()
 
 
+async def test_a_server_waits_until_its_peers_have_left(server: LocalServer, carrier: LocalCarrier) -> None:
+    assert await server.until_left(60.0), "nobody is there yet"
+    await carrier.last([])
+    assert not await server.until_left(0.05)
+    waiting = asyncio.create_task(server.until_left(60.0))
+    assert await carrier.claim("p0", "one", 0, 10.0) == 1, "it still serves"
+    assert not waiting.done()
+    await carrier.close()
+    assert await waiting
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Start]:
     """Begins another process that serves in the directory of the test."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import re
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +18,8 @@ from typing import Any
 import pytest
 
 from crawler import Crawl
+from crawler.carrier.local_client import LocalCarrier
+from crawler.partition.end_rounds import decode_announcement
 from tests.cluster.chain import Chain
 from tests.program import PATIENCE, Ran, crawler, running, wait_until
 
@@ -192,6 +196,24 @@ def test_a_worker_comes_by_hand_and_goes(tmp_path: Path) -> None:
         assert set(chain.asked.values()) == {1}
 
 
+async def test_who_came_by_hand_learns_of_the_end_although_late(tmp_path: Path) -> None:
+    """Without that a worker would wait for ever for the first process."""
+    directory = tmp_path / "crawl"
+    with Chain(4, 12, 0.1) as chain, begun(chain, *in_two(directory)) as process:
+        carrier = LocalCarrier(directory / "carrier.sock")
+        await carrier.last([])
+        await asyncio.to_thread(wait_until, lambda: not workers(process.pid), "the crawl has ended")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        told = decode_announcement((await carrier.get(["crawl"], "end"))[0])
+        assert told is not None
+        assert told.ended
+        await carrier.close()
+        ran = await asyncio.to_thread(ended, process)
+        assert ran.code == 0, ran.err
+        assert records(directory) == Counter(dict.fromkeys(chain.pages, 1))
+
+
 def test_a_limit_on_pages_is_one_of_the_whole_crawl(tmp_path: Path) -> None:
     with Chain(6, 8) as chain:
         ran = crawler(*chain.seeds, *in_two(tmp_path / "crawl", "--max-pages", "20"))
@@ -271,6 +293,10 @@ def test_another_crawl_in_the_same_directory_is_refused(tmp_path: Path) -> None:
         assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
         assert about in ran.err
     assert before == {path: path.read_bytes() for path in before}
+    at = f"unix:{crawl}/carrier.sock"
+    nobody = crawler("work", "--engine", at, "--crawl", "crawl", "--dir", crawl)
+    assert (nobody.code, nobody.err.count("\n")) == (2, 1), nobody.err
+    assert "--partitions N" in nobody.err, "it says what to start"
     (crawl / "crawl.json").write_bytes(b"crawler-crawl 9 0\n")
     ran = crawler(seed, "--job", crawl, *words, "--partitions", "2")
     assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err

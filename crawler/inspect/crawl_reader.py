@@ -9,9 +9,10 @@ from typing import Any
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
 from crawler.inspect.host_table import Row, Selection
 from crawler.inspect.job_reader import job_stats, open_job
+from crawler.job.crawl_file import partitions_gone
 from crawler.job.job_lock import lock_holder
 from crawler.kv import Family
-from crawler.metrics.pooled_stats import Part, pool
+from crawler.metrics.pooled_stats import GONE, Part, pool
 
 
 def stats_of(directory: Path) -> dict[str, Any]:
@@ -35,7 +36,12 @@ def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Seq
         Part(partition.number, told, lock_holder(partition.directory) or None, messages)
         for partition, told, messages in zip(crawl.found, stats, waiting, strict=True)
     ]
-    return pool(parts, crawl.count, at_work=lock_holder(crawl.directory) is not None)
+    stats = pool(parts, crawl.count, at_work=lock_holder(crawl.directory) is not None)
+    gone = {int(path.name) for path in partitions_gone(crawl.directory)}
+    for line in stats["partitions"]:
+        if line["partition"] in gone:
+            line["state"] = GONE
+    return stats
 
 
 def waiting_messages(directory: Path) -> int:

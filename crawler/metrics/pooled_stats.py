@@ -24,7 +24,7 @@ Stats = Mapping[str, Any]
 
 ABSENT = "absent"  # the state of a partition that nothing was given to yet
 UNTOLD = "untold"  # the state of a partition of which nobody has told anything
-GONE = "gone"  # the state of a partition whose process has vanished
+GONE = "gone"  # the state of a partition whose process, or whose directory, has vanished
 _STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that a partition is in is the crawl's
 _AT_WORK = frozenset({"running", "stopping", "paused"})
 _CAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # of a pause, the most urgent first

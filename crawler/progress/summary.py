@@ -82,7 +82,8 @@ _OF_PARTITIONS = ("pages_fetched", "urls_pending", "urls_in_flight", "hosts", "m
 
 def _partition(told: Mapping[str, Any], *, from_afar: bool) -> tuple[str, ...]:
     state = str(told["state"])
-    figures = ("" if state == UNTOLD else count(told[key]) for key in _OF_PARTITIONS)
+    is_unknown = state == UNTOLD or (state == GONE and not from_afar)
+    figures = ("" if is_unknown else count(told[key]) for key in _OF_PARTITIONS)
     row = (f"{told['partition']:02}", state, *figures)
     if not from_afar:
         return row

@@ -27,6 +27,10 @@ def test_a_crawl_does_not_go_on_without_a_partition_that_had_begun(tmp_path: Pat
         assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
         assert str(lost) in ran.err
         assert not lost.exists()
+        told = json.loads(crawler("stats", directory, "--json").out)["partitions"]
+        assert [part["partition"] for part in told if part["state"] == "gone"] == [int(lost.name)]
+        lines = crawler("stats", directory).out.splitlines()
+        assert [line.split() for line in lines if line.startswith(lost.name)] == [[lost.name, "gone"]]
         checked = crawler("verify", directory, "--json")
         findings = json.loads(checked.out)["findings"]
         assert checked.code != 0

@@ -36,12 +36,12 @@ def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Seq
         Part(partition.number, told, lock_holder(partition.directory) or None, messages)
         for partition, told, messages in zip(crawl.found, stats, waiting, strict=True)
     ]
-    stats = pool(parts, crawl.count, at_work=lock_holder(crawl.directory) is not None)
+    made = pool(parts, crawl.count, at_work=lock_holder(crawl.directory) is not None)
     gone = {int(path.name) for path in partitions_gone(crawl.directory)}
-    for line in stats["partitions"]:
+    for line in made["partitions"]:
         if line["partition"] in gone:
             line["state"] = GONE
-    return stats
+    return made
 
 
 def waiting_messages(directory: Path) -> int:

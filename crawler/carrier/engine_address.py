@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from crawler.carrier.verbs import CarrierRefusedError
 from crawler.disk import read_regular
+from crawler.settings import CRAWL_NAME
 
 USER = "CRAWLER_ENGINE_USER"
 PASSWORD = "CRAWLER_ENGINE_PASSWORD"
@@ -16,7 +17,6 @@ PASSWORD_FILE = "CRAWLER_ENGINE_PASSWORD_FILE"
 FORMS = "unix:PATH, redis://HOST:PORT[,HOST:PORT...] or rediss://HOST:PORT[,HOST:PORT...]"
 _PORT = 6379
 _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
-_CRAWL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Server(NamedTuple):
@@ -65,11 +65,11 @@ def parse_engine(text: str) -> Path | RedisAddress:
     )
 
 
-def check_crawl(name: str) -> None:
+def check_crawl_name(name: str) -> None:
     """Raise CarrierRefusedError if a crawl cannot be called so."""
-    if not _CRAWL.fullmatch(name):
+    if not CRAWL_NAME.fullmatch(name):
         raise CarrierRefusedError(
-            f"the crawl's name {name!r} is not one of 1 to 100 letters, digits, dots, hyphens and underscores, the "
+            f"the crawl's name {name!r} is not one of 1 to 64 letters, digits, dots, hyphens and underscores, the "
             "first a letter or a digit"
         )
 

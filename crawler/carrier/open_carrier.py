@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from crawler.carrier.engine_address import check_crawl, parse_engine, read_login
+from crawler.carrier.engine_address import check_crawl_name, parse_engine, read_login
 from crawler.carrier.local_client import LocalCarrier
 from crawler.carrier.verbs import Carrier, CarrierRefusedError
 
@@ -15,7 +15,7 @@ async def open_carrier(engine: str, crawl: str, environ: Mapping[str, str] = os.
     """The carrier of a crawl, after it has answered once. Raises CarrierError and CarrierRefusedError, each with one
     line. ``environ`` says how to log in."""
     address = parse_engine(engine)
-    check_crawl(crawl)
+    check_crawl_name(crawl)
     if isinstance(address, Path):
         local = LocalCarrier(address)
         await local.last([])

@@ -129,9 +129,8 @@ async def _whole(
         keep_settings(disk, directory, shared_tables(settings))
         lock = JobLock(directory)
         stack.callback(lock.release)
-        server: LocalServer | None = None
-        if isinstance(carrier, MemoryCarrier):
-            server = LocalServer(directory, carrier)
+        server = LocalServer(directory, carrier) if isinstance(carrier, MemoryCarrier) else None
+        if server is not None:
             await server.start()
             stack.push_async_callback(server.close)
             engine = f"unix:{server.path.absolute()}"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from crawler.disk import Disk
 from crawler.job.crawl_file import (
-    NAME,
     SECRET_BYTES,
     CrawlFile,
     begin_crawl_file,
@@ -18,7 +17,7 @@ from crawler.job.crawl_file import (
 )
 from crawler.job.directory import JobError, holds_job
 from crawler.job.identity import check_partition, check_shape, shaping_of
-from crawler.settings import Settings
+from crawler.settings import CRAWL_NAME, Settings
 from crawler.slices import entropy
 from crawler.urls import suffix_list_version
 
@@ -39,7 +38,7 @@ def check_crawl(directory: Path, settings: Settings) -> None:
             new_job=True,
         )
     name = settings.partitions.crawl
-    if name is not None and NAME.fullmatch(name) is None:
+    if name is not None and CRAWL_NAME.fullmatch(name) is None:
         raise JobError(f"{name!r} is no name of a crawl: 1 to 64 letters, digits, dots, dashes or underscores")
     if not holds_crawl(directory):
         return

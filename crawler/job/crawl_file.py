@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ BEGUN = "begun"
 MAGIC = "crawler-crawl"
 VERSION = 1
 SECRET_BYTES = 16
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Shaping = dict[str, dict[str, Any]]
 
 

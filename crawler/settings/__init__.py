@@ -18,6 +18,7 @@ from crawler.settings.load import (
 from crawler.settings.match import HostMatch, host_match
 from crawler.settings.parts import (
     CLASSES,
+    CRAWL_NAME,
     EMBEDDED,
     HOPS_MOST,
     HOST_KEYS,
@@ -81,6 +82,7 @@ from crawler.settings.timetable import Timetable
 
 __all__ = [
     "CLASSES",
+    "CRAWL_NAME",
     "DIRECT",
     "EMBEDDED",
     "HOPS_MOST",

@@ -7,6 +7,7 @@ every key with its reason, and a test keeps the two equal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct, field
@@ -390,6 +391,7 @@ class DashboardSettings(Struct, frozen=True):
 
 
 PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
+CRAWL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # what a crawl in partitions may be called
 
 
 PLACED_BY = ("domain", "host")

@@ -14,7 +14,8 @@ from crawler.settings import CRAWL_NAME
 USER = "CRAWLER_ENGINE_USER"
 PASSWORD = "CRAWLER_ENGINE_PASSWORD"
 PASSWORD_FILE = "CRAWLER_ENGINE_PASSWORD_FILE"
-FORMS = "unix:PATH, redis://HOST:PORT[,HOST:PORT...] or rediss://HOST:PORT[,HOST:PORT...]"
+_SERVERS = "redis://HOST:PORT[,HOST:PORT...] or rediss://HOST:PORT[,HOST:PORT...]"
+FORMS = f"unix:PATH, {_SERVERS}"
 _PORT = 6379
 _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 
@@ -57,7 +58,7 @@ def parse_engine(text: str) -> Path | RedisAddress:
         raise CarrierRefusedError(f"the engine {_safe(text)!r} is not understood: write {FORMS}")
     if "@" in rest:
         raise CarrierRefusedError(
-            f"the engine's address holds a user or a password, which others could read: write {scheme}://HOST:PORT and "
+            f"the address holds a user or a password, which others could read: write {scheme}://HOST:PORT and "
             f"put them into {USER} and {PASSWORD}, or name a file in {PASSWORD_FILE}"
         )
     return RedisAddress(
@@ -96,7 +97,7 @@ def _server(part: str, text: str) -> Server:
     match = _HOST.fullmatch(part)
     port = int(match["port"] or _PORT) if match else 0
     if match is None or not 0 < port < 2**16:
-        raise CarrierRefusedError(f"{part!r} in the engine's address {text!r} is not HOST:PORT: write {FORMS}")
+        raise CarrierRefusedError(f"{part!r} in the address {text!r} is not HOST:PORT: write {_SERVERS}")
     return Server(match["host"].strip("[]"), port)
 
 

@@ -14,6 +14,7 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
 from crawler.cli.shared_filter import (
     check_set,
+    filter_file,
     filter_place,
     opened,
     producer_of,
@@ -34,7 +35,7 @@ from crawler.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription
 from crawler.memory import available_memory
 from crawler.metrics import counted, probability, suspicion
 from crawler.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
-from crawler.shared.set_address import SetAddress
+from crawler.shared.set_address import SECRET_FILE, SetAddress
 from crawler.shared.shard_requests import SharedSetError
 from crawler.slices.guava_slice import GUAVA_LAYOUTS
 from crawler.urls import Canonicaliser
@@ -82,9 +83,10 @@ def add_seen_options(parser: argparse.ArgumentParser, usual: str) -> None:
     )
     parser.add_argument(
         "--secret-of",
-        type=Path,
+        type=filter_file,
         metavar="FILE",
-        help="hash keys with the secret of that filter, so that the two can be merged (default: a random one)",
+        help="hash keys with the secret of that filter, so that the two can be merged (default: a random one; of a set "
+        f"on a server, that in {SECRET_FILE})",
     )
 
 

@@ -27,6 +27,7 @@ from crawler.cli.dedup import (
 )
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.shared_filter import (
+    filter_file,
     filter_place,
     opened,
     producer_of,
@@ -51,19 +52,19 @@ from crawler.dedup.stream import Asked, Tally, contained
 from crawler.filters import Filter, FilterError
 from crawler.metrics import counted, probability
 from crawler.progress.text_table import text_table
-from crawler.shared.set_address import FORM, SetAddress
+from crawler.shared.set_address import FORM, SECRET_FILE, SetAddress
 from crawler.shared.shard_requests import SharedSetError
 
 _MOST_JOBS = 256
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Work with seen-sets in files, as `crawler dedup --filter FILE` uses them."
+    parser.description = "Work with seen-sets, as `crawler dedup --filter` uses them: in files, or on a server."
     parser.set_defaults(run=lambda _: _list(parser))
     actions = parser.add_subparsers(metavar="ACTION")
 
     build = actions.add_parser("build", help="build one from a list, in several processes")
-    build.add_argument("file", type=Path, metavar="FILE", help="file to create; must not exist yet")
+    build.add_argument("file", type=filter_file, metavar="FILE", help="file to create; must not exist yet")
     build.add_argument(
         "--from", dest="list", required=True, metavar="LIST", help="URLs, one per line; - for standard input"
     )
@@ -78,8 +79,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     build.set_defaults(run=_guarded(_build))
 
     merge = actions.add_parser("merge", help="merge filters with the same parameters into a new one")
-    merge.add_argument("file", type=Path, metavar="OUT", help="must not exist yet")
-    merge.add_argument("parts", type=Path, nargs="+", metavar="IN")
+    merge.add_argument("file", type=filter_file, metavar="OUT", help="must not exist yet")
+    merge.add_argument("parts", type=filter_file, nargs="+", metavar="IN")
     merge.set_defaults(run=_guarded(_merge))
 
     info = actions.add_parser("info", help="show the contents of a filter and verify its checksums")
@@ -100,15 +101,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_exchange_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     export = actions.add_parser("export", help="export a filter for another library, or for GETBIT")
-    export.add_argument("source", type=Path, metavar="FILE")
-    export.add_argument("file", type=Path, metavar="OUT", help="must not exist yet")
+    export.add_argument("source", type=filter_file, metavar="FILE")
+    export.add_argument("file", type=filter_file, metavar="OUT", help="must not exist yet")
     export.add_argument("--format", choices=("guava", "redis"), required=True)
     export.add_argument("--key", metavar="KEY", help="of --format redis: the name in Redis (that of OUT)")
     export.set_defaults(run=_guarded(_export))
 
     action = actions.add_parser("import", help="import a filter of another library")
     action.add_argument("source", type=Path, metavar="IN")
-    action.add_argument("file", type=Path, metavar="FILE", help="must not exist yet")
+    action.add_argument("file", type=filter_file, metavar="FILE", help="must not exist yet")
     action.add_argument("--format", choices=("guava",), required=True)
     action.add_argument("--raw", action="store_true", help="its keys are lines (default: canonical keys of URLs)")
     action.set_defaults(run=_guarded(_import))
@@ -116,13 +117,13 @@ def _add_exchange_actions(actions: argparse._SubParsersAction[argparse.ArgumentP
 
 def _add_server_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = actions.add_parser("push", help="add the keys of a filter to a set on a server, or make one of it")
-    parser.add_argument("source", type=Path, metavar="FILE")
+    parser.add_argument("source", type=filter_file, metavar="FILE")
     parser.add_argument("place", type=filter_place, metavar="redis://HOST:PORT/NAME")
     parser.set_defaults(run=_guarded(_push))
 
     pull = actions.add_parser("pull", help="store a set of a server as a filter")
     pull.add_argument("place", type=filter_place, metavar="redis://HOST:PORT/NAME")
-    pull.add_argument("file", type=Path, metavar="FILE", help="must not exist yet")
+    pull.add_argument("file", type=filter_file, metavar="FILE", help="must not exist yet")
     _add_secret(pull)
     pull.set_defaults(run=_guarded(_pull))
 
@@ -134,7 +135,10 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 def _add_secret(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--secret-of", type=Path, metavar="FILE", help="of a set on a server: its secret is that of this filter"
+        "--secret-of",
+        type=filter_file,
+        metavar="FILE",
+        help=f"of a set on a server: its secret is that of this filter (default: that in {SECRET_FILE})",
     )
 
 

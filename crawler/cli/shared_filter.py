@@ -19,7 +19,7 @@ from crawler.metrics import counted, probability
 from crawler.progress.text_table import text_table
 from crawler.settings import SeenSettings
 from crawler.shared.pieces import SetParameters, shards_for
-from crawler.shared.set_address import SECRET, SECRET_FILE, SetAddress, is_address, parse_set, read_secret
+from crawler.shared.set_address import SECRET_FILE, SetAddress, is_address, parse_set, read_secret
 from crawler.shared.set_figures import statistics
 from crawler.shared.shard_requests import SharedSetRefusedError
 from crawler.shared.shared_set import SharedSet
@@ -40,17 +40,26 @@ def filter_place(text: str) -> Path | SetAddress:
         raise argparse.ArgumentTypeError(str(problem)) from problem
 
 
+def filter_file(text: str) -> Path:
+    """A filter that must be a file. Raises ``ArgumentTypeError``."""
+    if is_address(text):
+        raise argparse.ArgumentTypeError(
+            "a file is needed here, not a set on a server: `crawler filter pull` stores one as a file"
+        )
+    return Path(text)
+
+
 def shared_hash(secret_of: Path | None) -> KeyHash:
-    """The hash with the secret of the producers. Raises UsageError, FilterFileError."""
+    """The hash with the secret of the producers: of the filter that the command names, before that of the environment.
+    Raises UsageError, FilterFileError."""
+    if secret_of is not None:
+        named = read_hash(secret_of)
+        _check_hash(named, f"filter {secret_of}")
+        return named
     try:
         given = read_secret(os.environ)
     except SharedSetRefusedError as problem:
         raise UsageError(str(problem)) from problem
-    if secret_of is not None:
-        if given is not None:
-            raise UsageError(f"--secret-of is given, and {SECRET} or {SECRET_FILE} is set: leave one of them out")
-        given = read_hash(secret_of)
-        _check_hash(given, f"filter {secret_of}")
     if given is None:
         raise UsageError(
             f"a set on a server needs a secret that its producers share: name a file with it in {SECRET_FILE} (made by "

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from crawler.slices.blocked_slice import BlockedSlice, sized_blocks
+from crawler.slices.blocked_slice import sized_blocks
 from crawler.slices.digest_batch import MULTIPLIER
 from crawler.slices.digests import DIGEST_BYTES, digest_words
 from crawler.slices.errors import FilterError
@@ -159,9 +159,3 @@ def divide(digests: bytes, shards: int) -> list[Divided]:
 def digests_of(records: bytes) -> bytes:
     """The digests in records, concatenated."""
     return np.frombuffer(records, np.uint8).reshape(-1, RECORD)[:, 4:].tobytes()
-
-
-def as_slice(geometry: Geometry, memory: bytes) -> BlockedSlice:
-    """A slice for its figures: the model needs the blocks alone."""
-    words = np.frombuffer(memory, "<u8").copy()
-    return BlockedSlice(BlockShape(geometry.hashes, 1), len(memory) // BLOCK, words)

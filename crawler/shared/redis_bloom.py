@@ -45,7 +45,7 @@ class ModuleSet:
             key = self._key(shard)
             words = ("BF.RESERVE", key, repr(made.fpp), capacity, "EXPANSION", max(1, round(made.growth)))
             try:
-                self._servers.ask([Command(key, words)])
+                self._servers.ask([Command(key, words)], again=False)  # an answer that it exists is not asked for again
             except SharedSetError as problem:
                 if "exist" not in str(problem):
                     raise
@@ -70,12 +70,12 @@ class ModuleSet:
 
     def add_digests(self, digests: bytes) -> list[int]:
         """As ``SharedSet``. Raises SharedSetError also where an answer was lost."""
-        return self._positions("BF.MADD", digests, wanted=1)
+        return self._positions("BF.MADD", digests)
 
     def contains_digests(self, digests: bytes) -> list[bool]:
         """As ``SharedSet``."""
         found = [False] * (len(digests) // DIGEST_BYTES)
-        for position in self._positions("BF.MEXISTS", digests, wanted=1):
+        for position in self._positions("BF.MEXISTS", digests):
             found[position] = True
         return found
 
@@ -102,7 +102,7 @@ class ModuleSet:
             "bits_per_url": size * 8 / count if count else None,
         }
 
-    def _positions(self, word: str, digests: bytes, wanted: int) -> list[int]:
+    def _positions(self, word: str, digests: bytes) -> list[int]:
         found: list[int] = []
         commands, parts = [], []
         for part in divide(digests, self.parameters.shards):
@@ -114,7 +114,7 @@ class ModuleSet:
         for positions, answers in zip(parts, self._servers.ask(commands, again=False), strict=True):
             if any(isinstance(answer, Exception) for answer in answers):
                 raise SharedSetError(f"{self._servers.text}: {next(a for a in answers if isinstance(a, Exception))}")
-            found += [int(at) for at, answer in zip(positions, answers, strict=True) if answer == wanted]
+            found += [int(at) for at, answer in zip(positions, answers, strict=True) if answer == 1]
         return sorted(found)
 
     def _info(self) -> list[dict[str, int]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from crawler.carrier.redis_servers import Command, RedisServers
 from crawler.carrier.verbs import CarrierError, CarrierRefusedError
@@ -35,8 +35,6 @@ from crawler.shared.shard_scripts import ADD, BEGIN, END, FIGURES, HASHES, OPEN
 PATIENCE = 60.0  # seconds, for a server that restarts or is replaced
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
-T = TypeVar("T")
-
 
 class PatientServers:
     """Servers for a program without an event loop; what cannot be reached is asked again."""
@@ -50,7 +48,17 @@ class PatientServers:
     def ask(self, commands: Sequence[Command], *, again: bool = True) -> list[Any]:
         """The answers. Raises SharedSetError, and SharedSetRefusedError. ``again``: whether a command may be sent again
         whose answer was lost."""
-        return self._run(lambda: self._servers.ask(commands), again)
+        begun, tries = time.monotonic(), 0
+        while True:
+            try:
+                return self._loop.run_until_complete(self._servers.ask(commands))
+            except CarrierRefusedError as error:
+                raise SharedSetRefusedError(str(error)) from error
+            except CarrierError as error:
+                if not again or time.monotonic() - begun > self._patience:
+                    raise SharedSetError(str(error)) from error
+            time.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
+            tries += 1
 
     def close(self) -> None:
         """Close the connections."""
@@ -66,23 +74,6 @@ class PatientServers:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         await asyncio.sleep(0)
-
-    def _run(self, call: Callable[[], Awaitable[T]], again: bool) -> T:
-        begun, tries = time.monotonic(), 0
-        while True:
-            try:
-                return self._loop.run_until_complete(_awaited(call()))
-            except CarrierRefusedError as error:
-                raise SharedSetRefusedError(str(error)) from error
-            except CarrierError as error:
-                if not again or time.monotonic() - begun > self._patience:
-                    raise SharedSetError(str(error)) from error
-            time.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
-            tries += 1
-
-
-async def _awaited(call: Awaitable[T]) -> T:
-    return await call
 
 
 class RedisShards:
@@ -124,7 +115,7 @@ class RedisShards:
                 keys = [state, watched, *self._slices(shard, slices)]
                 kept = "1" if who.keeps else "0"
                 return _script(ADD, keys, (who.set, who.producer, who.session, number, records, kept))
-            case End(_, who, _):
+            case End(_, who):
                 return _script(END, [state], (who.set, who.producer, who.session))
             case Figures(_, set_, slices, sample, where):
                 return _script(FIGURES, [state, watched, *self._slices(shard, slices)], (set_, sample, where))

@@ -73,7 +73,6 @@ class End(NamedTuple):
 
     shard: int
     who: Who
-    slices: int
 
 
 class Figures(NamedTuple):

@@ -28,7 +28,7 @@ from crawler.shared.shard_requests import (
 from crawler.slices.digests import DIGEST_BYTES, Key
 from crawler.slices.key_hash import KeyHash
 
-_MOST_KEYS = 1024  # in one request: a script of some 10 ms, while which its server serves nobody else
+_MOST_KEYS = 1024  # in one request: a script of some 10 ms, during which its server serves nobody else
 _ROUNDS = 1000  # of one batch; each opens slices, which double
 
 
@@ -72,8 +72,7 @@ class SharedSet:
 
     def end(self) -> None:
         """Tell the shards that everything was passed on, and forget this producer."""
-        requests = [End(shard, self._who, slices) for shard, slices in enumerate(self.slices)]
-        self._ask(requests)
+        self._ask([End(shard, self._who) for shard in range(self.parameters.shards)])
 
     def close(self) -> None:
         """Close the connections. Without ``end``, what was told last remains claimed by the next session."""

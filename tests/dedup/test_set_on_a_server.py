@@ -72,7 +72,8 @@ def test_what_does_not_fit_is_refused_in_one_line(
     run.refused("dedup", "--filter", place, "--producer", "", told=("1 to 100 characters",))
     run.refused("filter", "info", place + "-not", told=("there is no set at",))
     run.refused("filter", "pull", "a", "b", told=("a is not the address of a set",))
-    run.refused("dedup", "--filter", place, "--secret-of", "x", told=("leave one of them out",))
+    run.refused("dedup", "--filter", place, "--secret-of", "x", told=("cannot read filter", "x"))
+    run.refused("filter", "info", "redis://127.0.0.1:x/a", told=("is not HOST:PORT",))
     (tmp_path / "other").write_text("ff" * 16)
     monkeypatch.setenv("CRAWLER_FILTER_SECRET_FILE", str(tmp_path / "other"))
     run.refused("dedup", "--filter", place, told=("made with another secret",))
@@ -101,6 +102,31 @@ def test_from_a_local_filter_to_a_set_and_back(
     (tmp_path / "list").write_bytes(lines(0, 10))
     assert run("filter", "build", tmp_path / "bloom", "--raw", "--from", tmp_path / "list").code == 0
     run.refused("filter", "push", tmp_path / "bloom", place, told=("has no digests beside it",))
+
+
+def test_a_secret_that_is_named_comes_before_that_of_the_environment(run: Commands, place: str, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    assert run("dedup", "--raw", "--filter", local, data=lines(0, 20)).code == 0
+    assert run("filter", "push", local, place).code == 0
+    assert run("dedup", "--filter", place, "--secret-of", local, data=lines(10, 30)).out == lines(20, 30)
+    run.refused("dedup", "--filter", place, told=("made with another secret",))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("build", "{set}", "--from", "{file}"),
+        ("merge", "{file}-merged", "{set}", "{file}"),
+        ("export", "{set}", "{file}-out", "--format", "redis"),
+        ("push", "{set}", "{set}-copy"),
+        ("pull", "{set}", "{set}"),
+        ("info", "{set}", "--secret-of", "{set}"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_set_where_a_file_is_needed_is_refused(run: Commands, tmp_path: Path, words: tuple[str, ...]) -> None:
+    given = (word.format(set="redis://127.0.0.1:1/a", file=tmp_path / "file") for word in words)
+    run.refused("filter", *given, told=("a file is needed here, not a set on a server",))
 
 
 def test_a_push_that_was_killed_is_run_again(run: Commands, place: str, server: RedisServer, tmp_path: Path) -> None:

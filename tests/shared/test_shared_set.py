@@ -9,12 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.carrier.redis_servers import slot_of
+from crawler.carrier.engine_address import Login, RedisAddress, Server
+from crawler.carrier.redis_servers import RedisServers, slot_of
 from crawler.filters import DIGEST_BYTES
 from crawler.shared.open_set import Producer, connect, find_set
 from crawler.shared.pieces import (
@@ -28,6 +30,8 @@ from crawler.shared.pieces import (
     shards_for,
     unpack_all,
 )
+from crawler.shared.redis_bloom import ModuleSet
+from crawler.shared.redis_shards import PatientServers
 from crawler.shared.set_address import parse_set, read_secret
 from crawler.shared.set_figures import statistics
 from crawler.shared.shard import put
@@ -475,6 +479,38 @@ def test_a_module_keeps_a_set(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert sum(other.contains_many(keys(3000, 10_000))) < 12
         assert other.statistics()["count"] > 2980  # type: ignore[union-attr]
         kit.close()
+
+
+def test_a_set_of_the_module_that_is_there_in_part_is_made_on_at_once() -> None:
+    """Its maker died, or another one makes it now. A stand-in answers as the module does."""
+    reserved: list[bytes] = []
+
+    class Answers(StreamRequestHandler):
+        def handle(self) -> None:
+            while count := self.rfile.readline()[1:]:
+                words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(count))]
+                self.wfile.write(self.answer(words))
+
+        def answer(self, words: list[bytes]) -> bytes:
+            match words[0]:
+                case b"INFO":
+                    return b"$19\r\nredis_version:7.4.0\r\n"
+                case b"BF.RESERVE":
+                    reserved.append(words[1])
+                    return b"-ERR item exists\r\n"
+                case b"CLIENT":
+                    return b"+OK\r\n"
+                case _:
+                    return b"-ERR This instance has cluster support disabled\r\n"
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Answers) as stand_in:
+        threading.Thread(target=stand_in.serve_forever, daemon=True).start()
+        address = RedisAddress((Server(*stand_in.server_address),), False)
+        servers = PatientServers(RedisServers(address, Login(None, None)), patience=0.2)
+        ModuleSet(servers, "set", parameters(shards=4), HASH).make()
+        servers.close()
+        stand_in.shutdown()
+    assert reserved == [b"crawler:seen:{set:%d}:module" % shard for shard in range(4)]
 
 
 def test_a_server_without_the_module_is_refused(server: RedisServer) -> None:

@@ -79,14 +79,16 @@ def programs(folder: Path, crawler_is: str) -> Path:
 
 
 def carry_out(name: str, folder: Path, changes: Mapping[str, str]) -> list[str]:
-    """Do what the page says, in ``folder``; returns what each ``sh`` block printed. Each of ``changes`` is made to its
-    commands, and must have something to change."""
+    """Do what the page says, in ``folder``, as a reader does with one shell: what a block exports, later ones have.
+    Returns what each ``sh`` block printed. Each of ``changes`` is made to its commands, and must have something to
+    change."""
     found = blocks(name)
     for text in changes:
         assert any(text in block.text for block in found if block.language == "sh"), f"{name} does not say {text!r}"
     crawler_is, descriptors = stand_in()
     path = f"{programs(folder.parent / 'programs', crawler_is)}:{os.environ['PATH']}"
     printed = []
+    exports: list[str] = []
     for block in found:
         if block.title and not (folder / block.title).exists():
             (folder / block.title).write_text(block.text)
@@ -95,6 +97,8 @@ def carry_out(name: str, folder: Path, changes: Mapping[str, str]) -> list[str]:
         commands = block.text
         for text, instead in changes.items():
             commands = commands.replace(text, instead)
+        commands = "".join(exports) + commands
+        exports = [line for line in commands.splitlines(keepends=True) if line.startswith("export ")]
         ran = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", commands],
             cwd=folder,

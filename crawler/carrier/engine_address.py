@@ -14,8 +14,7 @@ from crawler.settings import CRAWL_NAME
 USER = "CRAWLER_ENGINE_USER"
 PASSWORD = "CRAWLER_ENGINE_PASSWORD"
 PASSWORD_FILE = "CRAWLER_ENGINE_PASSWORD_FILE"
-_SERVERS = "redis://HOST:PORT[,HOST:PORT...] or rediss://HOST:PORT[,HOST:PORT...]"
-FORMS = f"unix:PATH, {_SERVERS}"
+FORMS = "unix:PATH, redis://HOST:PORT[,HOST:PORT...] or rediss://HOST:PORT[,HOST:PORT...]"
 _PORT = 6379
 _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 
@@ -54,15 +53,22 @@ def parse_engine(text: str) -> Path | RedisAddress:
         if not rest:
             raise CarrierRefusedError(f"the engine {text!r} names no socket: write unix:PATH")
         return Path(rest)
+    return parse_servers(text, FORMS)
+
+
+def parse_servers(text: str, forms: str) -> RedisAddress:
+    """The servers in an address without anything behind them; ``forms`` says what a user may write. Raises
+    CarrierRefusedError."""
+    scheme, _, rest = text.partition(":")
     if scheme not in ("redis", "rediss") or not rest.startswith("//"):
-        raise CarrierRefusedError(f"the engine {_safe(text)!r} is not understood: write {FORMS}")
+        raise CarrierRefusedError(f"the address {_safe(text)!r} is not understood: write {forms}")
     if "@" in rest:
         raise CarrierRefusedError(
             f"the address holds a user or a password, which others could read: write {scheme}://HOST:PORT and "
             f"put them into {USER} and {PASSWORD}, or name a file in {PASSWORD_FILE}"
         )
     return RedisAddress(
-        tuple(_server(part, text) for part in rest[2:].removesuffix("/").split(",")), scheme == "rediss"
+        tuple(_server(part, text, forms) for part in rest[2:].removesuffix("/").split(",")), scheme == "rediss"
     )
 
 
@@ -93,11 +99,11 @@ def read_login(environ: Mapping[str, str]) -> Login:
     return Login(user, password)
 
 
-def _server(part: str, text: str) -> Server:
+def _server(part: str, text: str, forms: str) -> Server:
     match = _HOST.fullmatch(part)
     port = int(match["port"] or _PORT) if match else 0
     if match is None or not 0 < port < 2**16:
-        raise CarrierRefusedError(f"{part!r} in the address {text!r} is not HOST:PORT: write {_SERVERS}")
+        raise CarrierRefusedError(f"{part!r} in the address {text!r} is not HOST:PORT: write {forms}")
     return Server(match["host"].strip("[]"), port)
 
 

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from crawler.carrier.engine_address import RedisAddress, parse_engine
+from crawler.carrier.engine_address import RedisAddress, parse_servers
 from crawler.carrier.verbs import CarrierRefusedError
 from crawler.disk import read_regular
 from crawler.shared.shard_requests import SharedSetRefusedError
@@ -43,11 +43,9 @@ def parse_set(text: str) -> SetAddress:
     if not slash or begin.endswith("/") or not begin.partition("//")[2]:
         raise SharedSetRefusedError(f"the filter {text.rpartition('@')[2]!r} names no set: write {FORM}")
     try:
-        servers = parse_engine(begin)
+        servers = parse_servers(begin, FORM)
     except CarrierRefusedError as error:
         raise SharedSetRefusedError(str(error)) from error
-    if not isinstance(servers, RedisAddress):
-        raise SharedSetRefusedError(f"the filter {text!r} is not on a server: write {FORM}")
     if not _NAME.fullmatch(name):
         raise SharedSetRefusedError(
             f"the set's name {name!r} is not one of 1 to 100 letters, digits, dots, hyphens and underscores, the first "

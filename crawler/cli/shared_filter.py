@@ -167,7 +167,8 @@ def set_figures(found: OpenedSet) -> Iterator[str]:
     )
     yield (
         f"shared: {counted(now['count'], 'key')}, {where}; false positives {probability(now['fpp_estimated'])} (target "
-        f"{probability(now['fpp_target'])}){interval}, about {now['expected_urls_skipped']:,.1f} new lines mistaken "
+        f"{probability(now['fpp_target'])}){interval}, newest of {counted(len(now['slices']), 'slice')}: fill "
+        f"{now['slices'][-1]['fill']:.3f}; about {now['expected_urls_skipped']:,.1f} new lines mistaken "
         "for seen ones"
     )
 

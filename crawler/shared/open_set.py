@@ -42,8 +42,12 @@ class SetHead(Struct, frozen=True):
     stage: str
     keeper: str
     parameters: SetParameters
-    check: str  # of the secret
+    check: str  # of the secret, and of all of this but the stage
     keys: dict[str, Any] | None  # how they were made from lines; None: not said
+
+    def check_by(self, hash: KeyHash) -> str:
+        """What ``check`` has to be, for producers with the secret of ``hash``."""
+        return check_of(hash, replace(self, stage=BEGUN, check="").text())
 
     def text(self) -> bytes:
         """As it is stored."""
@@ -67,7 +71,7 @@ def read_head(stored: bytes, address: SetAddress) -> SetHead:
         if stated["format"] != MAGIC:
             raise ValueError
         version = stated["version"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise SharedSetRefusedError(f"{address} is not a seen-set of this program: choose another name") from None
     if version != VERSION:
         raise SharedSetRefusedError(
@@ -78,6 +82,8 @@ def read_head(stored: bytes, address: SetAddress) -> SetHead:
         if made.pop("layout") != LAYOUT or stated["hash"]["algorithm"] != BLAKE2B:
             raise ValueError
         parameters = SetParameters(**made)
+        if stated["stage"] not in (BEGUN, FILLING, READY):
+            raise ValueError(stated["stage"])
         return SetHead(
             stated["id"], stated["stage"], stated["keeper"], parameters, stated["hash"]["check"], stated["keys"]
         )
@@ -148,14 +154,15 @@ def new_head(
 ) -> SetHead:
     """The head of a set that is to be made."""
     id = secrets.token_hex(8)
-    return SetHead(id, stage, MODULE if module else STRINGS, parameters, check_of(producer.hash, id), keys)
+    head = SetHead(id, stage, MODULE if module else STRINGS, parameters, "", keys)
+    return replace(head, check=head.check_by(producer.hash))
 
 
 def _opened(head: SetHead, address: SetAddress, producer: Producer, servers: PatientServers) -> OpenedSet:
-    if check_of(producer.hash, head.id) != head.check:
+    if head.check_by(producer.hash) != head.check:
         raise SharedSetRefusedError(
-            f"{address} was made with another secret: give the one of its producers in {SECRET_FILE} or {SECRET}, or "
-            "by --secret-of"
+            f"{address} was made with another secret, or somebody changed its head since: give the secret of its "
+            f"producers in {SECRET_FILE} or {SECRET}, or by --secret-of"
         )
     if head.keeper == MODULE:
         return OpenedSet(ModuleSet(servers, address.name, head.parameters, producer.hash), head, address, servers)

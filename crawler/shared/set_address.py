@@ -77,6 +77,6 @@ def read_secret(environ: Mapping[str, str]) -> KeyHash | None:
     return KeyHash.from_json({"algorithm": BLAKE2B, "secret": text})
 
 
-def check_of(hash: KeyHash, set_id: str) -> str:
-    """What tells two secrets apart without telling either."""
-    return blake2b(set_id.encode(), key=hash.secret, digest_size=16, person=b"shared seen-set").hexdigest()
+def check_of(hash: KeyHash, text: bytes) -> str:
+    """What tells two secrets apart without telling either, and ``text`` from another one."""
+    return blake2b(text, key=hash.secret, digest_size=16, person=b"shared seen-set").hexdigest()

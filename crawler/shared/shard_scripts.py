@@ -15,6 +15,7 @@ local head = redis.call('HMGET', KEYS[1], 'set', 'slices')
 if head[1] and head[1] ~= ARGV[1] then return {4} end
 local slices = head[2] or ''
 local n = #slices / 32
+if n % 1 ~= 0 or (head[1] and n == 0) then return {2} end
 if n == tonumber(ARGV[2]) then
   redis.call('SETRANGE', KEYS[3], tonumber(ARGV[4]) - 1, '\\0')
   n = n + 1
@@ -32,9 +33,11 @@ BEGIN = """
 local head = redis.call('HMGET', KEYS[1], 'set', 'slices', 'c:' .. ARGV[2], 'p:' .. ARGV[2])
 if not head[1] then return {2} end
 if head[1] ~= ARGV[1] then return {4} end
+if not head[2] or #head[2] % 32 ~= 0 then return {2} end
 local now = tonumber(redis.call('TIME')[1])
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
+  if string.sub(all[i], 1, 2) == 'r:' and #all[i + 1] < 24 then return {2} end
   if string.sub(all[i], 1, 2) == 'r:' and struct.unpack('<I8', all[i + 1], 17) < now - 86400 then
     local name = string.sub(all[i], 3)
     redis.call('HDEL', KEYS[1], 'r:' .. name, 'p:' .. name, 'c:' .. name)
@@ -53,6 +56,7 @@ ADD = """
 local head = redis.call('HMGET', KEYS[1], 'set', 'slices', 'r:' .. ARGV[2], 'most', 'level', 'watched', 'wrong')
 if not head[1] then return {2} end
 if head[1] ~= ARGV[1] then return {4} end
+if not head[2] or #head[2] % 32 ~= 0 or (head[3] and #head[3] < 24) then return {2} end
 local n = #head[2] / 32
 if #KEYS ~= n + 2 then return {1, n} end
 local number, before = tonumber(ARGV[4]), -1
@@ -66,11 +70,16 @@ for s = 1, n do
   local hashes, begins, blocks, all, capacity = struct.unpack('<I4I4I4I4I8', head[2], s * 32 - 31)
   if redis.call('STRLEN', KEYS[s + 2]) ~= blocks * 64 then return {2} end
   two[s], first[s], whole[s] = hashes == 16, begins, all
-  if s == n then room = capacity - tonumber(redis.call('HGET', KEYS[1], 'n:' .. n)) end
+  if s == n then
+    local held = tonumber(redis.call('HGET', KEYS[1], 'n:' .. n))
+    if not held then return {2} end
+    room = capacity - held
+  end
 end
 if redis.call('EXISTS', KEYS[2]) == 0 then return {2} end
 local most, level = tonumber(head[4]), tonumber(head[5])
 local watched, wrong = tonumber(head[6]), tonumber(head[7])
+if not (most and level and watched and wrong) then return {2} end
 local limit = 2 ^ (16 - level)
 local byte, sub, char, floor, unpack_struct = string.byte, string.sub, string.char, math.floor, struct.unpack
 local call, records = redis.call, ARGV[5]
@@ -174,7 +183,7 @@ return {0, n, before, said}
 # KEYS: state.  ARGV: set, producer, session.
 END = """
 local head = redis.call('HMGET', KEYS[1], 'set', 'slices', 'r:' .. ARGV[2])
-if not head[1] then return {2} end
+if not head[1] or not head[2] then return {2} end
 if head[1] ~= ARGV[1] then return {4} end
 if head[3] and string.sub(head[3], 1, 8) == ARGV[3] then
   redis.call('HDEL', KEYS[1], 'r:' .. ARGV[2], 'p:' .. ARGV[2], 'c:' .. ARGV[2])
@@ -187,20 +196,25 @@ FIGURES = """
 local head = redis.call('HMGET', KEYS[1], 'set', 'slices', 'watched', 'wrong')
 if not head[1] then return {2} end
 if head[1] ~= ARGV[1] then return {4} end
+local watched, wrong = tonumber(head[3]), tonumber(head[4])
+if not (watched and wrong and head[2]) or #head[2] % 32 ~= 0 then return {2} end
 local n = #head[2] / 32
 if #KEYS ~= n + 2 then return {1, n} end
+if redis.call('EXISTS', KEYS[2]) == 0 then return {2} end
 local parts = {}
 for s = 1, n do
   local blocks = struct.unpack('<I4', head[2], s * 32 - 23)
   if redis.call('STRLEN', KEYS[s + 2]) ~= blocks * 64 then return {2} end
+  local held = tonumber(redis.call('HGET', KEYS[1], 'n:' .. s))
+  if not held then return {2} end
   local some = math.min(blocks, math.max(1, math.floor(tonumber(ARGV[2]) / 64)))
   local start = math.floor((blocks - some) * tonumber(ARGV[3]) / 65536) * 64
   parts[s] = {
-    string.sub(head[2], s * 32 - 31, s * 32), tonumber(redis.call('HGET', KEYS[1], 'n:' .. s)),
+    string.sub(head[2], s * 32 - 31, s * 32), held,
     redis.call('BITCOUNT', KEYS[s + 2]), redis.call('GETRANGE', KEYS[s + 2], start, start + some * 64 - 1)
   }
 end
-return {0, n, parts, tonumber(head[3]), tonumber(head[4])}
+return {0, n, parts, watched, wrong}
 """
 
 HASHES = {script: hashlib.sha1(script.encode()).hexdigest() for script in (OPEN, BEGIN, ADD, END, FIGURES)}

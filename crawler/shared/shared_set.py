@@ -7,7 +7,7 @@ opens the next one, and it is opened once: no lock is held, and no producer wait
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class SharedSet:
 
     def make(self) -> None:
         """Open the first slice of every shard, unless somebody did."""
-        self._open(dict.fromkeys(range(self.parameters.shards), 0))
+        self._open(dict.fromkeys(range(self.parameters.shards), 0), _MAKING)
 
     def begin(self) -> None:
         """Begin the session. Raises SharedSetError, as all methods do."""
@@ -163,7 +163,7 @@ class SharedSet:
         found: list[int] = positions[: len(answers)][flags].tolist()
         return found
 
-    def _open(self, numbers: dict[int, int]) -> None:
+    def _open(self, numbers: dict[int, int], means: Mapping[Status, str] | None = None) -> None:
         """Open slice ``numbers[shard]`` of each shard, unless somebody did."""
         if not numbers:
             return
@@ -172,14 +172,15 @@ class SharedSet:
             Open(shard, self.set, number, geometry_of(self.parameters, number, shard), watched)
             for shard, number in numbers.items()
         ]
-        for request, answer in zip(requests, self._ask(requests), strict=True):
+        for request, answer in zip(requests, self._ask(requests, means), strict=True):
             self.slices[request.shard] = answer.slices
 
-    def _ask(self, requests: Sequence[Request]) -> list[Answer]:
+    def _ask(self, requests: Sequence[Request], means: Mapping[Status, str] | None = None) -> list[Answer]:
+        means = means or _MEANS
         answers = self.shards.ask(requests)
         for request, answer in zip(requests, answers, strict=True):
-            if answer.status in _MEANS:
-                raise SharedSetError(f"shard {request.shard} of the set {_MEANS[answer.status]}")
+            if answer.status in means:
+                raise SharedSetError(f"shard {request.shard} of the set {means[answer.status]}")
         return answers
 
 
@@ -190,4 +191,11 @@ _MEANS = {
     ),
     Status.REPLACED: "serves another session of this producer: give each process a --producer of its own",
     Status.OTHER_SET: "belongs to another set of that name, made since this session began: run the command again",
+}
+_MAKING = {
+    **_MEANS,
+    Status.OTHER_SET: (
+        "belongs to an earlier set of that name, which lost its head: its server lost it, or somebody deleted it; "
+        "delete the rest of that set, or choose another name"
+    ),
 }

@@ -48,6 +48,7 @@ def test_two_runs_share_what_they_have_seen(run: Commands, place: str) -> None:
     assert (told["count"], told["keys"]["from"], told["parameters"]["fpp"]) == (5000, "lines", 0.001)
     assert told["fpp_measured"]["low"] <= told["fpp_estimated"] <= told["fpp_measured"]["high"]
     assert 0 < told["slices"][0]["fill"] < 0.1
+    assert f"newest of 1 slice: fill {told['slices'][0]['fill']:.3f}" in run("dedup", "--filter", place, data=b"").err
     assert b"5,000 keys" in run("filter", "info", place).out
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 
 from crawler.filters import ScalableBloomFilter
 from crawler.settings import SeenSettings
 from crawler.shared import shard_scripts as scripts
+from crawler.shared.open_set import Producer, new_head
 from crawler.shared.pieces import BLOCK, SetParameters, divide, geometry_of, shards_for, unpack_all
 from crawler.shared.shard import places
 from tests.documents import page
@@ -44,6 +46,13 @@ def test_the_example() -> None:
     assert told in FORMAT
     local = ScalableBloomFilter(layout="blocked").statistics()["slices"][0]
     assert geometry.whole * BLOCK * 8 == local["bits"]
+
+
+def test_the_check_of_a_head() -> None:
+    head = new_head(Producer(HASH), SetParameters(0.001, 1000, 2.0, 0.85, 16), {"from": "lines"}, stage="filling")
+    text = head.text().replace(b"filling", b"begun").replace(head.check.encode(), b"")
+    key = bytes.fromhex(SECRET)
+    assert blake2b(text, key=key, digest_size=16, person=b"shared seen-set").hexdigest() == head.check
 
 
 def test_the_rights_that_a_user_needs() -> None:

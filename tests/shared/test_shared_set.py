@@ -357,8 +357,73 @@ def test_a_set_of_other_producers_is_refused(server: RedisServer) -> None:
     assert "by another version of this program (format 2; this one knows 1)" in told()
     server.say("SET", key, b'{"format": "something"}')
     assert "not a seen-set of this program" in told()
-    server.say("SET", key, stored.replace(b'"capacity": 1000', b'"capacity": 0'))
+    for damage in (b'"capacity": 0', b'"capacity": "x"'):
+        server.say("SET", key, stored.replace(b'"capacity": 1000', damage))
+        assert "its head is damaged" in told()
+    server.say("SET", key, stored.replace(b'"ready"', b'"done"'))
     assert "its head is damaged" in told()
+    server.say("SET", key, b"[" * 100_000)
+    assert "not a seen-set of this program" in told()
+    kit.close()
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (b'"shards": 4', b'"shards": 8'),  # its producers would look for their keys elsewhere, and call them new
+        (b'"fpp": 0.01', b'"fpp": 0.02'),
+        (b'"keys": null', b'"keys": [1]'),
+        (b'"strings"', b'"disk"'),
+        (b'"id": "', b'"id": "0'),
+    ],
+)
+def test_a_head_that_somebody_changed_is_refused(server: RedisServer, was: bytes, now: bytes) -> None:
+    kit = RedisKit([server])
+    kit.producer(parameters())
+    key = f"crawler:seen:{{{kit.address.name}}}:set"
+    stored = server.say("GET", key)
+    assert was in stored
+    server.say("SET", key, stored.replace(was, now))
+    with pytest.raises(SharedSetRefusedError, match="somebody changed its head"):
+        kit.producer(parameters())
+    kit.close()
+
+
+def test_a_set_that_lost_its_head_is_not_begun_again_over_its_rest(server: RedisServer) -> None:
+    kit = RedisKit([server])
+    kit.producer(parameters()).add_many(keys(10))
+    server.say("DEL", f"crawler:seen:{{{kit.address.name}}}:set")
+    for _ in range(2):
+        with pytest.raises(SharedSetError, match=r"lost its head.*delete the rest of that set, or choose another name"):
+            kit.producer(parameters())
+    kit.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ("HDEL", "slices"),
+        ("HSET", "slices", "12345"),
+        ("HDEL", "n:1"),
+        ("HSET", "n:1", "some"),
+        ("HDEL", "most", "watched"),
+        ("HSET", "r:somebody", "abc"),
+    ],
+    ids=" ".join,
+)
+def test_a_state_that_is_damaged_is_an_error_in_words(server: RedisServer, damage: tuple[str, ...]) -> None:
+    kit = RedisKit([server])
+    seen = kit.producer(parameters(), "somebody")
+    seen.add_many(keys(100))
+    held = server.say("GET", f"crawler:seen:{{{kit.address.name}:2}}:slice:1")
+    how, *rest = damage
+    server.say(how, f"crawler:seen:{{{kit.address.name}:2}}:state", *rest)
+    with pytest.raises(SharedSetError, match="shard 2 of the set is gone, or a part of it"):
+        seen.add_many(keys(200))
+    assert server.say("GET", f"crawler:seen:{{{kit.address.name}:2}}:slice:1") == held
+    if rest[0] != "r:somebody":
+        with pytest.raises(SharedSetError, match="shard 2 of the set is gone, or a part of it"):
+            statistics(seen)
     kit.close()
 
 

@@ -127,7 +127,7 @@ MODULES: dict[str, str] = {
         named_stream printable say text_table summary supervisor wrapped top_view live_line
     """,
     "job": """
-        clock_step clock_anchor digest_sum receiving directory formats crawl_file home_register identity job_lock
+        clock_step clock_anchor digest_sum directory receiving formats crawl_file home_register identity job_lock
         crawl_at_rest event_log border held_back history_file survey_file inbox
         platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search
         admission live_status last_command recovery rekey conversion open_files checkpointer revisit returning

@@ -101,6 +101,9 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
         return Exit.FAILED
     if outcome.failed is not None and outcome.failed.final:
         raise UsageError(outcome.failed.text)
+    if outcome.failed is not None and outcome.failed.damaged:
+        say(sys.stderr, f"crawler: {outcome.failed.text}")
+        return Exit.FAILED
     if outcome.failed is not None:
         text = f"{outcome.failed.text}; progress is saved: run the same command to resume"
         say(sys.stderr, f"crawler: stopped: {text}")

@@ -25,7 +25,7 @@ from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.crawl import build_settings
-from crawler.cli.damaged_job import job_error_text
+from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, GROUPS
@@ -57,6 +57,8 @@ from crawler.figures import duration
 from crawler.filters import NoMemoryError
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
+from crawler.job.receiving import ForeignPartitionError
+from crawler.job.stored_errors import DAMAGE
 from crawler.parent_death import end_with_parent
 from crawler.progress.say import say
 from crawler.service.ending_signals import ending_signals, quit_at_once
@@ -65,6 +67,7 @@ from crawler.service.reloading import ConfigurationError
 from crawler.service.status_reporter import View
 from crawler.service.worker_session import WorkOptions, work
 from crawler.settings import Settings, SettingsError, as_tables, settings_from
+from crawler.store import StoreDamagedError
 
 log = logging.getLogger("crawler")
 
@@ -129,9 +132,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"cannot reach {arguments.engine}: {error}{hint if arguments.engine.startswith('unix:') else ''}"
         ) from error
-    except Exception as error:  # a bug must not look like the end of a crawl
-        if isinstance(error, UsageError):
-            raise
+    except UsageError:
+        raise
+    except (StoreDamagedError, *DAMAGE) as error:
+        say(sys.stderr, f"crawler: {stopped_text(arguments.dir, error)}")
+        return Exit.FAILED
+    except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
         text = trouble_text(error, arguments.dir)
         say(sys.stderr, f"crawler: stopped: {text}; progress is saved: run the same command to go on")
         return Exit.FAILED
@@ -260,7 +266,9 @@ async def _started(arguments: argparse.Namespace, end: socket.socket) -> int:
     except NoMemoryError as error:
         channel.tell(Failed(str(error), final=False))
     except JobError as error:
-        channel.tell(Failed(job_error_text(error), final=False))
+        channel.tell(Failed(job_error_text(error), final=isinstance(error, ForeignPartitionError)))
+    except (StoreDamagedError, *DAMAGE) as error:
+        channel.tell(Failed(stopped_text(arguments.dir, error), final=False, damaged=True))
     except Exception as error:  # it is told where the user sees it  # noqa: BLE001
         final = isinstance(error, _REFUSED)
         channel.tell(Failed(str(error) if final else trouble_text(error, arguments.dir), final))

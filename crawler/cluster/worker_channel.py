@@ -67,10 +67,11 @@ class Ended(Struct, frozen=True, tag="ended"):
 
 class Failed(Struct, frozen=True, tag="failed"):
     """The worker ends because of an error, told in a line. ``final``: another one would meet it too, because what the
-    user gave cannot be used."""
+    user gave cannot be used. ``damaged``: and so would any, until the crawl is repaired."""
 
     text: str
     final: bool
+    damaged: bool = False
 
 
 Message = Instructions | Halt | Reread | Refusal | Said | Ended | Failed

@@ -163,7 +163,7 @@ class Supervisor:
             return 0.0
         failed = last if isinstance(last, Failed) else None
         hopeless = self._patience.is_over(number, failed)
-        if hopeless or (failed is not None and failed.final):
+        if hopeless or (failed is not None and (failed.final or failed.damaged)):
             self._failed = failed or Failed(f"the worker processes die: {_words(code)}", final=False)
             self.stop(Stop.INTERRUPTED)
             return 0.0

@@ -38,7 +38,16 @@ from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
 from crawler.job.open_files import OpenFiles
 from crawler.job.platform import Platform
-from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, is_named, read_content
+from crawler.job.receiving import (
+    EPOCH,
+    Receipt,
+    check_crawl_of,
+    decode_epoch,
+    encode_epoch,
+    is_named,
+    keep_crawl,
+    read_content,
+)
 from crawler.job.recovery import (
     COUNTERS,
     Requeue,
@@ -103,6 +112,7 @@ class Job:
         try:
             self.counters = stored_counters(self.files.store)
             if isinstance(router, PartitionRouter):
+                check_crawl_of(directory, self.files.store, router.placement.secret)
                 router.load(self.files.store, self.counters)
             self._load(settings, now, anchor, router)
             if self.partition is not None and self.epoch:
@@ -436,6 +446,7 @@ class Job:
         await self.room()
         with self.writer as transaction:
             transaction.batch.put(Family.META, EPOCH, encode_epoch(epoch))
+            keep_crawl(self.store, partition.placement.secret, transaction.batch)
         await self.room()
         await self.sync()
         partition.outbox.renumber(epoch)

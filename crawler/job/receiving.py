@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
 
 from msgspec import Struct
 
 from crawler.found import Found
+from crawler.job.directory import JobError
+from crawler.kv import Batch, Family, Reader
 from crawler.partition import Parcel, Verdict
 from crawler.partition.messages import Links, MessageError, UnknownMessage, Widened, decode_message, found_of
 from crawler.records import JournalError
 
 EPOCH = b"epoch"  # the META key of the last epoch that was begun
+CRAWL = b"crawl"  # the META key of the mark of the crawl that the partition is of
+_MARK_BYTES = 16
 _EPOCH = struct.Struct("<BQ")
 _VERSION = 1
 
@@ -29,6 +35,32 @@ def decode_epoch(value: bytes | None) -> int:
     if len(value) != _EPOCH.size or value[0] != _VERSION:
         raise JournalError(f"{len(value)} bytes are no epoch of a partition")
     return int(_EPOCH.unpack(value)[1])
+
+
+class ForeignPartitionError(JobError):
+    """The job is a partition of another crawl."""
+
+
+def mark_of(secret: bytes) -> bytes:
+    """The mark of the crawl with that secret, which does not tell it."""
+    return blake2b(key=secret, digest_size=_MARK_BYTES, person=b"crawl").digest()
+
+
+def check_crawl_of(directory: Path, store: Reader, secret: bytes) -> None:
+    """Raise ForeignPartitionError if the partition in the directory is that of a crawl with another secret. One that an
+    older program made does not say so. Raises OSError."""
+    kept = store.get(Family.META, CRAWL)
+    if kept is not None and kept != mark_of(secret):
+        raise ForeignPartitionError(
+            f"{directory} is a partition of another crawl: put the one of this crawl back, or restore the crawl from a "
+            "backup; nothing was changed"
+        )
+
+
+def keep_crawl(store: Reader, secret: bytes, batch: Batch) -> None:
+    """Put the mark of its crawl into the store of a partition that has none."""
+    if store.get(Family.META, CRAWL) is None:
+        batch.put(Family.META, CRAWL, mark_of(secret))
 
 
 class Receipt(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from tests.cluster.chain import Chain
@@ -51,3 +52,30 @@ def test_a_partition_that_goes_while_the_crawl_runs_stops_it(tmp_path: Path) -> 
         assert ran.code == 1, ran.err
         assert str(lost) in ran.err.splitlines()[-1]
         assert not os.path.lexists(lost)
+
+
+def test_a_partition_of_another_crawl_is_refused(tmp_path: Path) -> None:
+    with Chain(6, 4) as chain:
+        for name in ("one", "other"):
+            assert crawler(*chain.seeds, *in_two(tmp_path / name)).code == 0
+        mine = _fullest(tmp_path / "one")
+        aside = mine.rename(tmp_path / "aside")
+        shutil.copytree(tmp_path / "other" / "partitions" / mine.name, mine)
+        ran = crawler(*chain.seeds, *in_two(tmp_path / "one"))
+        assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+        assert str(mine) in ran.err
+
+        shutil.rmtree(mine)
+        aside.rename(mine)
+        assert crawler(*chain.seeds, *in_two(tmp_path / "one")).code == 0
+
+
+def test_a_damaged_partition_is_named_with_its_repair(tmp_path: Path) -> None:
+    directory = tmp_path / "crawl"
+    with Chain(6, 4) as chain:
+        assert crawler(*chain.seeds, *in_two(directory)).code == 0
+        for table in (_fullest(directory) / "store").glob("*.sst"):
+            table.write_bytes(b"\xff" * table.stat().st_size)
+        ran = crawler(*chain.seeds, *in_two(directory))
+    assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
+    assert f"crawler repair {directory}" in ran.err

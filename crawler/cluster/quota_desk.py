@@ -196,18 +196,24 @@ class QuotaDesk:
         if changed:
             await self._store(till.partition, changed, durable=True)
         for number, grant in answers.items():
-            account = self._accounts.get(number)
-            if account is not None and self._opened.get(number) is account.partition:
+            account = self._open_account(number)
+            if account is not None:
                 account.grant = grant
             else:
                 await self._tell(till.partition, number, encode_note(grant))
         if bank.unheard and now >= till.called_at + AGAIN:
             till.called_at = now
             for number in bank.unheard:
-                if number not in self._accounts:
+                account = self._open_account(number)
+                if account is None:
                     await self._tell(till.partition, number, encode_note(Recall()))
                 else:
-                    self._accounts[number].told = None
+                    account.told = None
+
+    def _open_account(self, number: int) -> _Account | None:
+        """The account of a partition that is open here; another process may have it since."""
+        account = self._accounts.get(number)
+        return account if account is not None and self._opened.get(number) is account.partition else None
 
     async def _store(self, partition: OpenPartition, rows: Mapping[bytes, Allowance], *, durable: bool = False) -> None:
         """Write rows to the job of the partition. Raises OSError."""

@@ -166,7 +166,7 @@ def test_the_time_limit_is_one_for_all(tmp_path: Path, seconds: str) -> None:
 
 def test_a_worker_that_joins_stops_when_the_time_of_the_crawl_is_over(tmp_path: Path) -> None:
     directory = tmp_path / "crawl"
-    with Chain(2, 1_000, 0.05) as chain, begun(chain, *in_two(directory, "--max-time", "7")) as process:
+    with Chain(2, 1_000, 0.05) as chain, begun(chain, *in_two(directory, "--max-time", "10")) as process:
         at = ("--engine", f"unix:{directory / 'carrier.sock'}", "--crawl", "crawl", "--dir", directory)
         with running("work", *at, "--quiet") as other:
             left, ran = ended(other), ended(process)

@@ -185,7 +185,7 @@ def test_other_kinds_and_those_who_want_none_are_left_alone(kind: str, slices: i
 def test_a_crawl_compacts_while_it_runs_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[politeness]\nper_host = 8\n[seen]\ncapacity = 8\nfpp = 1e-9\n")
     options = ("--job", tmp_path / "job", "--config", tmp_path / "config.toml", "--allow-private", "--delay", "0")
-    with Site(tree(300), latency=0.1) as site:  # so that it takes longer than the pause between two looks
+    with Site(tree(300), latency=0.02) as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
         first = crawler(tmp_path / "seeds.txt", *options, "--max-pages", "150")
         assert first.code == 3, first.err

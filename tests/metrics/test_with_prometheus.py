@@ -169,6 +169,11 @@ def prometheus(directory: Path, crawl: str, crawling: subprocess.Popen[bytes]) -
                 lambda: asked(f"{watch.url}/-/ready")[0] == 200 or process.poll() is not None, "Prometheus is up"
             )
             assert process.poll() is None, (directory / "prometheus.log").read_text()
+            wait_until(
+                lambda: crawling.poll() is not None or watch.number(f'up{{instance="{crawl[7:]}"}}') == 1,
+                "the crawl is scraped",
+            )
+            assert crawling.poll() is None, "the crawl has ended"
             yield watch
         finally:
             process.terminate()

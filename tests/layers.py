@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"survey"},
     {"disk", "metrics", "archive"},
     {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact", "carrier"},
-    {"extract", "partition", "shared"},
+    {"extract", "partition", "shared", "replica"},
     {"job"},
     {"inspect"},
     {"engine", "integrity", "export"},
@@ -68,6 +68,9 @@ MODULES: dict[str, str] = {
     """,
     "partition": """
         placement messages parcel_codec outbox inlet router end_rounds quota rate_shares notes part_report
+    """,
+    "replica": """
+        steps
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client engine_address redis_link
@@ -129,9 +132,10 @@ MODULES: dict[str, str] = {
     "job": """
         clock_step clock_anchor digest_sum directory receiving formats crawl_file home_register identity job_lock
         crawl_at_rest event_log border held_back history_file survey_file inbox
-        platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search
+        platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction
+        step_log journal_search
         admission live_status last_command recovery rekey conversion open_files checkpointer revisit returning
-        run_settings snapshot verdict parsing_notes suspects reclass job seeds_mark durable_frontier
+        run_settings follower snapshot verdict parsing_notes suspects reclass job seeds_mark durable_frontier
     """,
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader

@@ -67,6 +67,7 @@ from crawler.job.revisit import Revisiting, RevisitSettings
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
 from crawler.job.snapshot import make_snapshot
+from crawler.job.step_log import LogSink, StampSink, StepLog
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
@@ -99,7 +100,7 @@ class Job:
         router: Router = KEEP_ALL,
     ) -> None:
         """Begin the job, or resume it. ``now`` is in seconds since 1970. ``anchor`` shows whether the clock was set
-        since the last run, ``router`` decides which URLs belong to this job.
+        since the last run, ``router`` decides which URLs belong to this job. ``platform.line`` is that of its log.
 
         Raises JobError (also for an unwritable directory), UnknownVersionError, OSError when the disk fails, and the
         codecs' errors (``stored_errors``) when stored bytes are damaged."""
@@ -111,6 +112,8 @@ class Job:
         self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output)
         try:
             self.counters = stored_counters(self.files.store)
+            self.log = StepLog(platform.line)
+            self.log.load(self.files.store)
             if isinstance(router, PartitionRouter):
                 check_crawl_of(directory, self.files.store, router.placement.secret)
                 router.load(self.files.store, self.counters)
@@ -141,7 +144,8 @@ class Job:
             order=Order(settings.crawl.order),
             robots=not settings.robots.ignore,
         )
-        sinks = (RecordSink(outputs, files.look, self._begin_several_files), StoreSink(store))
+        records, log = RecordSink(outputs, files.look, self._begin_several_files), self.log
+        sinks = (records, StampSink(log), StoreSink(store), LogSink(log)) if log.line else (records, StoreSink(store))
         self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
         postpone_suspects(files.directory, store, counters, writer, say)
@@ -166,12 +170,15 @@ class Job:
         failpoint("resume.cut")
         if cut.lost or cut.lost_asides:
             sizes = outputs.bodies.encoded_sizes()
+            log.drop()  # a replica has what is lost here
             writer.apply(partial(requeue, Requeue(store, queues, counters, settings.recrawl, sizes), cut))
         if cut.lost:
             say(f"finished URLs whose records were lost are pending again: {len(cut.lost)}")
         failpoint("resume.requeued")
         writer.apply(partial(self.revisiting.backfill.load, outputs.pages.path, outputs.pages.end, say))
         writer.apply(partial(keep_identity, store, files.identity))
+        if not log.line:
+            writer.apply(log.end)
         self._scopes = Scopes(store, settings.crawl.scope, of_partition=isinstance(router, PartitionRouter))
 
     def enforce(self, rules: OwnRules, bounds: Bounds | None = None) -> None:

@@ -24,7 +24,8 @@ class Platform(Struct, frozen=True):
     """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
     ``renewal`` says how often the seen-set is stored again, ``formats`` which jobs can be opened, and
     ``fetcher`` whose: None is this program. ``partition``: the number of the partition of a crawl that the job is, and
-    how many the crawl has; None: it is a crawl of its own."""
+    how many the crawl has; None: it is a crawl of its own. ``line``: the random number of the log of steps that this
+    opening of the job keeps for a replica; 0: none."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
@@ -33,6 +34,7 @@ class Platform(Struct, frozen=True):
     formats: Formats = KNOWN
     fetcher: str | None = None
     partition: tuple[int, int] | None = None
+    line: int = 0
 
     def of_partition(self, number: int, partitions: int) -> Platform:
         """The same for a partition of a crawl."""

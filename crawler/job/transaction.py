@@ -35,6 +35,7 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
+from crawler.replica import Written
 
 T = TypeVar("T")
 
@@ -43,11 +44,15 @@ OUTPUT_ENDS = b"output-ends"  # of the outputs besides pages.jsonl
 
 class Transaction(Struct):
     """The batch for the store, and the records that go to the outputs before it, each with its journal sequence and its
-    parts. ``positions`` are those of the parts of the first record that are written."""
+    parts. ``positions`` are those of the parts of the first record that are written. ``written`` and ``bodies`` are what
+    the outputs got so far, for a replica."""
 
     batch: Batch = field(default_factory=Batch)
     records: list[tuple[int, PageRecord | Aside, Kept]] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
+    bodies: list[Body] = field(default_factory=list)
+    is_stamped: bool = False  # its batch has the number of the step
 
 
 class Sink(Protocol):
@@ -91,7 +96,9 @@ class RecordSink:
             else:
                 if outputs.pages.begins_several:
                     self._begin_several(batch)
-                position = outputs.pages.append(encode_page(record, positions, body))
+                line = encode_page(record, positions, body)
+                position = outputs.pages.append(line)
+                transaction.written.append(Written(position.file, position.end - position.length, line))
                 done = Done(record.outcome, record.status, record.entry, (position, *positions))
                 batch.put(Family.DONE, key, encode_done(done))
             records.pop(0)
@@ -110,10 +117,13 @@ class RecordSink:
             else:
                 body = each
                 self._outputs.bodies.put(body)
+                transaction.bodies.append(body)
                 transaction.batch.put(Family.META, BODY_SIZES, self._outputs.bodies.encoded_sizes())
         positions = transaction.positions  # of a former call that found the disk full after these
         for part in parts[len(positions) :]:
-            positions.append(self._outputs.append(part))
+            position, data = self._outputs.append(part)
+            positions.append(position)
+            transaction.written.append(Written(position.file, position.end - position.length, data))
             for digest, capture in part.payloads:
                 transaction.batch.put(Family.PAYLOADS, digest, key + capture)
             failpoint("step.kept")
@@ -212,6 +222,7 @@ class TransactionWriter:
         if transaction.batch.changes:
             for sink in self._sinks:
                 sink.write(transaction)
+            self.commits += 1
         return result
 
     # -- a full disk -------------------------------------------------------------------------------------------

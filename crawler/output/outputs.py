@@ -6,11 +6,14 @@ the journal that names both.
 
 from __future__ import annotations
 
+import errno
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.disk import Disk
 from crawler.output.body_files import DIRECTORY, BodyFiles
+from crawler.output.appended_file import OutputError
 from crawler.output.page_files import PageFiles
 from crawler.output.record_text import disk_size
 from crawler.output.rotated_files import Form, Head, RotatedFiles, Size
@@ -62,9 +65,23 @@ class Outputs:
         """Let the files of an output begin with what ``head`` makes of their names."""
         self.of(kind).head = head
 
-    def append(self, part: Part) -> Position:
-        """Append a part to its output. Returns its position. Raises OSError; nothing of it is then written."""
+    def append(self, part: Part) -> tuple[Position, bytes]:
+        """Append a part to its output. Returns its position, and the bytes there: the head of a new file comes first.
+        Raises OSError; nothing of it is then written."""
         return self.of(part.kind).append(part.data, self._file_size)
+
+    def append_at(self, file: int, start: int, data: bytes) -> None:
+        """Append what another directory has at that place; nothing if it is there already. Raises OSError, OutputError
+        if this one does not end there."""
+        kind = kind_of(file)
+        output: RotatedFiles | PageFiles = self.pages if kind == 0 else self.of(kind)
+        end = output.end if isinstance(output, RotatedFiles) else End(file, output.end)
+        if End(file, start) < end:
+            position = Position(file, start + len(data), len(data), zlib.crc32(data))
+            if not output.holds(position):
+                raise OutputError(errno.EIO, f"{output} holds something else at {start}")
+            return
+        output.append_at(file, start, data)
 
     def holds(self, position: Position) -> bool:
         """Whether the output that the position names holds the record there, byte for byte, and the body that it

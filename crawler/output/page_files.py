@@ -65,6 +65,12 @@ class PageFiles:
         start = self._segment.start
         return position._replace(end=start + position.end) if start else position
 
+    def append_at(self, file: int, start: int, data: bytes) -> None:
+        """Append at that offset of the whole text, which must be its end. Raises OSError, OutputError."""
+        if file or self.end != start:
+            raise OutputError(errno.EIO, f"{self.path} does not end at {start}")
+        self.append(data)
+
     def _begin(self) -> None:
         """Begin the next file. Raises OSError; nothing is changed then that matters."""
         number, start = self._segment.number + 1, self.end

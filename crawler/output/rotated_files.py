@@ -79,15 +79,25 @@ class RotatedFiles:
             return self._others
         return Size(self._others.files + 1, self._others.bytes + self._last.end)
 
-    def append(self, data: bytes, file_size: int) -> Position:
-        """Append one record, to a new file if the last one has ``file_size`` bytes. Returns its position. Raises
-        OSError; nothing of the record is then written."""
+    def append(self, data: bytes, file_size: int) -> tuple[Position, bytes]:
+        """Append one record, to a new file if the last one has ``file_size`` bytes. Returns its position, and the bytes
+        there, with the head. Raises OSError; nothing of the record is then written."""
         last = self._last
         if last is None or last.end >= file_size:
             last = self._begin()
         if last.end == 0 and self.head is not None:
             data = self.head(last.path.name) + data
-        return last.append(data)
+        return last.append(data), data
+
+    def append_at(self, file: int, start: int, data: bytes) -> None:
+        """Append to the file with that number in positions, which may be the next one, at the offset ``start``, which
+        must be its end. Raises OSError, OutputError."""
+        last = self._last
+        if file == self.end.file + 1 and start == 0:
+            last = self._begin()
+        if last is None or last.number != file or last.end != start:
+            raise OutputError(errno.EIO, f"{self.form.path(self.job, file_in_output(file))} does not end at {start}")
+        last.append(data)
 
     def _below(self, most: int) -> Size:
         paths = [self.form.path(self.job, number) for number in self.form.numbers(self.job) if number < most]

@@ -169,10 +169,10 @@ async def _run(
             for step in crawl.job.files.outputs.pages.compression():
                 step()
 
-    simulated = SimulatedWeb({url: _on_the_wire(answer) for url, answer in web.items()}, before)
+    simulated = SimulatedWeb({url: on_the_wire(answer) for url, answer in web.items()}, before)
     job = Job(directory, settings, clock(), Platform(disk, lambda _: store, Inline))
     try:
-        driven = Driven(job, simulated, settings, clock, _seeds(next(iter(web))))
+        driven = Driven(job, simulated, settings, clock, seeds(next(iter(web))))
         crawl = driven.run
         assert await driven.to_the_end() is Stop.FINISHED
         await job.checkpoint(0.0)
@@ -182,13 +182,13 @@ async def _run(
         job.close()
 
 
-def _on_the_wire(answer: Any) -> Response:
+def on_the_wire(answer: Any) -> Response:
     """The answer with the sign that outputs hold it."""
     made = page(answer) if isinstance(answer, str) else answer
     return replace(made, raw=RawExchange(b"", b"", made.body or b""))
 
 
-async def _seeds(first: str) -> AsyncIterator[list[str]]:
+async def seeds(first: str) -> AsyncIterator[list[str]]:
     # One seed on each host, so that the scope holds them all; the hosts' own start pages do not exist.
     yield [first, *(f"http://h{host}.test/start" for host in range(4))]
 

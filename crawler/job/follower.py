@@ -1,0 +1,101 @@
+"""A replica: a directory that is made to equal a job elsewhere, step by step.
+
+It has the files of a job, and nobody opens it as one while it follows. Its store says which step it holds. When the job
+is lost, the directory is opened as the job, and resumes like one that lost its power at that step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from crawler.disk import failpoint
+from crawler.job.directory import PAGES, SEEN, STORE
+from crawler.job.formats import SEVERAL_FILES
+from crawler.job.identity import raise_format, read_identity
+from crawler.job.job_lock import JobLock
+from crawler.job.platform import Platform
+from crawler.job.recovery import check_output, stored_counters
+from crawler.job.step_log import MARK
+from crawler.kv import Batch, Family
+from crawler.checkpoint import Generations
+from crawler.output import Outputs
+from crawler.output.appended_file import OutputError
+from crawler.records import Body
+from crawler.replica import Chunk, Mark, Step
+from crawler.settings import OutputSettings
+
+
+class GapError(Exception):
+    """The steps do not follow what the directory holds: it must be copied again."""
+
+
+class Follower:
+    """The directory of a replica, opened for writing. Always close it."""
+
+    def __init__(self, directory: Path, platform: Platform, sizes: OutputSettings) -> None:
+        """Raises JobError if another process has it, GapError if outputs lack what its store names, ChunkError,
+        OSError."""
+        self.directory = directory
+        self._disk = platform.disk
+        with contextlib.ExitStack() as undo:
+            lock = JobLock(directory)
+            undo.callback(lock.release)
+            self._identity = read_identity(directory, platform.formats)
+            self._store = platform.open_store(directory / STORE)
+            undo.callback(self._store.close)
+            self.mark = Mark.decode(self._store.get(Family.META, MARK))
+            self._outputs = Outputs(directory / PAGES, self._disk, sizes.file_size, pages_size=sizes.pages_size)
+            undo.callback(self._outputs.close)
+            self._settle()
+            self._undo = undo.pop_all()
+
+    def _settle(self) -> None:
+        """Cut off what no step names. Raises GapError, OSError."""
+        generations = Generations(self.directory / SEEN, 1, self._disk)
+        numbers = generations.numbers()
+        sequence = generations.read_manifest(numbers[0]).sequence if numbers else 0
+        if sequence > stored_counters(self._store).sequence:
+            raise GapError(f"{self.directory}: its generation is of a later state than its store")
+        cut = check_output(self._store, self._outputs, sequence)
+        if cut.lost or cut.lost_asides:
+            raise GapError(f"{self.directory}: the records of {len(cut.lost)} finished URLs are lost")
+        cut.apply(self._outputs)
+
+    def apply(self, chunk: Chunk) -> None:
+        """Write the steps of the chunk that are not written yet. Hands them to the operating system. Raises GapError,
+        OSError, BatchError; a further call with the same chunk then writes the rest."""
+        for number, step in enumerate(chunk.steps, chunk.first):
+            before = Mark(chunk.line if number > chunk.first else chunk.base, number - 1)
+            if self.mark == before:
+                self._write(step)
+                self.mark = Mark(chunk.line, number)
+            elif self.mark.line != chunk.line or self.mark.number < number:
+                raise GapError(f"{self.directory} holds step {self.mark.number}: step {number} does not follow it")
+
+    def _write(self, step: Step) -> None:
+        batch = Batch.decode(step.batch)
+        # Finished URLs are the job's to forget, when a generation covers them: those here are others.
+        batch.changes = [change for change in batch.changes if change[0] is not Family.DONE or change[3] is None]
+        for digest, data in step.bodies:
+            self._outputs.bodies.put(Body(digest, data))
+        try:
+            for file, start, data in step.written:
+                if file == 0 and self._outputs.pages.begins_several:
+                    self._identity = raise_format(self._disk, self.directory, self._identity, SEVERAL_FILES)
+                self._outputs.append_at(file, start, data)
+        except OutputError as error:
+            raise GapError(str(error)) from error
+        failpoint("replica.recorded")
+        self._store.write(batch)
+        failpoint("replica.written")
+
+    def sync(self) -> None:
+        """Make what was applied durable. May run in a thread. Raises OSError."""
+        self._outputs.sync()
+        self._store.sync()
+
+    def close(self) -> None:
+        """Release all files. Writes nothing."""
+        self._undo.close()

@@ -70,7 +70,7 @@ MODULES: dict[str, str] = {
         placement messages parcel_codec outbox inlet router end_rounds quota rate_shares notes part_report
     """,
     "replica": """
-        steps
+        step_codec
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client engine_address redis_link
@@ -133,7 +133,7 @@ MODULES: dict[str, str] = {
         clock_step clock_anchor digest_sum directory receiving formats crawl_file home_register identity job_lock
         crawl_at_rest event_log border held_back history_file survey_file inbox
         platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction
-        step_log journal_search
+        step_log journal_search promises
         admission live_status last_command recovery rekey conversion open_files checkpointer revisit returning
         run_settings follower snapshot verdict parsing_notes suspects reclass job seeds_mark durable_frontier
     """,

@@ -58,8 +58,8 @@ class OpenPartition:
 
     @property
     def durable(self) -> int:
-        """How many of them are durable."""
-        return self.job.checkpointer.durable
+        """How many of them are durable, with the replicas too."""
+        return self.job.durable
 
     @property
     def is_sent(self) -> bool:

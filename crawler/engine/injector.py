@@ -199,7 +199,7 @@ class Injector:
             await asyncio.sleep(0)
         missed = await self.look_up(Found(known, 0, seed=seed, priority=priority))
         await self._job.room()
-        await self._job.sync()
+        await self._job.promise()
         return answer + Answer(missed, -missed)
 
     async def _put_back(self, parcel: Parcel) -> Answer:
@@ -223,7 +223,7 @@ class Injector:
             self._wake()
             await asyncio.sleep(0)
         await job.room()
-        await job.sync()
+        await job.promise()
         return answer
 
     async def _change_class(self, parcel: Parcel) -> Answer:
@@ -240,5 +240,5 @@ class Injector:
             self._wake()
             await asyncio.sleep(0)
         await job.room()
-        await job.sync()
+        await job.promise()
         return Answer(self._reclassing.moved(parcel.name))

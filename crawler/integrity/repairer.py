@@ -54,6 +54,7 @@ from crawler.job.recovery import (
     stored_counters,
 )
 from crawler.job.run_settings import RUN, read_run
+from crawler.job.step_log import MARK
 from crawler.job.survey_file import SURVEY, survey_fault
 from crawler.kv import Family
 from crawler.output.body_files import DIRECTORY as BODIES
@@ -150,6 +151,7 @@ def _format_to_repair(directory: Path, formats: Formats) -> int:
 def _mark(store: RocksStore, value: bytes | None) -> None:
     """Record in the store that a repair is in progress, or (None) that it has ended. Raises OSError."""
     batch = store.batch()
+    batch.delete(Family.META, MARK)  # no replica follows the state that a repair makes
     if value is None:
         batch.delete(Family.META, REPAIRING)
     else:

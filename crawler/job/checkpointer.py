@@ -18,6 +18,7 @@ from msgspec import Struct
 from crawler.checkpoint import Generations, Manifest, Renewal, must_store
 from crawler.disk import FULL, failpoint, no_room
 from crawler.job.admission import Admission
+from crawler.job.promises import Promises
 from crawler.job.recovery import trim_finished
 from crawler.job.transaction import TransactionWriter
 from crawler.kv import Reader
@@ -65,11 +66,16 @@ class Checkpointer:
         self._output = output
         self.renewal = Renewal()
         self._stored = 0  # how many keys had been journalled when the seen-set was last stored
-        self.durable = -1  # transactions that are; -1: a killed process may have left some that are not
+        self.promises = Promises()
 
     def replayed(self, keys: int) -> None:
         """Record how many keys of the journal are in the seen-set but not in the newest generation."""
         self._stored = -keys
+
+    @property
+    def durable(self) -> int:
+        """The transactions that are durable here; -1: a killed process may have left some that are not."""
+        return self.promises.durable
 
     @property
     def manifest(self) -> Manifest | None:
@@ -81,7 +87,8 @@ class Checkpointer:
         commits, end = self._writer.commits, self._output.end
         if commits != self.durable:
             yield self._writer.sync
-            self.durable, self.durable_end = commits, end
+            self.durable_end = end
+            self.promises.synced(commits, end)
         else:
             self._writer.look()  # a crawl that waits for room must not wait for what is gone
 

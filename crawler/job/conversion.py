@@ -34,7 +34,8 @@ from crawler.job.formats import Formats, JobCopy
 from crawler.job.identity import Identity, read_identity, write_identity
 from crawler.job.recovery import REPAIRING, kept_hash
 from crawler.job.rekey import KeyChange, NotWholeError, rekey
-from crawler.kv import Family
+from crawler.job.step_log import MARK
+from crawler.kv import Family, Store
 from crawler.metrics import duration
 from crawler.store import RocksStore, copy_closed
 
@@ -163,6 +164,7 @@ def _copied(disk: Disk, directory: Path, number: int, formats: Formats) -> Itera
         for convert in formats.conversions_after(number):
             convert(copy)
             failpoint("convert.step")
+        _unnumber(store)
         yield copy
         store.sync()
     finally:
@@ -170,6 +172,13 @@ def _copied(disk: Disk, directory: Path, number: int, formats: Formats) -> Itera
     _sync_tree(disk, new)
     disk.sync_directory(directory)
     failpoint("convert.built")
+
+
+def _unnumber(copy: Store) -> None:
+    """No replica follows the state that a conversion makes."""
+    batch = copy.batch()
+    batch.delete(Family.META, MARK)
+    copy.write(batch)
 
 
 def _finish(disk: Disk, directory: Path, identity: Identity, formats: Formats) -> Identity:

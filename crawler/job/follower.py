@@ -7,9 +7,9 @@ is lost, the directory is opened as the job, and resumes like one that lost its 
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
+from crawler.checkpoint import Generations
 from crawler.disk import failpoint
 from crawler.job.directory import PAGES, SEEN, STORE
 from crawler.job.formats import SEVERAL_FILES
@@ -19,7 +19,6 @@ from crawler.job.platform import Platform
 from crawler.job.recovery import check_output, stored_counters
 from crawler.job.step_log import MARK
 from crawler.kv import Batch, Family
-from crawler.checkpoint import Generations
 from crawler.output import Outputs
 from crawler.output.appended_file import OutputError
 from crawler.records import Body

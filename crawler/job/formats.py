@@ -108,8 +108,12 @@ KNOWN = Formats(
         Format(frozenset({Family.OUTBOX, Family.INLET}), on_demand=True),
         # 9. The counters are stored in a shorter form. An older job is read as it is.
         Format(),
+        # 10. On demand: the store says which step of the log it holds. An older program would change it and leave the
+        # name, so that a replica takes the steps of another state for those that follow its own.
+        Format(on_demand=True),
     )
 )
 SEVERAL_FILES = 6
 OF_A_FETCHER = 7
 OF_A_CRAWL = 8
+LOGGED = 10

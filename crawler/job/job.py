@@ -51,6 +51,7 @@ from crawler.job.receiving import (
 from crawler.job.recovery import (
     COUNTERS,
     Requeue,
+    RestoredSeen,
     SeenSpec,
     check_counts,
     check_hash,
@@ -67,7 +68,7 @@ from crawler.job.revisit import Revisiting, RevisitSettings
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
 from crawler.job.snapshot import make_snapshot
-from crawler.job.step_log import LogSink, StampSink, StepLog
+from crawler.job.step_log import StepLog, logged
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
@@ -77,8 +78,9 @@ from crawler.output.body_files import BODY_SIZES, decode_sizes
 from crawler.output.finished import Past
 from crawler.partition import Ack, Parcel, PartitionRouter, Verdict
 from crawler.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters
+from crawler.replica import Mark
 from crawler.scope import Bounds, PriorityRules, Scope
-from crawler.settings import Settings
+from crawler.settings import RecrawlSettings, Settings
 from crawler.traps import Lesson, Traps, remember
 from crawler.urls import Canonical
 
@@ -112,8 +114,6 @@ class Job:
         self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output)
         try:
             self.counters = stored_counters(self.files.store)
-            self.log = StepLog(platform.line)
-            self.log.load(self.files.store)
             if isinstance(router, PartitionRouter):
                 check_crawl_of(directory, self.files.store, router.placement.secret)
                 router.load(self.files.store, self.counters)
@@ -144,8 +144,8 @@ class Job:
             order=Order(settings.crawl.order),
             robots=not settings.robots.ignore,
         )
-        records, log = RecordSink(outputs, files.look, self._begin_several_files), self.log
-        sinks = (records, StampSink(log), StoreSink(store), LogSink(log)) if log.line else (records, StoreSink(store))
+        records = RecordSink(outputs, files.look, self._begin_several_files, logs=self.log.line != 0)
+        sinks = logged(records, StoreSink(store), self.log)
         self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
         postpone_suspects(files.directory, store, counters, writer, say)
@@ -162,24 +162,28 @@ class Job:
         self.checkpointer.replayed(restored.replayed)
         self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
         check_counts(store, queues, counters)
+        self._settle(restored, settings.recrawl, say)
+        writer.apply(partial(self.revisiting.backfill.load, outputs.pages.path, outputs.pages.end, say))
+        writer.apply(partial(keep_identity, store, files.identity))
+        writer.apply(self.log.end)
+        self._scopes = Scopes(store, settings.crawl.scope, of_partition=isinstance(router, PartitionRouter))
+
+    def _settle(self, restored: RestoredSeen, recrawl: RecrawlSettings, say: Callable[[str], None]) -> None:
+        """Bring the outputs in line with the store, and queue again what is lost of them."""
+        store, outputs, counters = self.store, self.files.outputs, self.counters
         outputs.bodies.size = decode_sizes(store.get(Family.META, BODY_SIZES))
         cut = check_output(store, outputs, restored.sequence)
         failpoint("resume.restored")
-        self.notes += note_faults(restored, generations)
+        self.notes += note_faults(restored, self.checkpointer.generations)
         cut.apply(outputs)
         failpoint("resume.cut")
         if cut.lost or cut.lost_asides:
             sizes = outputs.bodies.encoded_sizes()
-            log.drop()  # a replica has what is lost here
-            writer.apply(partial(requeue, Requeue(store, queues, counters, settings.recrawl, sizes), cut))
+            self.log.drop()  # replicas have what is lost here
+            self.writer.apply(partial(requeue, Requeue(store, self.frontier, counters, recrawl, sizes), cut))
         if cut.lost:
             say(f"finished URLs whose records were lost are pending again: {len(cut.lost)}")
         failpoint("resume.requeued")
-        writer.apply(partial(self.revisiting.backfill.load, outputs.pages.path, outputs.pages.end, say))
-        writer.apply(partial(keep_identity, store, files.identity))
-        if not log.line:
-            writer.apply(log.end)
-        self._scopes = Scopes(store, settings.crawl.scope, of_partition=isinstance(router, PartitionRouter))
 
     def enforce(self, rules: OwnRules, bounds: Bounds | None = None) -> None:
         """Apply rules of ours to what a crawl is led to, and the limits of this run to what earlier ones left out. A
@@ -484,8 +488,9 @@ class Job:
         return Receipt(verdict, new, doubted)
 
     def due_acks(self) -> list[Ack]:
-        """Acknowledgements of parcels that have become durable here, or that came again, once each."""
-        return self._as_partition().inlet.acks(self.checkpointer.durable)
+        """Acknowledgements of parcels that have become durable, with the replicas too, or that came again, once
+        each."""
+        return self._as_partition().inlet.acks(self.durable)
 
     def acknowledged(self, acks: Iterable[Ack], now: float) -> bool:
         """Remove from the outbox, in one transaction, what is durable where it belongs. False if the acknowledgements
@@ -572,6 +577,37 @@ class Job:
     async def sync(self) -> None:
         """Make all transactions so far durable, in a thread. Raises OSError."""
         await drive_beside(self.checkpointer.sync(), self.files.executor)
+
+    async def promise(self) -> None:
+        """Make all transactions so far such that others may rely on them: durable, and written by the replicas that are
+        attached. Raises OSError."""
+        commits = self.writer.commits
+        await self.sync()
+        await self.checkpointer.promises.reach(commits)
+
+    @property
+    def log(self) -> StepLog:
+        """What its transactions wrote, for replicas."""
+        return self.files.log
+
+    def replicas_hold(self, mark: Mark | None) -> None:
+        """All attached replicas have written the steps up to that one; None: none is attached."""
+        self.checkpointer.promises.replicas_hold(None if mark is None else self.log.commits(mark))
+
+    @property
+    def replicated(self) -> int | None:
+        """How many transactions of this run all attached replicas have written; None: none is attached."""
+        return self.checkpointer.promises.replicated
+
+    @property
+    def durable(self) -> int:
+        """How many transactions of this run others may rely on. Its own recovery goes by ``checkpointer.durable``."""
+        return self.checkpointer.promises.kept
+
+    @property
+    def durable_end(self) -> int | None:
+        """How many bytes of the records others may rely on; None until there are any."""
+        return self.checkpointer.promises.end
 
     async def checkpoint(self, now: float, *, whole: bool = False) -> CheckpointResult:
         """Write a generation in a thread; with ``whole`` one after which no journal must be replayed. Raises OSError,

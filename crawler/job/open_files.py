@@ -24,7 +24,7 @@ from crawler.job.directory import (
     holds_job,
     make_directory,
 )
-from crawler.job.formats import OF_A_CRAWL, OF_A_FETCHER, SEVERAL_FILES
+from crawler.job.formats import LOGGED, OF_A_CRAWL, OF_A_FETCHER, SEVERAL_FILES
 from crawler.job.identity import (
     Identity,
     Shaping,
@@ -37,6 +37,7 @@ from crawler.job.identity import (
 )
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
+from crawler.job.step_log import StepLog
 from crawler.output import Outputs
 from crawler.output.page_files import PageFiles
 from crawler.output.record_text import text_size
@@ -45,8 +46,9 @@ from crawler.store.wal import dropped_records
 
 
 class OpenFiles:
-    """Lock, identity, store and outputs. ``resumed``: the directory held a job before. ``converted``: lines about the
-    conversion of an older job. ``dropped``: the parts of its logs that the store could not read."""
+    """Lock, identity, store, outputs, and the log of steps. ``resumed``: the directory held a job before.
+    ``converted``: lines about the conversion of an older job. ``dropped``: the parts of its logs that the store could
+    not read."""
 
     def __init__(self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings) -> None:
         """``sizes`` are those of the files of outputs. Raises JobError (also for an unwritable directory),
@@ -71,9 +73,13 @@ class OpenFiles:
             place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, place)
             self._place = os.fstat(place)
-            self.converted, self.identity = self._identify(platform, shaping)
+            self.converted, identity = self._identify(platform, shaping)
+            # Before the store names its first step.
+            self.identity = raise_format(disk, directory, identity, LOGGED) if platform.line else identity
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
+            self.log = StepLog(platform.line)
+            self.log.load(self.store)
             _make_private(directory / STORE)
             self._store_place = os.stat(directory / STORE)  # RocksDB holds it open
             self.dropped = dropped_records(directory / STORE)

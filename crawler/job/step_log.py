@@ -1,43 +1,49 @@
-"""The log of a job: what each transaction wrote, for a replica elsewhere.
+"""The log of a job: what each transaction wrote, for replicas elsewhere.
 
-Two sinks of the transaction writer make it. The one before the store puts the number of the step into its batch, so that
-the store says which state it holds. The one behind it keeps the step, which the store has by then, until it is taken.
-Memory is bounded: if nobody takes them, the steps are dropped, and the log says that it has a gap.
+Two sinks of the transaction writer make it. The one before the store puts the number of the step into its batch, so
+that the store says which state it holds. The one behind it keeps the step, which the store has by then. Nothing is
+consumed: several replicas read the same steps, each from its own mark, until all have them. Memory is bounded: beyond
+``most`` bytes the oldest steps are dropped, and a replica that does not have them begins again with a copy.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 
-from crawler.job.transaction import Transaction
+from crawler.job.transaction import Sink, Transaction
 from crawler.kv import Batch, Family, Reader
 from crawler.replica import START, Chunk, Mark, Step
 
 MARK = b"step"  # the META key of the last step
-MOST = 16 * 2**20  # bytes of steps that are kept
-_CHUNK = 256 * 1024  # bytes of steps in a chunk, unless one step alone has more
-_STEPS = 4_096
+MOST = 16 * 2**20  # bytes of steps that are kept: seconds of a fast crawl, so that a slow replica holds up no memory
+CHUNK = 256 * 1024  # bytes of steps in a chunk, unless one step alone has more
+_STEPS = 4_096  # in a chunk
 
 
 class StepLog:
-    """The log of one opening of a job, whose ``line`` is a random number other than 0; 0: no log is kept."""
+    """The log of one opening of a job, whose ``line`` is a random number other than 0; 0: none is kept. ``mark`` is the
+    last step that was written, ``size`` the bytes of those that are kept."""
 
     def __init__(self, line: int = 0, most: int = MOST) -> None:
         self.line = line
-        self.mark = START  # the last step that was written
-        self.size = 0  # bytes of the steps that wait
-        self.has_gap = False  # steps were dropped: a replica must begin again with a copy
+        self.mark = START
+        self.size = 0
         self._most = most
-        self._steps: deque[Step] = deque()
-        self._first = Mark(0, 0)  # the state before the first that waits
+        self._is_kept = False
+        self._begun = 0  # number of the last step of former openings
+        self._before = START  # the state that the first step that is kept follows
+        self._steps: dict[int, Step] = {}  # by number, in order and without holes
 
     def load(self, store: Reader) -> None:
-        """Go on from the state of the store. Raises OSError, ChunkError."""
-        self.mark = self._first = Mark.decode(store.get(Family.META, MARK))
+        """Go on from the state of the store. If replicas may have followed the job before, steps are kept from now on:
+        they may go on where they are. Raises OSError, ChunkError."""
+        self.mark = self._before = Mark.decode(store.get(Family.META, MARK))
+        self._begun = self.mark.number
+        self._is_kept = self.line != 0 and self.mark != START
 
     def end(self, batch: Batch) -> None:
-        """Steps are not numbered any more: no replica follows this state."""
-        if self.mark != START:
+        """Without a line, steps are not numbered any more: no replica follows this state."""
+        if not self.line and self.mark != START:
             batch.delete(Family.META, MARK)
             self.mark = START
 
@@ -45,52 +51,79 @@ class StepLog:
 
     def stamp(self, transaction: Transaction) -> None:
         """Put the number of the step into the batch, once."""
-        if self.line and not transaction.is_stamped:
+        if not transaction.is_stamped:
             transaction.is_stamped = True
             transaction.batch.put(Family.META, MARK, Mark(self.line, self.mark.number + 1).encode())
 
-    def keep(self, transaction: Transaction) -> None:
-        """Keep the step: the store has it."""
-        if not self.line:
-            return
+    def add(self, transaction: Transaction) -> None:
+        """The store has the step."""
         self.mark = Mark(self.line, self.mark.number + 1)
-        if self.has_gap:
+        if not self._is_kept:
             return
         bodies = [(body.digest, body.data) for body in transaction.bodies]
         step = Step(transaction.batch.encode(), transaction.written, bodies)
-        self._steps.append(step)
+        self._steps[self.mark.number] = step
         self.size += _size(step)
-        if self.size > self._most:
-            self.drop()
+        while self.size > self._most:
+            self._drop_first()
+
+    # -- readers -----------------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Keep steps from now on. Nothing changes if they are kept already."""
+        if not self._is_kept and self.line:
+            self._is_kept, self._before = True, self.mark
 
     def drop(self) -> None:
-        """Drop what waits: a replica that does not have it begins again."""
+        """Keep no steps any more: every replica begins again with a copy."""
         self._steps.clear()
-        self.size, self.has_gap = 0, True
+        self._is_kept, self.size = False, 0
 
-    def begin(self) -> Mark:
-        """Keep steps from here on. Returns the state that they follow: that of a copy that is made now."""
-        self._steps.clear()
-        self.size, self.has_gap, self._first = 0, False, self.mark
-        return self.mark
+    def holds(self, mark: Mark) -> bool:
+        """Whether all steps after that state are kept."""
+        if not self._is_kept:
+            return False
+        return mark == self._before or (
+            mark.line == self.line and self._before.number < mark.number <= self.mark.number
+        )
 
-    def take(self, partition: int, most: int = _CHUNK) -> Chunk | None:
-        """The next steps that wait; None if none does."""
-        if not self._steps:
-            return None
-        before, taken, size = self._first, list[Step](), 0
-        while self._steps and len(taken) < _STEPS and (not taken or size + _size(self._steps[0]) <= most):
-            step = self._steps.popleft()
+    def after(self, mark: Mark, partition: int, most: int = CHUNK) -> Chunk | None:
+        """The next steps after that state, in a chunk of at most ``most`` bytes or of one step; None if there is none.
+        Raises ValueError if the log does not hold them."""
+        if not self.holds(mark):
+            raise ValueError(f"the steps after {mark} are not kept")
+        taken, size = list[Step](), 0
+        while len(taken) < _STEPS and (step := self._steps.get(mark.number + 1 + len(taken))) is not None:
             size += _size(step)
+            if taken and size > most:
+                break
             taken.append(step)
-        self.size -= size
-        self._first = Mark(self.line, before.number + len(taken))
-        return Chunk(partition, self.line, before.line, before.number + 1, taken)
+        return Chunk(partition, self.line, mark.line, mark.number + 1, taken) if taken else None
+
+    def forget(self, mark: Mark) -> None:
+        """All replicas have the steps up to that one."""
+        if self.holds(mark):
+            while self._before.number < mark.number:
+                self._drop_first()
+
+    def commits(self, mark: Mark) -> int:
+        """How many transactions of this opening the state has; 0 for a state of another line."""
+        return mark.number - self._begun if mark.line == self.line else 0
+
+    def _drop_first(self) -> None:
+        number = self._before.number + 1
+        self.size -= _size(self._steps.pop(number))
+        self._before = Mark(self.line, number)
 
 
 def _size(step: Step) -> int:
     written = sum(len(each.data) for each in step.written)
     return len(step.batch) + written + sum(len(data) for _, data in step.bodies)
+
+
+def logged(records: Sink, store: Sink, log: StepLog) -> Sequence[Sink]:
+    """The sinks of a job with that log."""
+    return (records, StampSink(log), store, LogSink(log)) if log.line else (records, store)
 
 
 class StampSink:
@@ -110,7 +143,7 @@ class StampSink:
 
 
 class LogSink(StampSink):
-    """Keeps each step that the store has."""
+    """Tells the log of each step that the store has."""
 
     def write(self, transaction: Transaction) -> None:
-        self._log.keep(transaction)
+        self._log.add(transaction)

@@ -9,6 +9,7 @@ from crawler.job.border import BorderError
 from crawler.job.held_back import HeldBackError
 from crawler.partition.quota import QuotaError
 from crawler.records import JournalError
+from crawler.replica import ChunkError
 from crawler.robots import RobotsRecordError
 from crawler.scope import BoundsError
 from crawler.traps import CopyRecordError, Soft404RecordError, TrapRecordError
@@ -36,5 +37,6 @@ DAMAGE = (
     BorderError,
     BoundsError,
     QuotaError,
+    ChunkError,
     DamagedPartitionError,
 )

@@ -44,8 +44,8 @@ OUTPUT_ENDS = b"output-ends"  # of the outputs besides pages.jsonl
 
 class Transaction(Struct):
     """The batch for the store, and the records that go to the outputs before it, each with its journal sequence and its
-    parts. ``positions`` are those of the parts of the first record that are written. ``written`` and ``bodies`` are what
-    the outputs got so far, for a replica."""
+    parts. ``positions`` are those of the parts of the first record that are written. ``written`` and ``bodies`` are
+    what the outputs got so far, for a log."""
 
     batch: Batch = field(default_factory=Batch)
     records: list[tuple[int, PageRecord | Aside, Kept]] = field(default_factory=list)
@@ -77,10 +77,13 @@ class RecordSink:
         outputs: Outputs,
         look: Callable[[], None] | None = None,
         begin_several: Callable[[Batch], None] = lambda _: None,
+        *,
+        logs: bool = False,
     ) -> None:
         """``look`` sees whether more than the outputs is where it belongs, and these too. ``begin_several`` is called
         in the transaction whose record begins the second file of records, before that file exists. It may be called
-        again, and may raise OSError."""
+        again, and may raise OSError. ``logs``: the transaction remembers what was written, for a log."""
+        self._logs = logs
         self._outputs = outputs
         self._look = look or outputs.look
         self._begin_several = begin_several
@@ -98,7 +101,8 @@ class RecordSink:
                     self._begin_several(batch)
                 line = encode_page(record, positions, body)
                 position = outputs.pages.append(line)
-                transaction.written.append(Written(position.file, position.end - position.length, line))
+                if self._logs:
+                    transaction.written.append(Written(position.file, position.end - position.length, line))
                 done = Done(record.outcome, record.status, record.entry, (position, *positions))
                 batch.put(Family.DONE, key, encode_done(done))
             records.pop(0)
@@ -117,13 +121,15 @@ class RecordSink:
             else:
                 body = each
                 self._outputs.bodies.put(body)
-                transaction.bodies.append(body)
+                if self._logs:
+                    transaction.bodies.append(body)
                 transaction.batch.put(Family.META, BODY_SIZES, self._outputs.bodies.encoded_sizes())
         positions = transaction.positions  # of a former call that found the disk full after these
         for part in parts[len(positions) :]:
             position, data = self._outputs.append(part)
             positions.append(position)
-            transaction.written.append(Written(position.file, position.end - position.length, data))
+            if self._logs:
+                transaction.written.append(Written(position.file, position.end - position.length, data))
             for digest, capture in part.payloads:
                 transaction.batch.put(Family.PAYLOADS, digest, key + capture)
             failpoint("step.kept")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.disk import Disk
-from crawler.output.body_files import DIRECTORY, BodyFiles
 from crawler.output.appended_file import OutputError
+from crawler.output.body_files import DIRECTORY, BodyFiles
 from crawler.output.page_files import PageFiles
 from crawler.output.record_text import disk_size
 from crawler.output.rotated_files import Form, Head, RotatedFiles, Size

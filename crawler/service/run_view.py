@@ -154,7 +154,7 @@ class RunView:
 
     async def changes(self, since: str, limit: int) -> list[bytes]:
         job = self._running().job
-        end = job.checkpointer.durable_end
+        end = job.durable_end
         if end is None:
             raise Unavailable(_NOT_DURABLE)
         return await self._in_thread(functools.partial(changes_up_to, job.directory / PAGES, end, since, limit))
@@ -177,7 +177,7 @@ class RunView:
             raise Unavailable("The crawl has ended: add the URLs again.") from None
 
     async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
-        job, end = self._running().job, self._running().job.checkpointer.durable_end
+        job, end = self._running().job, self._running().job.durable_end
         if job.blocked is not None:
             raise Unavailable(f"The crawl is paused: {job.blocked}")
         if end is None:

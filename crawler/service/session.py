@@ -182,13 +182,13 @@ async def _drive(
     if shown is not None:
         beside += shown.counting(job.files.is_there)
     if pipe is not None:
-        beside.append(pipe.keep(lambda: job.checkpointer.durable_end, lambda: run.stop(Stop.READER_LEFT)))
+        beside.append(pipe.keep(lambda: job.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:
         async with _beside(*beside):
             try:
                 await drive_and_checkpoint(worker, run, front.clock)
                 if pipe is not None:
-                    await pipe.copy(job.checkpointer.durable_end)
+                    await pipe.copy(job.durable_end)
                 if shown is not None:
                     await shown.finish()
                 stats = run.stats()

@@ -88,4 +88,4 @@ class ShownRun:
 
     def _durable_end(self) -> int | None:
         run = self._front.run
-        return self._end() if run is None else run.job.checkpointer.durable_end
+        return self._end() if run is None else run.job.durable_end

@@ -84,7 +84,7 @@ class StatusReporter:
                     if self._address is None:
                         self._course.observe(self._clock(), stats)
                     events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
-                    end = run.job.checkpointer.durable_end
+                    end = run.job.durable_end
                     live = Live(stats, run.under_way, end, self._address, events, run.side_requests)
                     self.latest = stats
                     with self._files[LIVE]:

@@ -429,6 +429,7 @@ STORED[8] = STORED[7] | {  # on demand
 STORED[9] = STORED[8] | {
     "encoded": {**cast("dict[str, str]", STORED[8]["encoded"]), "counters": "02dc0040" + "00" * 64}
 }
+STORED[10] = STORED[9]  # on demand: its store says which step it holds
 
 
 def test_what_is_stored_changes_with_the_format_alone() -> None:

@@ -1,13 +1,12 @@
-"""Lives of a small crawl with a replica, in which whole disks are lost: one seed gives one life.
+"""Lives of a small crawl with replicas, in which whole disks are lost: one seed gives one life.
 
-The owner of the job tells its steps to a follower, late and in chunks. Now and then the owner dies with its disk, and
-the follower's directory becomes the job; or the owner dies and comes back, or the follower does. Everything runs in this
-process without sockets.
+The owner of the job tells its steps to two followers, late and in chunks, some of which are lost. Now and then the
+owner dies with its disk, and a follower's directory becomes the job; or the owner dies and comes back, or a follower
+does. Everything runs in this process without sockets.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import random
 import shutil
@@ -21,11 +20,13 @@ from crawler.disk import FaultyDisk, PowerCutError
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.fetch import SimulatedWeb
+from crawler.job.directory import PAGES
 from crawler.job.follower import Follower, GapError
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.kv import Batch, Family
-from crawler.replica import StepCodec
+from crawler.output.record_text import open_text
+from crawler.replica import START, Mark, StepCodec
 from crawler.settings import Settings
 from crawler.store import FaultyStore
 from tests.driving import Driven
@@ -58,27 +59,29 @@ class Machine:
 
 
 class Following:
-    """The follower of a job, and what of the log is on its way to it."""
+    """A follower of a job, and what of the log is on its way to it."""
 
     def __init__(self, settings: Settings, machine: Machine) -> None:
         self._settings = settings
         self.machine = machine
         self._follower: Follower | None = None
-        self.way: list[bytes] = []
+        self._way: list[bytes] = []
+        self._told: Mark | None = None  # the last step that was put on its way
         self.copies = 0
-        self.gaps = 0
+        self.resent = 0
 
     def copy(self, job: Job) -> None:
         """Begin again with a copy of the job as it is now."""
         self.close()
         self.machine.burn()
-        job.log.begin()
-        self.way.clear()
+        job.log.keep()
+        self._way.clear()
+        self._told = None
         shutil.copytree(job.directory, self.machine.directory, ignore=shutil.ignore_patterns("lock"))
         store = FaultyStore()
-        for family, rows in _rows(job):
+        for family in Family:
             batch = Batch()
-            for key, value in rows:
+            for key, value in job.store.rows(family):
                 batch.put(family, key, value)
             store.write(batch)
         store.sync()
@@ -88,25 +91,43 @@ class Following:
         self.open()
 
     def open(self) -> None:
-        platform = self.machine.platform()
-        self._follower = Follower(self.machine.directory, platform, self._settings.output)
+        """Go on with the directory as it is. Raises GapError."""
+        self._follower = Follower(self.machine.directory, self.machine.platform(), self._settings.output)
 
     def gather(self, job: Job) -> None:
-        """Put what waits on its way."""
-        while (chunk := job.log.take(3, 2_000)) is not None:
-            self.way.append(CODEC.encode(chunk))
+        """Put on their way the steps that are not. Raises GapError."""
+        if self._told is None or not job.log.holds(self._told):
+            self._told = self.mark
+            self._way.clear()
+        if not job.log.holds(self._told):
+            raise GapError("the steps after its state are not kept")
+        while (chunk := job.log.after(self._told, 3, 2_000)) is not None:
+            self._way.append(CODEC.encode(chunk))
+            self._told = chunk.reaches
+
+    def lose(self, chance: random.Random) -> None:
+        """Lose a chunk that is on its way."""
+        if self._way:
+            self._way.pop(chance.randrange(len(self._way)))
 
     def apply(self, most: int) -> None:
-        """Apply so many chunks that are on their way. Raises GapError."""
+        """Apply so many chunks that are on their way; if they do not follow, the owner is to send again from its mark."""
         assert self._follower is not None
-        for _ in range(min(most, len(self.way))):
-            chunk = CODEC.decode(self.way.pop(0))
-            self._follower.apply(chunk)
+        for _ in range(min(most, len(self._way))):
+            chunk = CODEC.decode(self._way.pop(0))
+            try:
+                self._follower.apply(chunk)
+            except GapError:
+                self._told = None
+                self._way.clear()
+                self.resent += 1
+                return
             self._follower.apply(chunk)  # what came twice changes nothing
 
     @property
-    def mark(self) -> Any:
-        return None if self._follower is None else self._follower.mark
+    def mark(self) -> Mark:
+        assert self._follower is not None
+        return self._follower.mark
 
     @property
     def is_open(self) -> bool:
@@ -122,26 +143,24 @@ class Following:
             self._follower = None
 
 
-def _rows(job: Job) -> Any:
-    return [(family, list(job.store.rows(family))) for family in Family]
-
-
 @dataclass
 class Life:
-    """How it went."""
+    """How it went. ``broken``: what was promised and is not there after the disk was lost."""
 
     missing: set[str] = field(default_factory=set)
     twice: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
     burnt: int = 0
     restarted: int = 0
     copies: int = 0
-    gaps: int = 0
+    resent: int = 0
     asked: int = 0
+    finished: int = 0
     directory: Path = Path()
 
 
-def live(seed: int, top: Path, settings: Settings = KEEPING) -> Life:
-    """One life; the last directory of its job stays."""
+def live(seed: int, top: Path, settings: Settings = KEEPING, readers: int = 2) -> Life:
+    """One life of a job with so many replicas; the last directory of its job stays."""
     chance = random.Random(seed)
     web, life, lines = small_web(chance), Life(), itertools.count(1)
     numbers, ticks = itertools.count(), itertools.count()
@@ -149,39 +168,54 @@ def live(seed: int, top: Path, settings: Settings = KEEPING) -> Life:
     def machine() -> Machine:
         return Machine(top / f"machine-{next(numbers)}" / "job", FaultyDisk(chance))
 
-    owner, following = machine(), Following(settings, machine())
+    owner, all_following = machine(), [Following(settings, machine()) for _ in range(readers)]
     asked: list[str] = []
     for left in reversed(range(chance.randint(1, 5))):
         dies_at = chance.randrange(1, 30) if left else None
         line = next(lines) * 1_000_003
+        crawl = _Opening(chance, web, owner, all_following, line, dies_at, asked, settings)
         try:
-            crawl = _Opening(chance, web, owner, following, line, dies_at, asked, settings)
             run_virtually(crawl.work(lambda: next(ticks) * 0.001))
             break
         except PowerCutError:
+            whole = [each for each in all_following if each.is_open]
             fate = chance.random()
-            if fate < 0.5 and following.is_open:
-                with contextlib.suppress(GapError):  # it then holds an earlier state, which is as good
-                    following.apply(chance.randint(0, 3))  # what had come when the owner died
-                following.close()
+            if fate < 0.5 and whole:
+                for each in whole:
+                    each.apply(chance.randint(0, 3))  # what had come when the owner died
+                chosen = chance.choice(whole)
+                if chosen.mark.number < crawl.promised.number:
+                    life.broken.append(f"{crawl.promised} was promised, and {chosen.mark} is left")
+                chosen.close()
                 owner.burn()
-                owner = following.machine
+                owner = chosen.machine
                 owner.disk = FaultyDisk(chance)
-                life.copies += following.copies
-                life.gaps += following.gaps
-                following = Following(settings, machine())
+                if not _text(owner.directory).startswith(crawl.text):
+                    life.broken.append("records that were told are gone")
+                _count(life, chosen)
+                all_following[all_following.index(chosen)] = Following(settings, machine())
                 life.burnt += 1
             else:
                 owner.restart(chance, loses_power=fate < 0.75)
                 life.restarted += 1
-    following.close()
+    for each in all_following:
+        each.close()
+        _count(life, each)
     rows = [record["url"] for record in records(owner.directory)]
     life.missing = reachable(web) ^ set(rows)
     life.twice = [url for url, times in Counter(rows).items() if times > 1]
-    life.asked, life.directory = len(asked), owner.directory
-    life.copies += following.copies
-    life.gaps += following.gaps
+    life.asked, life.finished, life.directory = len(asked), len(rows), owner.directory
     return life
+
+
+def _text(directory: Path) -> bytes:
+    with open_text(directory / PAGES) as text:
+        return text.read()
+
+
+def _count(life: Life, following: Following) -> None:
+    life.copies += following.copies
+    life.resent += following.resent
 
 
 @dataclass
@@ -191,20 +225,23 @@ class _Opening:
     chance: random.Random
     web: dict[str, Any]
     owner: Machine
-    following: Following
+    all_following: list[Following]
     line: int
     dies_at: int | None
     asked: list[str]
     settings: Settings
+    promised: Mark = START  # the last step that others rely on
+    text: bytes = b""  # the records that they were told
 
     async def work(self, clock: Callable[[], float]) -> None:
         crawl: Run | None = None
-        chance, following = self.chance, self.following
+        chance = self.chance
 
         async def before(href: str) -> None:
             self.asked.append(href)
             assert crawl is not None
             if self.dies_at is not None and len(simulated.asked) >= self.dies_at:
+                self.note(crawl.job)
                 raise PowerCutError
             fate = chance.random()
             if fate < 0.1:
@@ -221,40 +258,48 @@ class _Opening:
             crawl = driven.run
             assert await driven.to_the_end() is Stop.FINISHED
             self.follow(job, 1_000)
-            if following.is_open:
-                assert following.mark == job.log.mark
+            self.follow(job, 1_000)  # what was lost on the way is sent again
+            assert all(each.mark == job.log.mark for each in self.all_following)
+            assert job.replicated == job.writer.commits
+            assert not job.log.size
             await job.checkpoint(0.0)
             await job.sync()
         finally:
             job.close()
 
     def follow(self, job: Job, most: int) -> None:
-        """Bring the follower forward, or make it."""
-        following, chance = self.following, self.chance
+        """Bring the followers forward, or make them; the job hears what all of them have."""
+        if self.chance.random() < 0.03:
+            job.log.drop()
+        for following in self.all_following:
+            try:
+                self._bring(following, job, most)
+            except GapError:
+                following.copy(job)
+        mark = min((each.mark for each in self.all_following), key=lambda mark: mark.number)
+        job.log.forget(mark)
+        job.replicas_hold(mark)
+
+    def _bring(self, following: Following, job: Job, most: int) -> None:
+        chance = self.chance
         if not following.is_open:
             following.copy(job)
-            return
-        if job.log.has_gap:
-            following.gaps += 1
-            following.copy(job)
-            return
         following.gather(job)
-        try:
-            following.apply(most)
-        except GapError:
-            following.gaps += 1
-            following.copy(job)
-            return
+        if chance.random() < 0.1 and most < 1_000:
+            following.lose(chance)
+        following.apply(most)
         if chance.random() < 0.3:
             following.sync()
         if chance.random() < 0.1:
-            before = following.mark
             following.close()
             following.machine.restart(chance, loses_power=chance.random() < 0.5)
-            try:
-                following.open()
-                if following.mark != before:
-                    raise GapError("what is on its way does not follow")
-            except GapError:
-                following.gaps += 1
-                following.copy(job)
+            following.open()
+            following.gather(job)
+            following.apply(1_000)
+
+    def note(self, job: Job) -> None:
+        """What the job has promised when it dies."""
+        if job.replicated is not None:
+            begun = job.log.mark.number - job.writer.commits
+            self.promised = Mark(self.line, begun + job.durable)
+            self.text = _text(job.directory)[: job.durable_end or 0]

@@ -16,4 +16,5 @@ def test_a_crawl_whose_disks_are_lost_is_whole(seed: int, tmp_path: Path) -> Non
     life = live(seed, tmp_path)
     assert not life.missing
     assert not life.twice
+    assert not life.broken
     assert life.copies

@@ -1,12 +1,12 @@
-"""The steps of a job as bytes on a carrier.
+"""The steps of a job as bytes on a carrier (docs/reference/format-steps.md).
 
     chunk   =  head  zstd of { step }  seal (16)
     head    =  0xCB  version (1)  partition (2)  line (8)  base (8)  first (8)  count (4)
     step    =  batch  count (2) { file (4)  start (8)  bytes }  count (2) { SHA-256 (32)  bytes }
     bytes   =  size (4)  data;  a batch has a size before it too
 
-All numbers are big-endian, except inside a batch (docs/reference/format-batch.md). A step is what one transaction wrote:
-the batch of the store, what it appended to outputs and where, and the bodies that became files.
+All numbers are big-endian, except inside a batch (docs/reference/format-batch.md). A step is what one transaction
+wrote: the batch of the store, what it appended to outputs and where, and the bodies that became files.
 
 Steps are numbered over the whole life of a job. Each opening of the job is a *line* of its own, with a random number,
 so that two openings that follow the same state, of which one lost its power, are told apart. The chunk's first step
@@ -129,7 +129,7 @@ class StepCodec:
         """The inverse of ``encode``. Raises ChunkError."""
         if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
             raise ChunkError(f"{len(data)} bytes are no steps of a job")
-        _, version, *names, count = _HEAD.unpack_from(data)
+        _, version, partition, line, base, first, count = _HEAD.unpack_from(data)
         if version != _VERSION:
             raise ChunkError(f"steps of version {version}, not {_VERSION}")
         body = memoryview(data)[:-_SEAL]
@@ -139,7 +139,7 @@ class StepCodec:
             text = zstd.ZstdDecompressor().decompress(body[_HEAD.size :], _LARGEST)
         except zstd.ZstdError as error:
             raise ChunkError(f"steps that cannot be read: {error}") from error
-        return Chunk(*names, _steps(text, count))
+        return Chunk(partition, line, base, first, _steps(text, count))
 
     def _seal(self, body: bytes | memoryview) -> bytes:
         state = self._sealing()

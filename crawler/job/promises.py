@@ -1,0 +1,52 @@
+"""What others may rely on of a job: what is durable here, and written by every replica that is attached.
+
+A job recovers by its own disk. What it tells others, such as that a parcel has come, must also be there when the disk
+is lost and a replica takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+_ENDS = 1_000  # states whose end of the output is kept: one a sync, so as many seconds
+
+
+class Promises:
+    """``durable``: transactions that are here, -1 if a killed process may have left some that are not; ``replicated``:
+    those that all attached replicas have written, None if none is attached."""
+
+    def __init__(self) -> None:
+        self.durable = -1
+        self.replicated: int | None = None
+        self._end: int | None = None
+        self._ends: deque[tuple[int, int]] = deque(maxlen=_ENDS)  # transactions, and the end of the output after them
+        self._moved = asyncio.Event()
+
+    @property
+    def kept(self) -> int:
+        """The transactions that others may rely on."""
+        return self.durable if self.replicated is None else min(self.durable, self.replicated)
+
+    @property
+    def end(self) -> int | None:
+        """The bytes of the output that others may rely on, which never become fewer; None until there are any."""
+        while self._ends and self._ends[0][0] <= self.kept:
+            self._end = self._ends.popleft()[1]
+        return self._end
+
+    def synced(self, commits: int, end: int) -> None:
+        """So many transactions are durable here, and the output that they have."""
+        self.durable = commits
+        self._ends.append((commits, end))
+
+    def replicas_hold(self, commits: int | None) -> None:
+        """All attached replicas have written so many transactions; None: none is attached."""
+        self.replicated = commits
+        self._moved.set()
+
+    async def reach(self, commits: int) -> None:
+        """Wait until the replicas that are attached have written so many, or none is attached any more."""
+        while self.replicated is not None and self.replicated < commits:
+            self._moved.clear()
+            await self._moved.wait()

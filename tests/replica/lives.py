@@ -111,7 +111,7 @@ class Following:
             self._way.pop(chance.randrange(len(self._way)))
 
     def apply(self, most: int) -> None:
-        """Apply so many chunks that are on their way; if they do not follow, the owner is to send again from its mark."""
+        """Apply so many chunks that are on their way; if they do not follow, the owner sends again from its mark."""
         assert self._follower is not None
         for _ in range(min(most, len(self._way))):
             chunk = CODEC.decode(self._way.pop(0))

@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ import yaml
 
 from crawler.cli import command_parser
 from tests.asked import asked, free_port
+from tests.carrier.redis_server import redis_server
+from tests.cluster.chain import Chain
 from tests.documents import ROOT
 from tests.needs import need
 from tests.program import crawler, running, wait_until
@@ -28,8 +32,8 @@ TOKEN = "a-token-of-24-characters"
 OWN = {"./seeds.txt", "./dashboard-token"}  # what the user writes
 
 
-def compose() -> Any:
-    return yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))
+def compose(name: str = "compose.yaml") -> Any:
+    return yaml.safe_load((FOLDER / name).read_text("utf-8"))
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -44,17 +48,18 @@ def last(word: str) -> str:
     return [rest for name, rest in instructions() if name == word][-1]
 
 
-def test_what_compose_mounts_is_there() -> None:
-    services = compose()["services"]
-    named = set(compose()["volumes"])
+@pytest.mark.parametrize("file", ["compose.yaml", "workers.yaml"])
+def test_what_compose_mounts_is_there(file: str) -> None:
+    services = compose(file)["services"]
+    named = set(compose(file)["volumes"])
     for name, service in services.items():
         for volume in service["volumes"]:
             source, target = volume.split(":")[:2]
             assert target.startswith("/"), name
             assert source in named or source in OWN or (FOLDER / source).exists(), source
-        assert set(service.get("secrets", ())) <= set(compose()["secrets"])
+        assert set(service.get("secrets", ())) <= set(compose(file).get("secrets", ()))
         assert set(service.get("depends_on", ())) <= set(services)
-        for port in service["ports"]:
+        for port in service.get("ports", ()):
             assert port.startswith("127.0.0.1:"), "nobody else reaches it unless the user says so"
 
 
@@ -93,14 +98,18 @@ def test_grafana_finds_its_dashboard() -> None:
     assert "prometheus" in compose()["services"]
 
 
+def _moved(words: list[str], folder: Path, instead: Mapping[str, str]) -> list[str]:
+    """The words of a command, with the paths of the container below ``folder`` and other addresses."""
+    words = [re.sub(r"\$\{CONTACT:\?[^}]*\}", "you@example.org", word) for word in words]
+    words = [re.sub(r"(?<![\w./])/(?=etc|job|run)", f"{folder}/", word) for word in words]
+    for address, other in instead.items():
+        words = [word.replace(address, other) for word in words]
+    return words
+
+
 def command(folder: Path, port: int) -> list[str]:
-    """The command of the crawl, with the paths of the container below ``folder`` and another port."""
-    words = [
-        re.sub(r"\$\{CONTACT:\?[^}]*\}", "you@example.org", word)
-        for word in compose()["services"]["crawler"]["command"]
-    ]
-    moved = [re.sub(r"(?<![\w.])/(?=etc|job|run)", f"{folder}/", word) for word in words]
-    return [word.replace("0.0.0.0:8080", f"127.0.0.1:{port}") for word in moved]
+    """The command of the crawl, on another port."""
+    return _moved(compose()["services"]["crawler"]["command"], folder, {"0.0.0.0:8080": f"127.0.0.1:{port}"})
 
 
 def test_the_crawl_of_compose_runs_and_the_health_check_tells(tmp_path: Path) -> None:
@@ -124,6 +133,54 @@ def test_the_crawl_of_compose_runs_and_the_health_check_tells(tmp_path: Path) ->
             process.terminate()
             assert process.wait(60) == 130
     assert subprocess.run(check, check=False, capture_output=True).returncode != 0
+
+
+def test_each_worker_of_compose_has_a_volume_of_its_own() -> None:
+    file = compose("workers.yaml")
+    workers = {name: service for name, service in file["services"].items() if service["image"] == "crawler"}
+    for name, service in workers.items():
+        assert f"{name}:/job" in service["volumes"]
+        assert f"--workers={len(workers)}" in service["command"]
+        health = service["healthcheck"]["test"]
+        assert health[0] == "CMD-SHELL"
+        assert file["services"]["redis"]["healthcheck"], "a worker begins when Redis answers"
+    assert set(file["volumes"]) == {*workers, "redis"}
+
+
+def test_the_crawl_of_the_workers_of_compose_runs_to_its_end(tmp_path: Path) -> None:
+    services = compose("workers.yaml")["services"]
+    config = services["redis"]["command"][1]
+    assert f"../redis/crawler.conf:{config}:ro" in services["redis"]["volumes"]
+    homes = {name: tmp_path / name for name in services if name != "redis"}
+    crawl = homes["first"] / "etc" / "crawler"
+    crawl.mkdir(parents=True)
+    (crawl / "crawl.toml").write_bytes((ROOT / "config" / "default.toml").read_bytes())
+    with redis_server(tmp_path / "redis") as server, Chain(9, 20, 0.1) as chain, ExitStack() as stack:
+        (crawl / "seeds.txt").write_text("\n".join(chain.seeds) + "\n")
+        processes = {}
+        for name, home in homes.items():
+            words = _moved(services[name]["command"], home, {"redis://redis:6379": server.url})
+            more = [] if words[0] == "work" else ["--allow-private", "--delay=0", "--scope=any", "--ignore-robots"]
+            processes[name] = stack.enter_context(running(*words, *more))
+            wait_until(lambda: server.say("HEXISTS", "crawler:{news:crawl}:values", "settings"), "it has begun")
+        check = services["worker-1"]["healthcheck"]["test"][1].replace("/job", f"{homes['worker-1']}/job")
+        status = homes["worker-1"] / "job" / "partitions"
+        wait_until(lambda: any(status.glob("*/live.json")), "a worker has a partition")
+        assert subprocess.run(["sh", "-c", check], check=False).returncode == 0
+        old = check.replace("live.json", "job.json")  # which nobody writes meanwhile
+        for path in status.glob("*/job.json"):
+            os.utime(path, (0, 0))
+        assert subprocess.run(["sh", "-c", old], check=False).returncode != 0
+        for name, process in processes.items():
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == 0, (name, out, err)
+    found = Counter(
+        json.loads(line)["url"]
+        for path in tmp_path.glob("*/job/partitions/*/pages.jsonl")
+        for line in path.read_bytes().splitlines()
+    )
+    assert found == Counter(dict.fromkeys(chain.pages, 1))
+    assert all(any((home / "job").glob("partitions/*/pages.jsonl")) for home in homes.values())
 
 
 def test_the_demo_of_the_image_is_a_command() -> None:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -31,6 +32,7 @@ import pytest
 from aiohttp import web
 
 from crawler.bench.machine import why_not_native
+from crawler.cli import command_parser
 from crawler.cli.demo import PAGES
 from crawler.dashboard.token import checked_token
 from crawler.demo import DemoSite
@@ -711,6 +713,26 @@ def test_running_as_a_service(tmp_path: Path) -> None:
     carry_out("run-as-a-service.md", here, {})
     for name in ("systemd/crawler@.service", "default.toml"):
         assert (here / "crawler-files" / name).read_bytes() == (ROOT / "config" / name).read_bytes()
+
+
+def test_keeping_workers_running(tmp_path: Path) -> None:
+    """The unit is tried in ``tests/cli/test_supervised.py``, the containers in ``tests/test_container.py``."""
+    here = made(tmp_path)
+    listed, unit, workers = carry_out("keep-workers-running.md", here, {})
+    assert {"crawler-worker@.service", "workers.yaml", "crawler.conf"} <= set(listed.split())
+    assert unit == (ROOT / "config" / "systemd" / "crawler-worker@.service").read_text("utf-8")
+    assert workers == (ROOT / "config" / "container" / "workers.yaml").read_text("utf-8")
+    given = dict(line.split("=", 1) for line in (here / "worker.env").read_text().splitlines())
+    assert set(re.findall(r"\$\{(\w+)\}", unit)) <= {*given, "DIRECTORY"}
+    for block in blocks("keep-workers-running.md"):
+        for line in block.text.replace("\\\n", "").splitlines():
+            if found := re.match(r"[#$] crawler (.*--engine.*)$", line):
+                words = shlex.split(found[1])
+                assert (words[words.index("--engine") + 1], words[words.index("--crawl") + 1]) == (
+                    given["ENGINE"],
+                    given["CRAWL"],
+                )
+                command_parser("crawl").parse_args(["crawl", *words])
 
 
 def test_watching_several_jobs(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ from crawler.job.receiving import ForeignPartitionError
 from crawler.job.stored_errors import DAMAGE
 from crawler.parent_death import end_with_parent
 from crawler.progress.say import say
+from crawler.progress.supervisor import Supervisor as ServiceManager
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.front import Result
 from crawler.service.reloading import ConfigurationError
@@ -223,10 +224,20 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
 
 
 async def _show(member: _Stoppable, view: View | None) -> None:
-    while view is not None:
-        await asyncio.sleep(1.0)
-        if stats := member.stats():
-            view.update(stats)
+    """On the terminal, and to the service manager."""
+    manager = ServiceManager(os.environ)
+    try:
+        while True:
+            await asyncio.sleep(1.0)
+            stats = member.stats()
+            if stats and view is not None:
+                view.update(stats)
+            with contextlib.suppress(OSError):
+                words = f"{stats.get('pages_fetched', 0)} pages, {len(member.partitions)} partitions"
+                manager.alive(words, stopping=member.reason is not None)
+    finally:
+        with contextlib.suppress(OSError):
+            manager.close()
 
 
 async def _worked(
@@ -365,6 +376,11 @@ class _Stoppable:
 
     def stats(self) -> dict[str, Any]:
         return {} if self._member is None else self._member.stats()
+
+    @property
+    def partitions(self) -> Sequence[int]:
+        """Those that are open."""
+        return [] if self._member is None else list(self._member.runs)
 
 
 class _First:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from crawler.disk import Expendable
 from crawler.engine.lifecycle import State
@@ -68,6 +68,16 @@ class StatusReporter:
         self._files = {name: Expendable(str(directory / name)) for name in (LIVE, COURSE)}
         self._unheard = Expendable("the service manager")
         self._supervisor = Supervisor(os.environ)
+
+    @classmethod
+    def of_partition(
+        cls, files: OpenFiles, course: Course, clock: Callable[[], float], interval: Callable[[], float]
+    ) -> Self:
+        """Of one of the runs of a process. The process itself reports to its service manager: that a partition goes is
+        not its end."""
+        reporter = cls(files, course, clock, None, None, interval)
+        reporter._supervisor = Supervisor({})
+        return reporter
 
     async def keep(self, run: Run) -> None:
         """Report until cancelled."""

@@ -74,7 +74,7 @@ class Beside:
         course = load_course(job.directory, self._clock())
         job.events = course.events
         course.events.add(self._clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
-        reporter = StatusReporter(job.files, course, self._clock, None, None, self._interval)
+        reporter = StatusReporter.of_partition(job.files, course, self._clock, self._interval)
         self._runs[number] = run
         self._begin(run)
         perform = performing(lambda: run, course.events, self._clock, self._reloading.reload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -13,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from crawler.cli import command_parser
+from crawler.cli.exit_codes import Exit
 from crawler.progress.supervisor import Supervisor
+from tests.cluster.chain import Chain
+from tests.cluster.test_crawl_in_partitions import WORDS, begun
 from tests.needs import need
 from tests.program import ROOT, running
 from tests.site import Site, tree
@@ -72,7 +76,48 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     (command_line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
     given = command_parser("crawl").parse_args(["crawl", *shlex.split(command_line)])
     assert (given.seeds, str(given.job), given.quiet) == (["/etc/crawler/%i/seeds.txt"], "/var/lib/crawler/%i", True)
-    (tmp_path / "crawler@.service").write_text(text.replace("/usr/local/bin/crawler", "/bin/true"))
-    command = [need("systemd-analyze", "systemd"), "verify", str(tmp_path / "crawler@.service")]
+    _verify(tmp_path / "crawler@.service", text)
+
+
+def test_systemd_understands_the_unit_of_a_worker(tmp_path: Path) -> None:
+    text = (ROOT / "config" / "systemd" / "crawler-worker@.service").read_text()
+    (command_line,) = re.findall(r"^ExecStart=/usr/local/bin/crawler (.*)$", text, re.MULTILINE)
+    given = command_parser("work").parse_args(shlex.split(command_line))
+    assert (given.engine, given.crawl, str(given.dir), given.quiet) == ("${ENGINE}", "${CRAWL}", "${DIRECTORY}", True)
+    assert re.findall(r"^Environment=(.*)$", text, re.MULTILINE) == ["DIRECTORY=/var/lib/crawler/%i"]
+    (normal,) = re.findall(r"^SuccessExitStatus=(.*)$", text, re.MULTILINE)
+    assert {int(word) for word in normal.split()} == {Exit.LIMIT, Exit.INTERRUPTED}
+    _verify(tmp_path / "crawler-worker@.service", text)
+
+
+def _verify(path: Path, text: str) -> None:
+    path.write_text(text.replace("/usr/local/bin/crawler", "/bin/true"))
+    command = [need("systemd-analyze", "systemd"), "verify", str(path)]
     ran = subprocess.run(command, capture_output=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+
+
+def test_a_worker_tells_the_service_manager_of_itself_not_of_its_partitions(tmp_path: Path) -> None:
+    directory, name = tmp_path / "crawl", str(tmp_path / "notify")
+    words = ("--job", directory, *WORDS[:-1], "16", "--partitions", "1", "--rate", "20", "--quiet")
+    at = ("--engine", f"unix:{directory / 'carrier.sock'}", "--crawl", "crawl", "--dir", directory)
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening,
+        Chain(12, 40, 0.1) as chain,
+        begun(chain, *words) as first,
+    ):
+        listening.bind(name)
+        listening.settimeout(30)
+        with running("work", *at, "--quiet", env={**os.environ, "NOTIFY_SOCKET": name}) as worker:
+            told = heard(listening)
+            while not re.fullmatch(r"STATUS=\d+ pages, ([2-9]|1\d) partitions", told[-1]):
+                assert "STOPPING=1" not in told
+                told += heard(listening)
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait() == 130
+            listening.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    told += heard(listening)
+        first.kill()
+    assert (told.count("READY=1"), told.count("STOPPING=1")) == (1, 1)

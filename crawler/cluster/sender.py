@@ -22,6 +22,7 @@ from crawler.cluster.next_door import NextDoor
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of
 from crawler.cluster.reach import Backoff, Reach
+from crawler.disk import failpoint
 from crawler.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec
 
 GATHER = 0.1  # seconds between two looks at what waits, at least ...
@@ -170,6 +171,8 @@ class Sending:
             if self._may_send(partition):
                 self._replaced()
             return False
+        if any(isinstance(each, Ack) for each in what):
+            failpoint("acks.appended")
         return True
 
     def _in_flight(self) -> int:

@@ -90,7 +90,11 @@ BACKUP_POINTS = (  # of backups; a running crawl passes the first two
     "restore.done",  # there is
 )
 
-POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS + REKEY_POINTS + BACKUP_POINTS
+PARTITION_POINTS = (  # of a crawl in partitions
+    "acks.appended",  # what carries messages has the word that links are durable here; nothing was sent since
+)
+
+POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS + REKEY_POINTS + BACKUP_POINTS + PARTITION_POINTS
 
 _at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]
 _left = int(_times) if _times.isdecimal() else 1

@@ -4,20 +4,27 @@ same records and outputs of it as a crawl of one process, field by field."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from msgspec.structs import asdict
 from warcio.archiveiterator import ArchiveIterator
 
+from crawler.inspect.job_reader import open_job
+from crawler.job.crawl_file import holds_crawl, partition_directories
 from tests.program import crawler
 from tests.site import Handler, Site
 
 HOSTS, PAGES, DEEP = 6, 24, 9
 # Of these each crawl has its own: when, how long, and where in a file.
 OF_A_RUN = {"fetched_at", "seconds", "kept"}
+# The number of journal entries, of which a partition has some for what it receives; what one process never counts; and
+# how many hosts were first met by a link: another one may be met by a redirect of a robots.txt, whichever is faster.
+OF_ITS_OWN = {"sequence", "sent_elsewhere", "trap_counts"}
 
 
 def _answer(text: str = "", status: int = 200, kind: str = "text/html", **headers: str) -> Handler:
@@ -174,6 +181,15 @@ def captured(directory: Path) -> set[tuple[str, str]]:
     return captures
 
 
+def counted(directory: Path) -> Counter[str]:
+    """The counters of a job, or the sum of each over all partitions of a crawl."""
+    found = Counter[str]()
+    for each in partition_directories(directory) if holds_crawl(directory) else [directory]:
+        with open_job(each) as job:
+            found.update(asdict(job.counters))
+    return Counter({name: count for name, count in found.items() if name not in OF_ITS_OWN})
+
+
 def test_records_and_outputs_are_those_of_one_process(tmp_path: Path) -> None:
     words = ("--scope", "any", "--allow-private", "--delay", "0", "--max-depth", "8", "--quiet")
     words += ("--embedded", "any", "--output", "links,text,bodies,warc", "--contact", "me@example.org")
@@ -202,3 +218,18 @@ def test_records_and_outputs_are_those_of_one_process(tmp_path: Path) -> None:
     assert {path.name for path in one.glob("bodies/*/*/*")} == {
         path.name for path in several.glob("partitions/*/bodies/*/*/*")
     }
+    assert counted(several) == counted(one)
+    assert {"excluded", "too_deep", "redirected", "status_4xx", "duplicates"} <= (+counted(one)).keys()
+
+
+def test_each_counter_is_the_sum_of_those_of_the_partitions(tmp_path: Path) -> None:
+    """With what the other crawl has none of: links that lead outside."""
+    words = ("--scope", "host", "--exclude", "*/7", "--max-depth", "5", "--allow-private", "--delay", "0", "--quiet")
+    one, several = tmp_path / "one", tmp_path / "several"
+    with made() as site:
+        seeds = [site.url(host, f"/{host}") for host in range(4)]
+        for directory, more in ((one, ()), (several, ("--partitions", "2", "--partition-count", "4"))):
+            ran = crawler(*seeds, "--job", directory, *words, "--contact", "me@example.org", *more)
+            assert ran.code == 0, ran.err
+    assert counted(several) == counted(one)
+    assert {"off_scope", "excluded_by_pattern", "sitemaps", "seeds"} <= (+counted(one)).keys()

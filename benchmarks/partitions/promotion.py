@@ -1,0 +1,160 @@
+"""How long do the hosts of a large partition wait when its machine burns, or when it moves to another one?
+
+    python benchmarks/partitions/promotion.py [--pending 1000000] [--hosts 250] [--delay 2] [--events NAME,...]
+        [--flags WORDS] [--without-replicas] [--keep DIR]
+
+Two machines, each a worker with a directory of its own, a Redis between them, and a crawl of one partition. Its hosts
+have one page each with thousands of links. As soon as all these are read, and the other machine has a replica, one of
+these happens, with a crawl of its own:
+
+    burn      all processes of the machine that has the partition die, and its directory is removed
+    kill      they die, and begin again at once, with the same directory: what an ordinary start takes
+    leave     the machine gets SIGTERM: the partition moves to the other one
+
+By the servers' log: ``first`` is how many seconds after it the first request came, and from whom; ``all`` is when half
+of the hosts had been asked again. Both have a gap of ``--delay`` in them, which a new owner waits for each host. ``cpu``
+is what the processes that crawl have spent from the event to the first request, in seconds. A claim holds for 10.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from burning import Machines, beginning, working
+from kills import Asked, read_line, served
+from losses import NAMES
+from troubles import CONTACT
+
+from crawler.bench.machine import describe_machine
+from tests.carrier.redis_server import RedisServer
+
+ROOT = Path(__file__).resolve().parents[2]
+EVENTS = ("kill", "burn", "leave")
+READ = 900.0  # seconds until all links are read, at most
+COPIED = 300.0  # ... until there is a replica
+SETTLED = 5.0
+WATCHED = 120.0  # seconds after the event, at most
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pending", type=int, default=1_000_000)
+    parser.add_argument("--hosts", type=int, default=250, dest="busy")
+    parser.add_argument("--delay", type=float, default=2.0)
+    parser.add_argument("--events", default=",".join(EVENTS))
+    parser.add_argument("--flags", default="", help="more flags of the command that begins the crawl")
+    parser.add_argument("--without-replicas", action="store_true", help="wait for none")
+    parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
+    parser.set_defaults(chains=1, steps=1, hosts=1, links=0, concurrency=16, machines=2)
+    chosen = parser.parse_args(words)
+    chosen.leaves = chosen.pending // chosen.busy
+    chosen.flags += " --partition-count 1"
+    for line in describe_machine(("aiohttp", "redis", "rocksdict")):
+        print(line)
+    print(f"\n{'event':<8}{'pending':>10}{'read':>8}{'copied':>8}{'first':>8}{'by':>8}{'cpu':>7}{'all':>7}", flush=True)
+    for event in chosen.events.split(","):
+        with tempfile.TemporaryDirectory() as name:
+            home = (chosen.keep or Path(name)) / event
+            home.mkdir(parents=True)
+            measure(chosen, home, event)
+
+
+def measure(chosen: argparse.Namespace, home: Path, event: str) -> None:
+    """One crawl, up to some time after the event."""
+    redis = RedisServer(home / "redis", "appendonly no")
+    redis.start()
+    try:
+        with served(chosen, home) as (chains, seeds, log):
+            work = working(chosen, redis.url, home)
+            commands = {"first": beginning(chosen, redis.url, home, seeds)} | {NAMES[1]: work[NAMES[1]]}
+            machines = Machines(commands, home, work)
+            try:
+                began = time.monotonic()
+                wanted = {f" /l/{host}/0 " for host in range(chains.busy)}
+                machines.rest(READ, lambda: all(each in log.read_text() for each in wanted))
+                read, copying = time.monotonic() - began, time.monotonic()
+                if not chosen.without_replicas:
+                    machines.rest(COPIED, machines.are_covered)
+                copied = time.monotonic() - copying
+                machines.rest(SETTLED)
+                who = next(name for name in machines.directories if machines.partitions(name))
+                pending = pending_in(home / who)
+                at = give(machines, event, who)
+                before = time_of(machines)
+                machines.rest(WATCHED, lambda: any(asked_after(log, at)))
+                spent = time_of(machines) - before
+                machines.rest(3 * chosen.delay)
+            finally:
+                machines.end(0.0)
+    finally:
+        redis.kill()
+    asked = asked_after(log, at)
+    if not asked:
+        print(f"{event:<8}{pending:>10}{read:>8.1f}{copied:>8.1f} nothing was asked for")
+        return
+    by = next((name for name in NAMES if CONTACT.format(name) in asked[0].who), "?")
+    hosts = dict[str, float]()
+    for each in asked:
+        hosts.setdefault(each.host, each.came - at)
+    half = statistics.median(hosts.values()) if 2 * len(hosts) > chosen.busy else math.nan
+    print(
+        f"{event:<8}{pending:>10}{read:>8.1f}{copied:>8.1f}{asked[0].came - at:>8.2f}{by:>8}{spent:>7.1f}{half:>7.1f}",
+        flush=True,
+    )
+
+
+def give(machines: Machines, event: str, who: str) -> float:
+    """Let it happen. Returns the time at which it did."""
+    at = time.monotonic()
+    machines.note(f"event: {event} {who}")
+    if event == "burn":
+        machines.burn(who)
+        at = time.monotonic()
+        machines.leave_down(who, 2 * WATCHED)
+    elif event == "kill":
+        machines.kill(who)
+        at = time.monotonic()
+    else:
+        machines.terminate(who)
+        machines.leave_down(who, 2 * WATCHED)
+    return at
+
+
+def pending_in(directory: Path) -> int:
+    """What waits there."""
+    words = [sys.executable, "-m", "crawler", "stats", str(directory), "--json"]
+    ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    return int(json.loads(ran.stdout)["urls_pending"])
+
+
+def time_of(machines: Machines) -> float:
+    """CPU seconds of all processes that crawl."""
+    ticks = 0
+    for name in machines.directories:
+        for pid in machines.all(name):
+            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(words[11]) + int(words[12])
+    return ticks / TICKS
+
+
+def asked_after(log: Path, at: float) -> list[Asked]:
+    """What was asked for after a time, in order."""
+    asked = [read_line(line) for line in log.read_text().split("\n")[:-1]]
+    return sorted((each for each in asked if each.came > at), key=lambda each: each.came)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -12,7 +12,7 @@ these happens, with a crawl of its own:
     leave     the machine gets SIGTERM: the partition moves to the other one
 
 By the servers' log: ``first`` is how many seconds after it the first request came, and from whom; ``all`` is when half
-of the hosts had been asked again. Both have a gap of ``--delay`` in them, which a new owner waits for each host. ``cpu``
+of the hosts had been asked again. Both have a gap of ``--delay`` in them: a new owner waits it for each host. ``cpu``
 is what the processes that crawl have spent from the event to the first request, in seconds. A claim holds for 10.
 """
 

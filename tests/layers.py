@@ -197,7 +197,7 @@ MODULES: dict[str, str] = {
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority bench config backup options subject export report integrity_text command_words plan repair
         canon browser parquet_after reporting partitioned
-        crawl work launches dashboard shared_filter dedup explain forget hosts reload restore stats tail top
+        crawl work launches dashboard slice_table shared_filter dedup explain forget hosts reload restore stats tail top
         verify demo filter completion
     """,
 }

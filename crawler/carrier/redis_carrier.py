@@ -20,10 +20,9 @@ from crawler.carrier.engine_address import Server
 from crawler.carrier.memory_carrier import check_values
 from crawler.carrier.redis_link import RedisLink, Words, told
 from crawler.carrier.redis_servers import Command, RedisServers
-from crawler.carrier.verbs import START, CarrierError, CarrierRefusedError, Entry, Position, StaleEpochError
+from crawler.carrier.verbs import CRAWL, START, CarrierError, CarrierRefusedError, Entry, Position, StaleEpochError
 
 VERSION = b"1"  # of the keys
-_CRAWL = "crawl"  # the name of what is said of the whole crawl
 _BLOCK = 2.0  # seconds that a server waits at most for an entry
 _MOST_READS = 1_100  # that wait at servers: one for each partition, and some that nobody waits for any more
 _PAUSE = 0.05  # seconds before a stream is looked for that has moved
@@ -73,7 +72,7 @@ class RedisCarrier:
     async def check(self) -> None:
         """Raises CarrierRefusedError if another version uses the keys of this crawl, or the user may not do what the
         verbs do, and CarrierError. Nothing is written: a full server may be asked too."""
-        key, stream = self._key(_CRAWL, "version"), self._key(_CRAWL, "stream")  # no such stream is ever made
+        key, stream = self._key(CRAWL, "version"), self._key(CRAWL, "stream")  # no such stream is ever made
         version, *_ = await self._servers.ask(
             [
                 Command(key, ("GET", key)),
@@ -86,7 +85,7 @@ class RedisCarrier:
                 f"the crawl {self._crawl!r} in {self._servers.text} was begun by another version of this program "
                 f"(keys of version {version.decode('ascii', 'replace')[:20]}): run that one, or name another crawl"
             )
-        await self.renew(_CRAWL, "", 0, 0.0)  # held by nobody: this only runs a script
+        await self.renew(CRAWL, "", 0, 0.0)  # held by nobody: this only runs a script
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """See ``Carrier``."""
@@ -135,8 +134,8 @@ class RedisCarrier:
         if values:
             key = self._key(name, "values")
             commands = [Command(key, ("HSET", key, *(part for item in values.items() for part in item)))]
-            if name == _CRAWL:
-                mark = self._key(_CRAWL, "version")
+            if name == CRAWL:
+                mark = self._key(CRAWL, "version")
                 commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # it may have been lost with all else
             await self._servers.ask(commands)
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 START = ""  # the position before the first entry of a stream
+CRAWL = "crawl"  # the name of the whole crawl
 
 Position = str  # of an entry in its stream; opaque
 

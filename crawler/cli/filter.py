@@ -39,6 +39,7 @@ from crawler.cli.shared_filter import (
     shared_hash,
     spec_of,
 )
+from crawler.cli.slice_table import slice_table
 from crawler.dedup.bit_strings import redis_commands
 from crawler.dedup.build import BuildError, build_from_file, build_from_source, merge_files
 from crawler.dedup.build_process import Recipe
@@ -50,8 +51,7 @@ from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Asked, Tally, contained
 from crawler.filters import Filter, FilterError
-from crawler.metrics import counted, probability
-from crawler.progress.text_table import text_table
+from crawler.metrics import counted
 from crawler.shared.set_address import FORM, SECRET_FILE, SetAddress
 from crawler.shared.shard_requests import SharedSetError
 
@@ -232,21 +232,7 @@ def _info(arguments: argparse.Namespace) -> int:
         print(f"hash: {stored.seen.hash}, {'with a secret' if stored.seen.hash.keyed else 'without a secret'}")
     for line in figures(stored.seen):
         print(line)
-    heads = ("slice", "capacity", "keys", "bytes", "hashes", "fill", "fpp", "fpp full")
-    rows = [
-        (
-            str(number),
-            f"{part['capacity']:,}",
-            f"{part['count']:,}",
-            f"{part['bits'] // 8:,}",
-            str(part["hashes"]),
-            f"{part['fill']:.3f}",
-            probability(part["fpp_estimated"]),
-            probability(part["fpp_design"]),
-        )
-        for number, part in enumerate(now["slices"])
-    ]
-    print("\n".join(text_table(heads, rows)))
+    print("\n".join(slice_table(now["slices"])))
     return Exit.OK
 
 

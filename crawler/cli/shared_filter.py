@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crawler.cli.exit_codes import UsageError
+from crawler.cli.slice_table import slice_table
 from crawler.dedup.digest_file import DigestFile, DigestsLostError
 from crawler.dedup.filter_setup import Wanted
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 from crawler.filters import BLAKE2B, Filter, FilterError, KeyHash
 from crawler.metrics import counted, probability
-from crawler.progress.text_table import text_table
 from crawler.settings import SeenSettings
 from crawler.shared.pieces import SetParameters, shards_for
 from crawler.shared.set_address import SECRET_FILE, SetAddress, is_address, parse_set, read_secret
@@ -175,22 +175,8 @@ def set_figures(found: OpenedSet) -> Iterator[str]:
 
 def set_table(found: OpenedSet) -> list[str]:
     """The slices of the set, over all shards."""
-    heads = ("slice", "shards", "capacity", "keys", "bytes", "hashes", "fill", "fpp", "fpp full")
-    rows = [
-        (
-            str(number),
-            str(part["shards"]),
-            f"{part['capacity']:,}",
-            f"{part['count']:,}",
-            f"{part['bits'] // 8:,}",
-            str(part["hashes"]),
-            f"{part['fill']:.3f}",
-            probability(part["fpp_estimated"]),
-            probability(part["fpp_design"]),
-        )
-        for number, part in enumerate(set_json(found).get("slices", ()))
-    ]
-    return list(text_table(heads, rows)) if rows else []
+    slices = set_json(found).get("slices", ())
+    return slice_table(slices) if slices else []
 
 
 def push(path: Path, address: SetAddress) -> Iterator[str]:

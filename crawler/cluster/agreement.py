@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler import __version__
-from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.cluster.crawl_directory import check_crawl, join_crawl, new_crawl, new_id
 from crawler.cluster.settings_file import Tables
 from crawler.disk import Disk
@@ -37,7 +37,6 @@ from crawler.job.identity import shaping_of
 from crawler.settings import Settings, as_tables
 from crawler.slices import entropy
 
-CRAWL = "crawl"
 IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
 PRESENT_INTERVAL = 2.0  # seconds between two of ``present``
 MOST_APART = 60.0  # seconds between the clocks of two machines: what is stored of hosts is times of day

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from crawler.carrier.verbs import START, CarrierError
+from crawler.carrier.verbs import CRAWL, START, CarrierError
 from crawler.cluster.ownership import Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.partition.end_rounds import (
@@ -23,7 +23,6 @@ from crawler.partition.end_rounds import (
 )
 from crawler.slices import entropy
 
-CRAWL = "crawl"  # the name of the whole crawl on the carrier: its claim is the coordinator's
 END = "end"  # the value of the announcement
 STATUS = "status"  # the value of a partition
 SOON, LATE = 0.2, 2.0  # seconds between two looks

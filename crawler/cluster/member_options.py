@@ -18,6 +18,7 @@ from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.fetch import Fetches
+from crawler.job.crawl_file import partition_directory
 from crawler.job.platform import Platform
 from crawler.settings import Settings
 
@@ -39,7 +40,7 @@ class Crawl(Struct, frozen=True):
 
     def partition(self, number: int) -> Path:
         """The directory of a partition, which is that of a job."""
-        return self.directory / "partitions" / f"{number:02d}"
+        return partition_directory(self.directory, number)
 
     def settings_of_partition(self, settings: Settings) -> Settings:
         """The settings of the crawl as one partition has them."""

@@ -12,8 +12,7 @@ import contextlib
 from collections.abc import Callable
 from math import inf
 
-from crawler.carrier.verbs import CarrierError
-from crawler.cluster.end_watch import CRAWL
+from crawler.carrier.verbs import CRAWL, CarrierError
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.seats import Seats

@@ -13,8 +13,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
-from crawler.cluster.end_watch import CRAWL
+from crawler.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.slices import entropy
 
 LEFT = "left"  # a value of the crawl

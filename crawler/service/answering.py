@@ -22,8 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from crawler import __version__
-from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
-from crawler.cluster.agreement import CRAWL
+from crawler.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.cluster.ownership import name_of
 from crawler.engine.run import Run
 from crawler.inspect.host_outlook import OUTLOOK_SORTS

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 
 from crawler import __version__
-from crawler.carrier.verbs import Carrier, CarrierRefusedError
-from crawler.cluster.agreement import CRAWL, PRESENT_INTERVAL, known_crawl
+from crawler.carrier.verbs import CRAWL, Carrier, CarrierRefusedError
+from crawler.cluster.agreement import PRESENT_INTERVAL, known_crawl
 from crawler.cluster.ownership import name_of, names_of
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError, holds_job

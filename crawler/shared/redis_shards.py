@@ -116,7 +116,8 @@ class RedisShards:
                 kept = "1" if who.keeps else "0"
                 return _script(ADD, keys, (who.set, who.producer, who.session, number, records, kept))
             case End(_, who):
-                return _script(END, [state], (who.set, who.producer, who.session))
+                named = "1" if who.keeps else "0"
+                return _script(END, [state], (who.set, who.producer, who.session, named))
             case Figures(_, set_, slices, sample, where):
                 return _script(FIGURES, [state, watched, *self._slices(shard, slices)], (set_, sample, where))
             case Read(_, number, start, end):

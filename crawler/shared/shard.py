@@ -158,7 +158,11 @@ class Shard:
             return Answer(status)
         producer = self._producers.get(request.who.producer)
         if producer is not None and producer.session == request.who.session:
-            del self._producers[request.who.producer]
+            if request.who.keeps:  # an earlier session of that name may live: it must learn that it was replaced
+                producer.heard = self._clock()
+                producer.new = producer.unsaid = producer.claims = b""
+            else:
+                del self._producers[request.who.producer]
         return Answer(Status.DONE, len(self._slices))
 
     def _figures(self, request: Figures) -> Answer:

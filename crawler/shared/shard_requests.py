@@ -69,7 +69,7 @@ class Add(NamedTuple):
 
 
 class End(NamedTuple):
-    """Forget the producer: it has passed on everything."""
+    """The producer has passed on everything: it leaves nothing to its next session."""
 
     shard: int
     who: Who

@@ -180,13 +180,20 @@ end
 return {0, n, before, said}
 """
 
-# KEYS: state.  ARGV: set, producer, session.
+# KEYS: state.  ARGV: set, producer, session, whether it has a name.
 END = """
 local head = redis.call('HMGET', KEYS[1], 'set', 'slices', 'r:' .. ARGV[2])
 if not head[1] or not head[2] then return {2} end
 if head[1] ~= ARGV[1] then return {4} end
 if head[3] and string.sub(head[3], 1, 8) == ARGV[3] then
-  redis.call('HDEL', KEYS[1], 'r:' .. ARGV[2], 'p:' .. ARGV[2], 'c:' .. ARGV[2])
+  redis.call('HDEL', KEYS[1], 'p:' .. ARGV[2], 'c:' .. ARGV[2])
+  if ARGV[4] == '1' then
+    -- An earlier session of that name may live: it must learn that it was replaced.
+    local now = struct.pack('<I8', tonumber(redis.call('TIME')[1]))
+    redis.call('HSET', KEYS[1], 'r:' .. ARGV[2], string.sub(head[3], 1, 16) .. now)
+  else
+    redis.call('HDEL', KEYS[1], 'r:' .. ARGV[2])
+  end
 end
 return {0, #head[2] / 32}
 """

@@ -71,7 +71,7 @@ class SharedSet:
             self._claims.update(claims[at : at + DIGEST_BYTES] for at in range(0, len(claims), DIGEST_BYTES))
 
     def end(self) -> None:
-        """Tell the shards that everything was passed on, and forget this producer."""
+        """Tell the shards that everything was passed on: nothing is left to the next session of this producer."""
         self._ask([End(shard, self._who) for shard in range(self.parameters.shards)])
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
+from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
@@ -202,6 +203,39 @@ def test_all_kits_answer_the_same_and_hold_the_same(kits: Callable[[str], Kit]) 
     assert figures[0]["fpp_measured"]["value"] > 0
     stored = [[bytes(part.buffer) for part in pull(each).snapshot().segments] for each in seen.values()]
     assert stored[1:] == stored[:-1]
+
+
+def test_a_producer_whose_name_another_one_had_and_gave_up_is_refused(kit: Kit) -> None:
+    made = parameters(SURE)
+    first = kit.producer(made, "one")
+    assert len(first.add_many(keys(50))) == 50
+    second = kit.producer(made, "one")  # while the first lives
+    assert second.add_many(keys(100)) == list(range(100)), "what the first may not have passed on is passed on"
+    second.end()
+    before = statistics(second)
+    with pytest.raises(SharedSetError, match="another session of this producer"):
+        first.add_many(keys(50, 100))
+    with pytest.raises(SharedSetError, match="another session of this producer"):
+        first.add_many(keys(50, 100))
+    assert statistics(second) == before
+    second.end()  # an answer that was lost
+    third = kit.producer(made, "one")
+    assert third.claims == 0
+    assert third.add_many(keys(150)) == list(range(100, 150))
+
+
+def test_of_a_producer_without_a_name_nothing_is_kept(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        kit = RedisKit([server])
+        for name in (None, "one"):
+            seen = kit.producer(parameters(), name)
+            seen.add_many(keys(20))
+            seen.end()
+        states = [key for key in server.say("KEYS", "*") if key.endswith(b":state")]
+        kept = {field for key in states for field in server.say("HKEYS", key) if field[:2] in (b"r:", b"p:", b"c:")}
+        assert kept == {b"r:one"}
+        assert {server.say("HSTRLEN", key, "r:one") for key in states} == {24}
+        kit.close()
 
 
 def test_watched_keys_are_thinned_out_alike(kits: Callable[[str], Kit]) -> None:

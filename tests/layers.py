@@ -70,7 +70,7 @@ MODULES: dict[str, str] = {
         placement messages parcel_codec outbox inlet router end_rounds quota rate_shares notes part_report
     """,
     "replica": """
-        step_codec
+        seal step_codec copy_pieces replica_codec
     """,
     "carrier": """
         verbs memory_carrier local_frames local_server local_client engine_address redis_link
@@ -134,8 +134,9 @@ MODULES: dict[str, str] = {
         crawl_at_rest event_log border held_back history_file survey_file inbox
         platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction
         step_log journal_search promises
-        admission live_status last_command recovery rekey conversion open_files checkpointer revisit returning
-        run_settings follower snapshot verdict parsing_notes suspects reclass job seeds_mark durable_frontier
+        admission live_status last_command recovery rekey conversion run_settings snapshot open_files checkpointer
+        revisit returning follower verdict parsing_notes suspects reclass job seeds_mark durable_frontier copy_target
+        job_copy spool
     """,
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader

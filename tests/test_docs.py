@@ -57,6 +57,7 @@ from crawler.records import (
     sequence_key,
 )
 from crawler.recrawl import ChangeRate
+from crawler.replica import Chunk, FilePart, Piece, ReplicaCodec, Step
 from crawler.scope import COUNTED, Limit
 from crawler.settings import SHAPING, TABLES, RobotsSettings, TrapSettings
 from crawler.store import MemoryStore
@@ -234,6 +235,13 @@ def test_a_batch() -> None:
     assert batch.encode() == data
     rows = re.findall(r"^\| (\d+) \| `(\w+)` \|$", page("format-batch.md"), re.MULTILINE)
     assert {int(number): Family(name) for number, name in rows} == FAMILY_NUMBERS
+
+
+def test_messages_to_a_replica() -> None:
+    codec = ReplicaCodec(b"the secret of a crawl")
+    steps, piece = example("format-steps.md", "steps"), example("format-steps.md", "piece")
+    assert codec.decode(steps) == Chunk(3, 9, 7, 41, [Step(b"b", [], [])])
+    assert codec.decode(piece) == Piece(3, 5, 2, [FilePart("store/CURRENT", 0, b"MANIFEST-000004\n")])
 
 
 def test_the_examples_of_the_inbox(tmp_path: Path) -> None:

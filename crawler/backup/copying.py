@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from pathlib import Path
 
 from msgspec import Struct
 
+from crawler.disk import CANNOT_LINK
 from crawler.output.record_text import open_text
 
-_CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
 _PIECE = 2**20
 
 
@@ -37,7 +36,7 @@ def link_or_copy(source: Path, target: Path, before: Path | None, copied: Copied
     try:
         os.link(source, target)
     except OSError as error:
-        if error.errno not in _CANNOT_LINK:
+        if error.errno not in CANNOT_LINK:
             raise
         shutil.copyfile(source, target)
         sync(target)

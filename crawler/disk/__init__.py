@@ -4,6 +4,7 @@ from crawler.disk.expendable import PASSING, Expendable
 from crawler.disk.failpoints import POINTS, failpoint
 from crawler.disk.faulty_disk import Fault, FaultyDisk, PowerCutError
 from crawler.disk.files import (
+    CANNOT_LINK,
     Appender,
     Disk,
     DiskFile,
@@ -20,6 +21,7 @@ from crawler.disk.private import PRIVATE_FILE, make_private_directory, private_o
 from crawler.disk.regular import check_regular, open_regular, read_regular
 
 __all__ = [
+    "CANNOT_LINK",
     "FULL",
     "PASSING",
     "POINTS",

@@ -94,7 +94,26 @@ PARTITION_POINTS = (  # of a crawl in partitions
     "acks.appended",  # what carries messages has the word that links are durable here; nothing was sent since
 )
 
-POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS + REKEY_POINTS + BACKUP_POINTS + PARTITION_POINTS
+COPY_POINTS = (  # of a replica and of the copy that it begins with; the sender passes the first two of backups before
+    "copy.linked",  # everything that is copied has a second name
+    "copy.read",  # a piece is read
+    "copy.written",  # the receiver has written a piece
+    "copy.synced",  # the copy is whole and durable under its temporary name
+    "copy.aside",  # the replica that was there before is out of the way: there is none
+    "copy.placed",  # the copy has its name, the one before is still there
+    "replica.recorded",  # the outputs of a replica have what a step wrote, its store does not
+    "replica.written",  # its store has the step
+)
+
+POINTS = (
+    *CRAWL_POINTS,
+    *SIDE_POINTS,
+    *CONVERT_POINTS,
+    *REKEY_POINTS,
+    *BACKUP_POINTS,
+    *PARTITION_POINTS,
+    *COPY_POINTS,
+)
 
 _at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]
 _left = int(_times) if _times.isdecimal() else 1

@@ -8,6 +8,7 @@ was not synced, tears writes, and fails on demand.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 from collections.abc import Collection
@@ -18,6 +19,8 @@ from typing import Protocol
 from crawler.disk.failpoints import failpoint
 from crawler.disk.private import PRIVATE_FILE
 
+# A second name cannot be given to a file there, but a copy can be made.
+CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
 _MANY = 8  # files that take longer one by one than the whole file system does: each fsync flushes the disk
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

@@ -37,6 +37,7 @@ from crawler.job.identity import (
 )
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
+from crawler.job.snapshot import remove_copies
 from crawler.job.step_log import StepLog
 from crawler.output import Outputs
 from crawler.output.page_files import PageFiles
@@ -69,6 +70,7 @@ class OpenFiles:
                     raise
                 raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
             undo.callback(lock.release)
+            remove_copies(directory)
             # Held open, so that no other directory can get its number.
             place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, place)

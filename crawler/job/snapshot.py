@@ -4,6 +4,8 @@ The process that writes the job makes it: a running crawl, or else the command. 
 almost all of its files are second names of files that are never changed in place. The command that asked for it copies
 it elsewhere, which may take long, and removes it.
 
+``DIR/copying/ID`` is the same for a copy to a replica (``job_copy``), without the inbox.
+
 The order makes it consistent. The files in the inbox and the generations of the seen-set come before the store. A
 parcel that is admitted in between is admitted again, which changes nothing; and every resumed crawl finds a generation
 that is older than the journal. The output is not part of the snapshot: the journal says how much of ``pages.jsonl``
@@ -26,6 +28,7 @@ from crawler.job.run_settings import RUN
 from crawler.job.survey_file import SURVEY
 
 SNAPSHOT = "snapshot"
+COPYING = "copying"
 _FILES = (IDENTITY, RUN, COURSE, SURVEY, "demo.json")  # replaced by a rename, never written in place
 _PARCELS = ".urls"
 
@@ -42,6 +45,26 @@ def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
     snapshot = directory / SNAPSHOT
     make_private_directory(snapshot)
     _link_files(directory / INBOX, snapshot / INBOX, _PARCELS)
+    link_state(directory, snapshot, copy_store)
+
+
+def remove_copies(directory: Path) -> None:
+    """Remove what copies to replicas left that were broken off by the end of their process. Raises OSError."""
+    remove_tree(directory / COPYING)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove the directory with all that is in it, if it is there; of a link only itself. Somebody else may do the
+    same. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        if directory.is_dir() and not directory.is_symlink():
+            shutil.rmtree(directory)
+        else:
+            directory.unlink()
+
+
+def link_state(directory: Path, snapshot: Path, copy_store: Callable[[Path], None]) -> None:
+    """Make the part of the snapshot, in a directory that exists, that does not wait in the inbox. Raises OSError."""
     _link_files(directory / SEEN, snapshot / SEEN)
     for name in _FILES:
         if (directory / name).is_file():

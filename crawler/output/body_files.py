@@ -14,6 +14,7 @@ import os
 import re
 import struct
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.disk import Disk, DisplacedError, failpoint, make_private_directory, open_regular
@@ -73,14 +74,21 @@ def sizes_found(job: Path) -> Size:
     """How many files of bodies are in the directory, and their bytes, whether or not a record names them. Raises
     OSError."""
     files = size = 0
+    for _, entry in bodies_in(job):
+        files, size = files + 1, size + entry.stat().st_size
+    return Size(files, size)
+
+
+def bodies_in(job: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The files of bodies in the directory, each with its path in the job, whether or not a record names them. Raises
+    OSError."""
     for first in _directories(job / DIRECTORY):
         for second in _directories(first):
             with os.scandir(second) as found:
                 for entry in found:
                     name = f"{DIRECTORY}/{first.name}/{second.name}/{entry.name}"
                     if _NAME.fullmatch(name) and entry.is_file():
-                        files, size = files + 1, size + entry.stat().st_size
-    return Size(files, size)
+                        yield name, entry
 
 
 def _directories(top: Path) -> list[Path]:

@@ -1,7 +1,6 @@
 """The steps of a job as bytes on a carrier (docs/reference/format-steps.md).
 
-    chunk   =  head  zstd of { step }  seal (16)
-    head    =  0xCB  version (1)  partition (2)  line (8)  base (8)  first (8)  count (4)
+    chunk   =  line (8)  base (8)  first (8)  count (4)  zstd of { step }
     step    =  batch  count (2) { file (4)  start (8)  bytes }  count (2) { SHA-256 (32)  bytes }
     bytes   =  size (4)  data;  a batch has a size before it too
 
@@ -12,8 +11,6 @@ Steps are numbered over the whole life of a job. Each opening of the job is a *l
 so that two openings that follow the same state, of which one lost its power, are told apart. The chunk's first step
 follows the one before it in the line ``base``: its own, but for the first steps after an opening. A directory that has
 exactly that step has exactly what the job had, and may apply the chunk; any other has a gap.
-
-The seal is keyed BLAKE2b of all before it, with the secret of the crawl.
 """
 
 from __future__ import annotations
@@ -21,29 +18,24 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import NamedTuple
+
+from crawler.replica.seal import ChunkError
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-_MAGIC, _VERSION = 0xCB, 1
-_HEAD = struct.Struct(">BBHQQQI")
+_HEAD = struct.Struct(">QQQI")
 _SIZE = struct.Struct(">I")
 _COUNT = struct.Struct(">H")
 _PLACE = struct.Struct(">IQ")
 _DIGEST = 32
-_SEAL = 16
 _LEVEL = 1
 _MARK = struct.Struct(">BQQ")
 _MARK_VERSION = 1
 _LARGEST = 2**30  # bytes of steps in a chunk: a body has fewer
-
-
-class ChunkError(ValueError):
-    """The bytes are no chunk of this crawl, or no mark."""
 
 
 class Mark(NamedTuple):
@@ -105,46 +97,29 @@ class Chunk(NamedTuple):
         return Mark(self.line, self.first - 1 + len(self.steps))
 
 
-class StepCodec:
-    """Writes and reads the chunks of one crawl."""
+def encode_chunk(chunk: Chunk) -> bytes:
+    """The content of its message."""
+    parts: list[bytes] = []
+    for step in chunk.steps:
+        parts += (_SIZE.pack(len(step.batch)), step.batch, _COUNT.pack(len(step.written)))
+        for file, start, data in step.written:
+            parts += (_PLACE.pack(file, start), _SIZE.pack(len(data)), data)
+        parts.append(_COUNT.pack(len(step.bodies)))
+        for digest, data in step.bodies:
+            parts += (digest, _SIZE.pack(len(data)), data)
+    return _HEAD.pack(*chunk[1:4], len(chunk.steps)) + zstd.compress(b"".join(parts), _LEVEL)
 
-    def __init__(self, secret: bytes) -> None:
-        self._sealing = blake2b(key=secret, digest_size=_SEAL, person=b"steps").copy
 
-    def encode(self, chunk: Chunk) -> bytes:
-        """The bytes on the carrier."""
-        parts: list[bytes] = []
-        for step in chunk.steps:
-            parts += (_SIZE.pack(len(step.batch)), step.batch, _COUNT.pack(len(step.written)))
-            for file, start, data in step.written:
-                parts += (_PLACE.pack(file, start), _SIZE.pack(len(data)), data)
-            parts.append(_COUNT.pack(len(step.bodies)))
-            for digest, data in step.bodies:
-                parts += (digest, _SIZE.pack(len(data)), data)
-        head = _HEAD.pack(_MAGIC, _VERSION, *chunk[:4], len(chunk.steps))
-        body = head + zstd.compress(b"".join(parts), _LEVEL)
-        return body + self._seal(body)
-
-    def decode(self, data: bytes) -> Chunk:
-        """The inverse of ``encode``. Raises ChunkError."""
-        if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
-            raise ChunkError(f"{len(data)} bytes are no steps of a job")
-        _, version, partition, line, base, first, count = _HEAD.unpack_from(data)
-        if version != _VERSION:
-            raise ChunkError(f"steps of version {version}, not {_VERSION}")
-        body = memoryview(data)[:-_SEAL]
-        if self._seal(body) != data[-_SEAL:]:
-            raise ChunkError("steps that are damaged, or of another crawl")
-        try:
-            text = zstd.ZstdDecompressor().decompress(body[_HEAD.size :], _LARGEST)
-        except zstd.ZstdError as error:
-            raise ChunkError(f"steps that cannot be read: {error}") from error
-        return Chunk(partition, line, base, first, _steps(text, count))
-
-    def _seal(self, body: bytes | memoryview) -> bytes:
-        state = self._sealing()
-        state.update(body)
-        return state.digest()
+def decode_chunk(partition: int, content: memoryview) -> Chunk:
+    """The inverse of ``encode_chunk``. Raises ChunkError."""
+    if len(content) < _HEAD.size:
+        raise ChunkError("steps that end too early")
+    line, base, first, count = _HEAD.unpack_from(content)
+    try:
+        text = zstd.ZstdDecompressor().decompress(content[_HEAD.size :], _LARGEST)
+    except zstd.ZstdError as error:
+        raise ChunkError(f"steps that cannot be read: {error}") from error
+    return Chunk(partition, line, base, first, _steps(text, count))
 
 
 class _Text:

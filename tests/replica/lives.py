@@ -26,7 +26,7 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.kv import Batch, Family
 from crawler.output.record_text import open_text
-from crawler.replica import START, Mark, StepCodec
+from crawler.replica import START, Mark, ReplicaCodec
 from crawler.settings import Settings
 from crawler.store import FaultyStore
 from tests.driving import Driven
@@ -34,7 +34,7 @@ from tests.durability.power import KEEPING, Inline, on_the_wire, reachable, seed
 from tests.outputs import records
 from tests.virtual import run_virtually
 
-CODEC = StepCodec(b"the secret of a crawl")
+CODEC = ReplicaCodec(b"the secret of a crawl")
 
 
 @dataclass

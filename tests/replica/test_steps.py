@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.replica import START, Chunk, ChunkError, Mark, Step, StepCodec, Written
+from crawler.replica import START, Chunk, ChunkError, Mark, ReplicaCodec, Step, Written
 
 SECRET = b"the secret of a crawl"
 NUMBERS = st.integers(0, 2**64 - 1)
@@ -24,23 +24,23 @@ CHUNKS = st.builds(Chunk, st.integers(0, 1023), NUMBERS, NUMBERS, st.integers(1,
 
 @given(CHUNKS)
 def test_what_is_written_is_read_again(chunk: Chunk) -> None:
-    assert StepCodec(SECRET).decode(StepCodec(SECRET).encode(chunk)) == chunk
+    assert ReplicaCodec(SECRET).decode(ReplicaCodec(SECRET).encode(chunk)) == chunk
 
 
 @given(CHUNKS, st.data())
 def test_damage_is_told(chunk: Chunk, data: st.DataObject) -> None:
-    whole = StepCodec(SECRET).encode(chunk)
+    whole = ReplicaCodec(SECRET).encode(chunk)
     at = data.draw(st.integers(0, len(whole) - 1))
     other = bytes([whole[at] ^ data.draw(st.integers(1, 255))])
     for damaged in (whole[:at] + other + whole[at + 1 :], whole[:at], whole + b"\0"):
         with pytest.raises(ChunkError):
-            StepCodec(SECRET).decode(damaged)
+            ReplicaCodec(SECRET).decode(damaged)
 
 
 def test_steps_of_another_crawl_are_none() -> None:
     chunk = Chunk(3, 7, 7, 1, [Step(b"batch")])
     with pytest.raises(ChunkError, match="another crawl"):
-        StepCodec(b"another secret").decode(StepCodec(SECRET).encode(chunk))
+        ReplicaCodec(b"another secret").decode(ReplicaCodec(SECRET).encode(chunk))
 
 
 def test_a_chunk_says_which_state_it_follows() -> None:

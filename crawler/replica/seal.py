@@ -1,0 +1,71 @@
+"""The frame of every message to or about a replica: what it is, whose, and a seal.
+
+    message  =  0xCB  version (1)  kind (1)  partition (2)  content  seal (16)
+
+The seal is keyed BLAKE2b of all before it, with the secret of the crawl.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from hashlib import blake2b
+from typing import NamedTuple
+
+_MAGIC, _VERSION = 0xCB, 1
+_HEAD = struct.Struct(">BBBH")
+_SEAL = 16
+
+
+class ChunkError(ValueError):
+    """The bytes are no message of this crawl, or no mark."""
+
+
+class Kind(IntEnum):
+    """What a message is."""
+
+    STEPS = 1
+    COPY_BEGIN = 2
+    PIECE = 3
+    COPY_END = 4
+    HAND_OVER = 5
+
+
+class Sealed(NamedTuple):
+    """A message that was opened."""
+
+    kind: Kind
+    partition: int
+    content: memoryview
+
+
+class Sealing:
+    """Seals and opens the messages of one crawl."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._keyed = blake2b(key=secret, digest_size=_SEAL, person=b"replica").copy
+
+    def close(self, kind: Kind, partition: int, content: bytes) -> bytes:
+        """The message as bytes."""
+        body = _HEAD.pack(_MAGIC, _VERSION, kind, partition) + content
+        return body + self._seal(body)
+
+    def open(self, data: bytes) -> Sealed:
+        """The inverse of ``close``. Raises ChunkError."""
+        if len(data) < _HEAD.size + _SEAL or data[0] != _MAGIC:
+            raise ChunkError(f"{len(data)} bytes are no message of a replica")
+        _, version, kind, partition = _HEAD.unpack_from(data)
+        if version != _VERSION:
+            raise ChunkError(f"a message of a replica of version {version}, not {_VERSION}")
+        body = memoryview(data)[:-_SEAL]
+        if self._seal(body) != data[-_SEAL:]:
+            raise ChunkError("a message of a replica that is damaged, or of another crawl")
+        try:
+            return Sealed(Kind(kind), partition, body[_HEAD.size :])
+        except ValueError as error:
+            raise ChunkError(f"a message of a replica of an unknown kind {kind}") from error
+
+    def _seal(self, body: bytes | memoryview) -> bytes:
+        state = self._keyed()
+        state.update(body)
+        return state.digest()

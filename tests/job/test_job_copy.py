@@ -1,0 +1,235 @@
+"""A job is copied beside whatever it does, and nothing is left of a copy that was broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.disk import RealDisk
+from crawler.engine.lifecycle import Stop
+from crawler.fetch import SimulatedWeb
+from crawler.job.copy_target import CopyTarget
+from crawler.job.directory import PAGES
+from crawler.job.job import Job
+from crawler.job.job_copy import JobCopy
+from crawler.job.platform import Platform
+from crawler.job.snapshot import COPYING
+from crawler.output import lines_of
+from crawler.replica import CopyError, Piece
+from crawler.store import MemoryStore
+from tests.chance import CHANCE
+from tests.driving import Driven
+from tests.durability.power import Inline, on_the_wire, seeds, small_web
+from tests.replica.copied import CODEC, EVERYTHING, PARTITION, part_of_a_copy
+from tests.virtual import run_virtually
+
+
+@pytest.fixture(scope="module")
+def crawled() -> Iterator[Path]:
+    """A finished crawl."""
+    CHANCE.seed(3)
+    with tempfile.TemporaryDirectory() as top:
+        directory, ticks = Path(top) / "job", itertools.count()
+        run_virtually(_crawl(directory, lambda: next(ticks) * 0.001))
+        yield directory
+
+
+async def _crawl(directory: Path, clock: Callable[[], float]) -> None:
+    web = small_web(random.Random(3))
+    job = Job(directory, EVERYTHING, clock(), Platform(executor=Inline, line=1))
+    try:
+        simulated = SimulatedWeb({url: on_the_wire(answer) for url, answer in web.items()})
+        driven = Driven(job, simulated, EVERYTHING, clock, seeds(next(iter(web))))
+        assert await driven.to_the_end() is Stop.FINISHED
+        await job.checkpoint(0.0)
+    finally:
+        job.close()
+
+
+@pytest.fixture
+def directory(crawled: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(crawled, tmp_path / "job"))
+
+
+def with_job(directory: Path, work: Callable[[Job], Awaitable[Any]], **platform: Any) -> None:
+    async def do() -> None:
+        job = Job(directory, EVERYTHING, 1e6, Platform(line=2, **platform))
+        try:
+            await work(job)
+        finally:
+            job.close()
+
+    asyncio.run(do())
+
+
+async def taken(job: Job, top: Path, **options: Any) -> Path:
+    """The place of a copy that was made."""
+    target = CopyTarget(top / "replicas", "03", RealDisk())
+    async with JobCopy(job, PARTITION, CODEC, **options) as copy:
+        while (message := await copy.next()) is not None:
+            is_whole = target.take(part_of_a_copy(message))
+    assert is_whole
+    return top / "replicas" / "03"
+
+
+async def to_the_end(copy: JobCopy) -> None:
+    while await copy.next() is not None:
+        pass
+
+
+def left(directory: Path) -> list[Path]:
+    return list((directory / COPYING).rglob("*"))
+
+
+def outputs_in(directory: Path) -> dict[str, bytes]:
+    names = ("warc", "links", "bodies")
+    found = {path for name in names for path in (directory / name).rglob("*")} | set(directory.glob("pages*"))
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found if path.is_file()}
+
+
+def test_a_copy_has_the_outputs_and_leaves_nothing(directory: Path, tmp_path: Path) -> None:
+    async def work(job: Job) -> None:
+        place = await taken(job, tmp_path)
+        assert outputs_in(place) == outputs_in(directory)
+        assert {"job.json", "store", "seen"} <= {path.name for path in place.iterdir()}
+        assert not {"lock", "inbox", "live.json", COPYING} & {path.name for path in place.iterdir()}
+        assert not left(directory)
+
+    with_job(directory, work)
+
+
+def test_two_copies_are_made_at_once(directory: Path, tmp_path: Path) -> None:
+    async def work(job: Job) -> None:
+        both = await asyncio.gather(taken(job, tmp_path / "a"), taken(job, tmp_path / "b", bodies=False))
+        assert outputs_in(both[0]) == outputs_in(directory)
+        assert not (both[1] / "bodies").exists()
+        assert (both[1] / PAGES).read_bytes() == (directory / PAGES).read_bytes()
+        assert not left(directory)
+
+    with_job(directory, work)
+
+
+def test_a_copy_that_is_broken_off_leaves_nothing(directory: Path) -> None:
+    async def work(job: Job) -> None:
+        async with JobCopy(job, PARTITION, CODEC, size=1_000) as copy:
+            for _ in range(3):
+                assert await copy.next() is not None
+            assert left(directory)
+        assert not left(directory)
+        with pytest.raises(ZeroDivisionError):
+            async with JobCopy(job, PARTITION, CODEC):
+                raise ZeroDivisionError
+        assert not left(directory)
+
+    with_job(directory, work)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 5, 20])
+def test_a_copy_whose_task_is_cancelled_leaves_nothing(directory: Path, turns: int) -> None:
+    async def copy_all(job: Job) -> None:
+        async with JobCopy(job, PARTITION, CODEC, size=1_000) as copy:
+            await to_the_end(copy)
+
+    async def work(job: Job) -> None:
+        task = asyncio.create_task(copy_all(job))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not left(directory)
+
+    with_job(directory, work)
+
+
+def test_what_a_killed_copy_left_is_removed_when_the_job_is_opened(directory: Path) -> None:
+    (directory / COPYING / "00000000000000ff" / "store").mkdir(parents=True)
+    (directory / COPYING / "00000000000000ff" / "job.json").touch()
+
+    async def work(_: Job) -> None:
+        assert not (directory / COPYING).exists()
+
+    with_job(directory, work)
+
+
+def test_a_store_that_cannot_be_copied_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    async def work(job: Job) -> None:
+        with pytest.raises(OSError, match="no files to copy"):
+            async with JobCopy(job, PARTITION, CODEC):
+                pass
+        assert not left(job.directory)
+
+    with_job(tmp_path / "job", work, open_store=lambda _: MemoryStore())
+
+
+def test_outputs_that_are_on_another_disk_are_copied(directory: Path, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        for name in ("warc", PAGES):
+            shutil.move(directory / name, Path(other) / name)
+            (directory / name).symlink_to(Path(other) / name)
+        assert (Path(other)).stat().st_dev != directory.stat().st_dev, "both are on one disk"
+
+        async def work(job: Job) -> None:
+            place = await taken(job, tmp_path)
+            assert outputs_in(place) == outputs_in(directory)
+            assert not (place / PAGES).is_symlink()
+            assert not left(directory)
+
+        with_job(directory, work)
+
+
+def test_a_file_that_is_cut_breaks_the_copy_off(directory: Path) -> None:
+    name = "pages-000001.jsonl"
+
+    async def work(job: Job) -> None:
+        async with JobCopy(job, PARTITION, CODEC, size=200) as copy:
+            names = list[str]()
+            while name not in names:
+                message = await copy.next()
+                assert message is not None
+                part = part_of_a_copy(message)
+                names = [path for path, _, _ in part.parts] if isinstance(part, Piece) else []
+            os.truncate(directory / name, 1)
+            with pytest.raises(CopyError, match="cut"):
+                await to_the_end(copy)
+        assert not left(directory)
+
+    with_job(directory, work)
+
+
+def test_a_full_file_that_is_moved_away_is_still_copied(directory: Path, tmp_path: Path) -> None:
+    before = outputs_in(directory)
+
+    async def work(job: Job) -> None:
+        target = CopyTarget(tmp_path / "replicas", "03", RealDisk())
+        async with JobCopy(job, PARTITION, CODEC) as copy:
+            for path in sorted((directory / "warc").iterdir())[:-1]:
+                path.unlink()
+            while (message := await copy.next()) is not None:
+                target.take(part_of_a_copy(message))
+        assert outputs_in(tmp_path / "replicas" / "03") == before
+
+    with_job(directory, work)
+
+
+def test_the_log_has_what_comes_after_the_copy(directory: Path, tmp_path: Path) -> None:
+    async def work(job: Job) -> None:
+        assert any(True for _ in lines_of(directory / PAGES))
+        async with JobCopy(job, PARTITION, CODEC) as copy:
+            assert copy.follows == job.log.mark
+            job.change_hosts(lambda _: None)
+            assert job.log.holds(copy.follows)
+            chunk = job.log.after(copy.follows, PARTITION)
+            assert chunk is not None
+            assert chunk.reaches == job.log.mark
+
+    with_job(directory, work)

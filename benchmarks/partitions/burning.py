@@ -32,6 +32,8 @@ is what is left. Besides, for each event:
     back         seconds until a host of its partitions was asked again
     idle         the longest that a busy host was not asked, in the minute after the event. It has work all the time
 
+With ``--flags "--output warc"`` the archives of all partitions are read: each page must be in them once, whole.
+
 Exits with 1 if pages are lost, missing or twice, if more is asked for again or a gap was not kept, if a partition is at
 home in two directories in the end, or the crawl does not end by itself.
 """
@@ -46,7 +48,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -57,6 +59,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from kills import Asked, judged, served, web_flags
 from losses import NAMES, Log, is_whole, moment
 from troubles import CONTACT, PARTITIONS, Processes, send
+from warcio.archiveiterator import ArchiveIterator
 
 from benchmarks.durability.synced import Synced
 from crawler.bench.machine import describe_machine
@@ -362,6 +365,8 @@ def ordeal(chosen: argparse.Namespace, home: Path) -> None:
     print(f"homes     {', '.join(sorted(twice)) or 'none'} in two directories")
     unsound = [name for name, each in crawls.items() if not is_whole(each)]
     print(f"verify    {', '.join(unsound) or 'each directory is whole'}")
+    archives = [path for job in jobs for path in sorted(job.glob("warc/*"))]
+    unkept = archives and archived(archives, set(chains.all()))
     print(f"replicas  {fires.uncovered} of {len(fires.events)} events came when a partition had none\n")
     placement = Placement(read_crawl_file(next(iter(crawls.values()))).secret, PARTITIONS)
     most = allowed(fires.events, found.asked, chosen.concurrency)
@@ -369,8 +374,32 @@ def ordeal(chosen: argparse.Namespace, home: Path) -> None:
     show(fires.events, found.asked, placement, [chains.busy_address(number) for number in range(chains.busy)])
     print(f"{unexplained} pages were asked for again that no event explains\n")
     right = found.show(most)
-    if not right or twice or unsound or unexplained or not machines.is_over or len(fires.events) < chosen.events:
+    if (
+        not right
+        or twice
+        or unsound
+        or unkept
+        or unexplained
+        or not machines.is_over
+        or len(fires.events) < chosen.events
+    ):
         raise SystemExit(1)
+
+
+def archived(archives: Sequence[Path], wanted: Set[str]) -> int:
+    """Read the archives to their ends. Returns how many pages are not in them once. A damaged record raises."""
+    found = Counter[str]()
+    for path in archives:
+        with path.open("rb") as file:
+            for each in ArchiveIterator(file, check_digests="raise"):
+                each.content_stream().read()
+                if each.rec_type in {"response", "revisit"}:
+                    found[each.rec_headers.get_header("WARC-Target-URI")] += 1
+    missing = len(wanted - found.keys())
+    twice = sum(found[url] > 1 for url in wanted)
+    size = sum(path.stat().st_size for path in archives)
+    print(f"archives  {len(archives)} files, {size} bytes: {missing} pages are missing, {twice} twice")
+    return missing + twice
 
 
 def beginning(chosen: argparse.Namespace, engine: str, home: Path, seeds: Path) -> list[str]:

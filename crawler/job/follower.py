@@ -25,6 +25,8 @@ from crawler.records import Body
 from crawler.replica import Chunk, Mark, Step
 from crawler.settings import OutputSettings
 
+FINISHED = 65_536  # finished URLs that a store has to tell of at most, or twice as many: reading them takes 0.5 seconds
+
 
 class GapError(Exception):
     """The steps do not follow what the directory holds: it must be copied again."""
@@ -47,6 +49,9 @@ class Follower:
             self.mark = Mark.decode(self._store.get(Family.META, MARK))
             self._outputs = Outputs(directory / PAGES, self._disk, sizes.file_size, pages_size=sizes.pages_size)
             undo.callback(self._outputs.close)
+            self._finished: bytes | None = None  # the journal's key of the last URL that was finished
+            self._told = 0  # finished URLs that were put into its store ...
+            self._forgotten = 0  # ... and taken out of it
             self._settle()
             self._undo = undo.pop_all()
 
@@ -75,7 +80,7 @@ class Follower:
 
     def _write(self, step: Step) -> None:
         batch = Batch.decode(step.batch)
-        # Finished URLs are the job's to forget, when a generation covers them: those here are others.
+        # When the job forgets finished URLs a generation covers them, which is not here: see ``sync``.
         batch.changes = [change for change in batch.changes if change[0] is not Family.DONE or change[3] is None]
         for digest, data in step.bodies:
             self._outputs.bodies.put(Body(digest, data))
@@ -88,12 +93,23 @@ class Follower:
             raise GapError(str(error)) from error
         failpoint("replica.recorded")
         self._store.write(batch)
+        for family, key, value, _ in batch.changes:
+            if family is Family.DONE:
+                self._finished = None if value is None else key
+                self._told += value is not None
         failpoint("replica.written")
 
     def sync(self) -> None:
         """Make what was applied durable. May run in a thread. Raises OSError."""
+        finished, told = self._finished, self._told
         self._outputs.sync()
         self._store.sync()
+        if finished is not None and told > self._forgotten + FINISHED:
+            # Their records are durable. The last one stays, and says where the output ends.
+            batch = self._store.batch()
+            batch.delete_range(Family.DONE, b"", finished)
+            self._store.write(batch)
+            self._forgotten = told
 
     def close(self) -> None:
         """Release all files. Writes nothing."""

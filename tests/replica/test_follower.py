@@ -1,0 +1,58 @@
+"""A follower does not keep for ever what only a crash of its own would ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crawler.job import follower
+from crawler.job.follower import Follower
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.kv import Batch, Family
+from crawler.records import sequence_key
+from crawler.replica import Chunk, Step
+from crawler.settings import Settings
+from crawler.store import MemoryStore
+
+LINE = 7
+
+
+def finished(following: Follower, *sequences: int) -> None:
+    """A step for each, as if a URL had been finished in it."""
+    steps = []
+    for sequence in sequences:
+        batch = Batch()
+        batch.put(Family.DONE, sequence_key(sequence), b"where its record is")
+        steps.append(Step(batch.encode(), [], []))
+    mark = following.mark
+    following.apply(Chunk(3, LINE, mark.line, mark.number + 1, steps))
+
+
+def test_finished_urls_are_forgotten_when_their_records_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the last one, which says where the output ends."""
+    monkeypatch.setattr(follower, "FINISHED", 3)
+    store, settings = MemoryStore(), Settings()
+    platform = Platform(open_store=lambda _: store)
+    Job(tmp_path / "job", settings, 0.0, platform).close()
+    following = Follower(tmp_path / "job", platform, settings.output)
+    known = lambda: [int.from_bytes(key, "big") for key, _ in store.rows(Family.DONE)]  # noqa: E731
+    try:
+        finished(following, 1, 2, 3)
+        following.sync()
+        assert known() == [1, 2, 3], "these are few"
+        finished(following, 4, 5)
+        assert known() == [1, 2, 3, 4, 5], "nothing says that the last ones are durable"
+        following.sync()
+        assert known() == [5]
+        finished(following, 6, 7, 8)
+        following.sync()
+        assert known() == [5, 6, 7, 8]
+        finished(following, 9)
+        following.sync()
+        assert known() == [9]
+    finally:
+        following.close()

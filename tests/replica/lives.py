@@ -91,7 +91,8 @@ class Following:
         self.open()
 
     def open(self) -> None:
-        """Go on with the directory as it is. Raises GapError."""
+        """Go on with the directory as it is, and tell the owner its mark. Raises GapError."""
+        self._told = None
         self._follower = Follower(self.machine.directory, self.machine.platform(), self._settings.output)
 
     def gather(self, job: Job) -> None:

@@ -67,7 +67,7 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "partition": """
-        placement messages parcel_codec outbox inlet router end_rounds quota rate_shares notes part_report
+        placement messages parcel_codec outbox inlet router end_rounds quota rate_shares group_turns notes part_report
     """,
     "replica": """
         seal step_codec copy_pieces replica_codec
@@ -87,7 +87,7 @@ MODULES: dict[str, str] = {
         entry fair_semaphore jitter timer_queue order page signals visit_times politeness
         request_outcome limits host outage revisits postponement backoff_policy host_closed refused_hosts
         importance places slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
-        host_keys address_gap domain_tallies gate
+        host_keys address_gap group_leases domain_tallies gate
         queues tries_ahead host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
@@ -150,9 +150,9 @@ MODULES: dict[str, str] = {
         on_disk focusing change_check handing_over visit run put_aside rate rota worker
     """,
     "cluster": """
-        reach ownership member_options open_partition next_door tally sender quota_desk robots_desk receiver seats
-        homes end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel
-        worker_supervisor
+        reach ownership member_options open_partition next_door tally sender quota_desk robots_desk turn_desk receiver
+        seats homes end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement
+        worker_channel worker_supervisor
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

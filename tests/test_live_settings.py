@@ -57,6 +57,16 @@ def test_rules_and_sites_are_counted_and_named() -> None:
     assert [change.words for change in merge(Settings(), rules).changed] == ["[[priority]] 0 rules -> 1 rule"]
 
 
+def test_which_hosts_share_a_gap_needs_a_restart() -> None:
+    one = settings_from({"site": [{"match": "a.org", "group": "library"}]})
+    two = settings_from({"site": [{"match": "a.org", "group": "library", "delay": 2}]})
+    other = settings_from({"site": [{"match": "a.org", "delay": 2}]})
+    assert [change.setting for change in merge(one, two).changed] == ["[[site]] (a.org)"]
+    for before, after in ((one, other), (other, one)):
+        assert [change.setting for change in merge(before, after).restart] == ["[[site]] (a.org)"]
+        assert merge(before, after).settings.site == before.site
+
+
 def test_each_setting_is_taken_or_named() -> None:
     """One that is neither would be ignored in silence."""
     for table in TABLES:

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("crawler")
 
 SPOOLED = "seeds-{}.txt"  # what came from standard input and pipes, in the directory of the crawl
-NO_ADDRESSES = 'host_key = "address" goes without partitions only: hosts of one address may be in several'
 _LOOK = 1.0  # seconds between two looks at what the partitions say of themselves
 _PIECE = 2**20  # bytes
 _LEAVING = 10.0  # seconds for workers that were added by hand to learn that the crawl is over, and to leave
@@ -77,8 +76,6 @@ def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
         )
     if getattr(arguments, "parquet", None) is not None:
         raise UsageError("--parquet: a crawl in partitions writes no Parquet files at its end: use `crawler export`")
-    if settings.politeness.host_key == "address":
-        raise UsageError(NO_ADDRESSES)
     if partitions.engine is not None and partitions.crawl is None:
         raise UsageError("--engine needs --crawl NAME: several crawls may share an engine")
 

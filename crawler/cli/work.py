@@ -29,7 +29,6 @@ from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, GROUPS
-from crawler.cli.partitioned import NO_ADDRESSES
 from crawler.cli.reporting import hooks_of, progress_view, report_end, show_log, trouble_text
 from crawler.clock import SteadyClock
 from crawler.cluster.agreement import (
@@ -80,7 +79,7 @@ _OWN = {
 }
 _OF_WHOLE = (
     ("crawl", ("scope", "hops_outside", "order", "max_pages", "max_depth")),
-    ("politeness", ("host_key",)),
+    ("politeness", ("host_key", "address_delay")),
     ("recrawl", ("enabled",)),
 )
 _REFUSED = (CarrierRefusedError, SeedsError, SettingsError, UsageError)
@@ -170,8 +169,6 @@ def _check_whole(settings: Settings, beneath: dict[str, dict[str, Any]]) -> None
                 raise UsageError(
                     f"{table}.{name} is that of the whole crawl: change it where the crawl was begun, not of one worker"
                 )
-    if settings.politeness.host_key == "address":
-        raise UsageError(NO_ADDRESSES)
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------

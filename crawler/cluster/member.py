@@ -39,10 +39,12 @@ from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
 from crawler.cluster.tally import Tally
+from crawler.cluster.turn_desk import TurnDesk, has_groups
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.partition import ParcelCodec, Placement
+from crawler.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
 from crawler.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
 from crawler.partition.parcel_codec import Note
 from crawler.settings import Settings
@@ -91,9 +93,10 @@ class Member:
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
         robots, tally = RobotsDesk(placement, opened, sending.tell), Tally(crawl.partitions)
-        now = self._settings_now
+        turns, now = TurnDesk(placement, opened, sending.tell, ownership), self._settings_now
+        turns.needed = has_groups(settings, by_host=crawl.by_host)
         self._station = Station(
-            crawl, options, now, placement, ownership, worker, sending, quota, robots, opened, tally
+            crawl, options, now, placement, ownership, worker, sending, quota, robots, turns, opened, tally
         )
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
@@ -168,7 +171,7 @@ class Member:
                 group.create_task(station.worker.serve())
                 parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), station.quota.keep()]
                 parts.append(receiving.keep_next_door(station.sending.next_door))
-                parts += [self._rates.keep(), watch.watch(), self._check_claims()]
+                parts += [station.turns.keep(), self._rates.keep(), watch.watch(), self._check_claims()]
                 beside = [group.create_task(each) for each in parts]
                 await self._take_part(group)
                 if self._lives:
@@ -241,6 +244,8 @@ class Member:
         said = decode_note(note.message)
         if isinstance(said, RobotsQuestion | RobotsAnswer):
             self._station.robots.heard(partition, note, said)
+        elif isinstance(said, TurnsQuestion | TurnsAnswer | TurnsCall):
+            self._station.turns.heard(partition, note, said)
         elif said is not None:
             self._station.quota.heard(partition, note, said)
 

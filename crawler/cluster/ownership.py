@@ -50,7 +50,7 @@ class Ownership:
     def __init__(self, reach: Reach, holder: str, boottime: Callable[[], float] = boot_time) -> None:
         self._reach = reach
         self.holder = holder
-        self._boottime = boottime
+        self.boottime = boottime
         self._claims: dict[str, Claim] = {}
         self.changed: Callable[[str], None] = lambda _: None  # told a name that has another epoch now, or none
         self.renewed: Callable[[], None] = lambda: None
@@ -68,12 +68,12 @@ class Ownership:
     def may_request(self, name: str) -> bool:
         """Whether a request may begin now for what has that name."""
         claim = self._claims.get(name)
-        return claim is not None and self._boottime() < claim.at + ASKED
+        return claim is not None and self.boottime() < claim.at + ASKED
 
     async def claim(self, name: str, floor: int) -> int | None:
         """Claim the name. Returns its epoch, greater than ``floor``; None if it is another one's. Raises
         CarrierError."""
-        began = self._boottime()
+        began = self.boottime()
         epoch = await self._reach.call(self._reach.carrier.claim(name, self.holder, floor, HELD))
         return None if epoch is None else self._got(name, Claim(epoch, began)).epoch
 
@@ -120,7 +120,7 @@ class Ownership:
         claim = self._claims.get(name)
         if claim is None:
             return True
-        began = self._boottime()
+        began = self.boottime()
         try:
             renewed = await self._reach.call(self._reach.carrier.renew(name, self.holder, claim.epoch, HELD))
             if self._claims.get(name) is not claim:
@@ -135,7 +135,7 @@ class Ownership:
         return True
 
     async def _claim_again(self, name: str, claim: Claim) -> None:
-        began = self._boottime()
+        began = self.boottime()
         epoch = await self._reach.call(self._reach.carrier.claim(name, self.holder, claim.epoch, HELD))
         held = self._claims.get(name)
         if held is None:  # given up meanwhile

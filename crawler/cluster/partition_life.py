@@ -19,6 +19,7 @@ from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import SEEDED
 from crawler.cluster.sender import Sending
 from crawler.cluster.tally import Tally
+from crawler.cluster.turn_desk import TurnDesk
 from crawler.disk import FULL, Expendable, no_room
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import Membership
@@ -50,6 +51,7 @@ class Station(Struct):
     sending: Sending
     quota: QuotaDesk
     robots: RobotsDesk
+    turns: TurnDesk
     open: dict[int, OpenPartition]
     tally: Tally
     wanted: set[int] = field(default_factory=set)
@@ -150,6 +152,7 @@ class PartitionLife:
             partial(station.robots.ask, number),
             number == SEEDED and options.has_seeds,
             lambda: (0, 0.0) if partition is None else partition.lag(options.clock()),
+            station.turns.join(number, job.frontier, options.clock),
         )
         run = Run(job, settings, context, seeds, member=member)
         partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)
@@ -226,6 +229,7 @@ class PartitionLife:
         OSError."""
         station, job, run = self._station, partition.job, partition.run
         station.tally.add(partition)
+        await station.turns.leave(partition)
         if job.writer.whole:
             await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)
             await job.sync()

@@ -5,11 +5,13 @@ to processes, and knows what the run cannot know: whether the partition is still
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from msgspec import Struct
 
 from crawler.fetch import Failure, Fetches, Followed, Keeps, NotNow, Response, is_html
 from crawler.fetch.fence import check_fence, may_send
+from crawler.frontier import Turns
 
 
 def _without_limit() -> None:
@@ -37,7 +39,8 @@ class Membership(Struct, frozen=True):
     the partition may have fetched in all, of those that the whole crawl may; None: there is no limit.
     ``is_elsewhere(address)``: whether a URL belongs to another partition; ``ask_robots(address)`` has that partition
     fetch a robots.txt. ``has_seeds``: whether the run is given the seeds of the crawl. ``lag()``: how many messages
-    wait for other partitions, and for how many seconds some were seen to wait without progress."""
+    wait for other partitions, and for how many seconds some were seen to wait without progress. ``turns``: for groups
+    whose hosts other partitions may ask too; None: there are no such groups."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
@@ -46,14 +49,16 @@ class Membership(Struct, frozen=True):
     ask_robots: Callable[[str], Awaitable[Followed | NotNow]] = _later
     has_seeds: bool = False
     lag: Callable[[], tuple[int, float]] = _no_lag
+    turns: Turns | None = None
 
 
 class FencedNetwork:
-    """A network to which a run sends requests only while its partition is its own."""
+    """A network to which a run sends requests only while its partition is its own, and it has the turn of the host."""
 
-    def __init__(self, fetcher: Fetches, may_request: Callable[[], bool]) -> None:
+    def __init__(self, fetcher: Fetches, may_send: Callable[[str], bool]) -> None:
+        """``may_send(href)``: whether a request may be sent now."""
         self._fetcher = fetcher
-        self._may_request = may_request
+        self._may_send = may_send
 
     async def fetch(
         self,
@@ -66,7 +71,7 @@ class FencedNetwork:
         keep: Keeps | None = None,
     ) -> Response | Failure:
         """See ``Fetches``. Raises FencedOffError."""
-        token = may_send.set(self._may_request)
+        token = may_send.set(partial(self._may_send, href))
         try:
             check_fence()
             fetch = self._fetcher.fetch

@@ -77,7 +77,7 @@ class Run:
         proxies = ProxyWatch(context.fetcher, context.clock, job)
         wake = context.wake  # ``context`` is another one from here on, which wakes this run
         self._wake: Callable[[bool], None] = lambda _: wake()
-        self._context = context = replace(context, fetcher=_fenced(proxies, member), wake=self.wake)
+        self._context = context = replace(context, fetcher=_fenced(proxies, member, job), wake=self.wake)
         self._member = member
         job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store), Bounds.of(settings))
         job.held_back.tell = log.warning
@@ -93,6 +93,8 @@ class Run:
         robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
         if member is not None:
             robots.join(member)
+            if member.turns is not None:
+                job.frontier.lend_groups(member.turns)
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
         self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
@@ -528,8 +530,11 @@ class _Beside:
             task.cancel()
 
 
-def _fenced(fetcher: Fetches, member: Membership | None) -> Fetches:
-    return fetcher if member is None else FencedNetwork(fetcher, member.may_request)
+def _fenced(fetcher: Fetches, member: Membership | None, job: Job) -> Fetches:
+    if member is None:
+        return fetcher
+    may_request, has_turn = member.may_request, job.frontier.may_send
+    return FencedNetwork(fetcher, lambda href: may_request() and has_turn(href))
 
 
 def stop_text(life: Lifecycle) -> str | None:

@@ -19,7 +19,7 @@ class AddressGaps:
 
     def __init__(self, delay: float, call: Callable[[str | None], None]) -> None:
         """``delay`` in seconds. ``call`` is called with the name of the host whose turn in a line has come, or None."""
-        self._delay = delay
+        self.delay = delay
         self._call = call
         self._groups: dict[str, Group] = {}
         self._prune_at = GROUPS_MAX
@@ -41,7 +41,7 @@ class AddressGaps:
         if group.next_time > now:
             group.slots.step_back(host.name)
             return group.next_time
-        group.next_time = now + self._delay
+        group.next_time = now + self.delay
         self._call(group.slots.leave())
         return now
 
@@ -50,11 +50,16 @@ class AddressGaps:
         group = self._groups.get(host.politeness.address or "")
         return 0.0 if group is None else group.next_time
 
+    def free_at(self, address: str) -> float:
+        """When a request to the address may be made, in seconds since 1970."""
+        group = self._groups.get(address)
+        return 0.0 if group is None else group.next_time
+
     def hold(self, host: Host, now: float) -> None:
         """A request to the host begins or ends at ``now``."""
         group = self._groups.get(host.politeness.address or "")
         if group is not None:
-            group.next_time = max(group.next_time, now + self._delay)
+            group.next_time = max(group.next_time, now + self.delay)
 
     def place(self, host: Host) -> int | None:
         """How many hosts are before this one in the line of its address; None if it is in none."""
@@ -73,5 +78,5 @@ class AddressGaps:
             for key in over:
                 del self._groups[key]
             self._prune_at = max(GROUPS_MAX, 2 * len(self._groups))
-        group = self._groups[address] = Group(FairSemaphore(1), self._resumed_at + self._delay)
+        group = self._groups[address] = Group(FairSemaphore(1), self._resumed_at + self.delay)
         return group

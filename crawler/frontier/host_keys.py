@@ -5,6 +5,8 @@
     domain    all hosts of a registrable domain, by the public suffix list
     address   all hosts at one IP address
 
+Whatever the rule, hosts whose settings name a group (``[[site]] group``) have that as their key.
+
 Hosts that share a key are a *group*. Most names have a single origin. So a name becomes a group only when a second
 origin of it enters the gate while the first may still be held. Until then the gate knows the host that entered last,
 and that host's own times are those of the name.
@@ -27,10 +29,11 @@ from msgspec.structs import replace
 from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.politeness import HoldReason, gap
-from crawler.settings import PolitenessSettings
+from crawler.settings import PolitenessSettings, Sites
 from crawler.urls import registrable_domain
 
 QUIET = 3_600.0  # seconds after the begin of a run for which the gap of a request before it is looked at
+NAMED = "="  # the keys of named groups begin with it, and no other key does
 GROUPS_MAX = 10_000  # with more, those that can be forgotten are looked for
 # These reasons hold all hosts of the key. The others hold only the host itself.
 OF_THE_KEY = frozenset(
@@ -95,10 +98,12 @@ class HostKeys:
         settings: Callable[[Host], PolitenessSettings],
         names_max: int,
         siblings: Callable[[Host], Iterable[Host]],
+        sites: Sites | None = None,
     ) -> None:
         """``rule`` is ``politeness.host_key``, and ``settings`` gives those of a host. ``siblings`` gives the stored
-        hosts of the same name, and may be slow."""
-        self.shared = rule != "origin"  # whether any hosts share a key
+        hosts of the same name, and may be slow. ``sites`` names the groups of hosts."""
+        self._sites = sites if sites is not None and sites.grouped else None
+        self.shared = rule != "origin" or self._sites is not None  # whether any hosts share a key
         self._rule = rule
         self._settings = settings
         self._names_max = names_max
@@ -119,6 +124,9 @@ class HostKeys:
         """The key of the host."""
         if not host.key:
             name, _, port = host.name.rpartition(":")
+            if self._sites is not None and (named := self._sites.of_host(host.name).group) is not None:
+                host.key = NAMED + named
+                return host.key
             match self._rule:
                 case "host" if port.isdigit():  # a queue of another kind is a key of its own
                     host.key = name
@@ -129,6 +137,19 @@ class HostKeys:
                 case _:
                     host.key = host.name
         return host.key
+
+    def key_of_several(self, host: Host, *, by_host: bool) -> str | None:
+        """The key of the host if hosts of other registrable domains may have it too; None if not. ``by_host``: hosts
+        of other names."""
+        key = self.key(host)
+        if key.startswith(NAMED):
+            return key
+        is_shared = self._rule == "address" and host.politeness.address is not None
+        return key if is_shared or (by_host and self._rule == "domain") else None
+
+    def _is_name(self, key: str) -> bool:
+        """Whether all hosts of the key have one name."""
+        return self._rule == "host" and not key.startswith(NAMED)
 
     def group(self, host: Host) -> Group | None:
         """The group of the host; None if no other host need be regarded."""
@@ -164,7 +185,7 @@ class HostKeys:
             if host.politeness.crawl_delay is not None:
                 self.note_delay(host)  # another host of the key may have lowered it
             return group
-        if self._rule != "host":
+        if not self._is_name(key):
             return self._begin(host, now)
         if other is None:
             if now < self._resumed_at + QUIET and self._resumed_at + self._gap(host) > now:
@@ -185,7 +206,7 @@ class HostKeys:
         if group is None:
             if key in self._alone and self._alone[key].name == host.name:
                 return  # its own time holds the key
-            if self._rule == "host" and len(self.groups) >= self._names_max:
+            if self._is_name(key) and len(self.groups) >= self._names_max:
                 self._looks = True
                 return
             group = self._begin(host, now)
@@ -200,7 +221,7 @@ class HostKeys:
             if (group := self.groups.get(key)) is not None:
                 hold(group, self._resumed_at + self._gap(host), HoldReason.CRAWL_DELAY)
         elif delay < known and before == known:
-            if self._rule == "host":
+            if self._is_name(key):
                 delay = max(delay, *(each.politeness.crawl_delay or 0.0 for each in self._siblings(host)), 0.0)
             if delay > least:
                 self.delays[key] = delay

@@ -40,7 +40,7 @@ def _of_host(sites: Sites, name: str) -> Iterator[SettingInForce]:
             yield SettingInForce(key, _plain(value), _place(sites, stated[key].table, key))
         else:
             yield SettingInForce(key, _plain(value), places.get((part, field), DEFAULT))
-    for key in ("rate", *WAYS):
+    for key in ("rate", "group", *WAYS):
         if key in stated:
             yield SettingInForce(key, _shown(key, stated[key].value), _place(sites, stated[key].table, key))
 

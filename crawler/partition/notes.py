@@ -6,6 +6,9 @@ answer asks once more. Arrays in MessagePack that begin with the number of their
     3  Recall  the bank has begun: who has not told it a wish since does so now
     4  RobotsQuestion  the receiver is to fetch a robots.txt of one of its hosts, to which one of the sender redirects
     5  RobotsAnswer    what came of it
+    6  TurnsQuestion   what a partition has and wants of the groups of hosts that another one owns (``group_turns``)
+    7  TurnsAnswer     what the owner lends
+    8  TurnsCall       an owner has begun: who used turns of an older one drops them and says so
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from crawler.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
 from crawler.partition.quota import Allowance, Grant, Wish
 
 
@@ -72,9 +76,10 @@ class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
 
 
 BODY_MOST = 2**20  # bytes of a robots.txt that are told, and of its exchange
-Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer
+OfTurns = TurnsQuestion | TurnsAnswer | TurnsCall
+Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer | OfTurns
 
-_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer
+_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer | OfTurns
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Note).decode
 

@@ -36,7 +36,7 @@ class Placement:
             raise ValueError(f"a crawl has 1 to {PARTITIONS_MOST} partitions, not {partitions}")
         self.partitions = partitions
         self.secret = secret
-        self._by_host = by_host
+        self.by_host = by_host
         self._of_authority = lru_cache(_HOSTS)(self._hash)
 
     def of(self, href: str) -> int:
@@ -47,13 +47,18 @@ class Placement:
         """The partition of a host, with or without its port."""
         return self._of_authority(host)
 
+    def of_group(self, group: str) -> int:
+        """The partition that owns a group of hosts (``group_turns``)."""
+        digest = blake2b(group.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=8, person=b"group")
+        return int.from_bytes(digest.digest(), "big") % self.partitions
+
     def _hash(self, authority: str) -> int:
         host = authority.rpartition("@")[2]
         name, colon, port = host.rpartition(":")
         if colon and not port.endswith("]"):
             host = name
         if not is_address(host):
-            host = _bare(host) if self._by_host else registrable_domain(_bare(host))
+            host = _bare(host) if self.by_host else registrable_domain(_bare(host))
         digest = blake2b(host.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=8, person=b"placement")
         return int.from_bytes(digest.digest(), "big") % self.partitions
 

@@ -506,6 +506,8 @@ def _check_site(site: SiteTable, source: Source) -> None:
                 f"{name} is a secret: write the scheme too, as in match = {f'https://{site.match}'!r}, so that it "
                 "does not leave without encryption by mistake"
             )
+    if site.group is not None and not site.group.strip():
+        raise SettingsError(f"{source.at(SITE, 'group')}: {SITE}.group must be a name")
     for less, more in (("min_interval", "max_interval"), ("first_interval", "max_interval")):
         low, high = getattr(site, less), getattr(site, more)
         if low is not None and high is not None and low > high:

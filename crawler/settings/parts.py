@@ -292,6 +292,7 @@ class SiteTable(Struct, frozen=True):
     hours: tuple[str, ...] | None = None
     time_zone: str | None = None
     rate: float | None = None  # requests a second, all hosts that match together
+    group: str | None = None  # hosts that name the same one share a gap and lease slots, whatever `host_key` says
     connect_timeout: float | None = None
     headers_timeout: float | None = None
     body_timeout: float | None = None

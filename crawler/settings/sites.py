@@ -54,7 +54,13 @@ OF_URLS: dict[str, tuple[str, str]] = {
     "max_interval": ("recrawl", "max_interval"),
     "first_interval": ("recrawl", "first_interval"),
 }
-ONLY_HERE = ("rate", "priority", "interval", *WAYS)  # keys that replace no other setting, or mean more than one
+ONLY_HERE = (
+    "rate",
+    "group",
+    "priority",
+    "interval",
+    *WAYS,
+)  # keys that replace no other setting, or several
 KEYS = frozenset((*OF_HOSTS, *OF_URLS, *ONLY_HERE))
 OF_PATHS = frozenset((*OF_URLS, "priority", "interval"))
 
@@ -74,6 +80,7 @@ class HostSettings(NamedTuple):
     budget: BudgetSettings
     robots: RobotsSettings
     rate: Rate | None = None
+    group: str | None = None
 
 
 class Stated(Struct, frozen=True):
@@ -148,6 +155,11 @@ class Sites:
         """Whether any table has windows of time."""
         return any(table.hours for table in self._tables)
 
+    @property
+    def grouped(self) -> bool:
+        """Whether any table names a group of hosts."""
+        return any(table.group for table in self._tables)
+
     def of_host(self, name: str) -> HostSettings:
         """The settings of a host, which is named with its port as in ``example.org:443``."""
         found = self._hosts.get(name)
@@ -187,11 +199,12 @@ class Sites:
 
     def _laid_over(self, numbers: tuple[int, ...]) -> HostSettings:
         changed: dict[str, dict[str, Any]] = {}
-        stated = self._stated(numbers, (*OF_HOSTS, "rate"))
+        stated = self._stated(numbers, (*OF_HOSTS, "rate", "group"))
         for key, (part, field) in OF_HOSTS.items():
             if key in stated:
                 changed.setdefault(part, {})[field] = stated[key].value
         rate = stated.get("rate")
         parts = {part: replace(getattr(self._plain, part), **fields) for part, fields in changed.items()}
         limit = None if rate is None else Rate(rate.table, 1.0 / rate.value)
-        return self._plain._replace(rate=limit, **parts)
+        group = stated["group"].value if "group" in stated else None
+        return self._plain._replace(rate=limit, group=group, **parts)

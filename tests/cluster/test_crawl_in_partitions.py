@@ -253,7 +253,6 @@ def test_a_crawl_in_a_program_has_no_partitions(tmp_path: Path) -> None:
     ("words", "about"),
     [
         (("--partitions", "2", "--output", "-"), "--output -"),
-        (("--partitions", "2", "--host-key", "address"), "host_key"),
         (("--partitions", "2", "--dashboard", "0"), "--dashboard"),
         (("--partitions", "2", "--keep-open"), "--keep-open"),
         (("--partitions", "0"), "partitions.processes"),

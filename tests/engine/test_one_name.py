@@ -18,7 +18,7 @@ from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import decode_host
 from crawler.job.job import Job
 from crawler.kv import Family
-from crawler.settings import PolitenessSettings, RobotsSettings
+from crawler.settings import PolitenessSettings, RobotsSettings, SitesSettings, SiteTable
 from tests.fetch.certificates import Authority
 from tests.hostile.server import Server, Talk, page
 from tests.hostile.server import redirect as redirected
@@ -68,6 +68,38 @@ def test_each_origin_is_on_its_own_if_that_is_wanted(tmp_path: Path) -> None:
     for origin in ORIGINS:
         apart([asked for asked in lab.asked if asked.href.startswith(origin)], 1.0)
     assert lab.now - lab.asked[0].begin < len(lab.asked) * 0.5
+
+
+@pytest.mark.parametrize("rule", ["host", "origin", "domain", "address"])
+def test_hosts_that_name_one_group_share_a_gap(tmp_path: Path, rule: str) -> None:
+    origins = ("http://a.test/", "https://a.test:8443/", "http://b.test/", "http://c.org/")
+    lab = laboratory(tmp_path, site(*origins, pages=3), delay=1.0, host_key=rule)
+    tables = (SiteTable(match="*.test", group="library"), SiteTable(match="c.org", group="library", delay=2.0))
+    lab.settings = replace(lab.settings, site=SitesSettings(tables))
+    assert lab.run(*origins) is Stop.FINISHED
+    assert len(lab.asked) == 4 * 5
+    apart(lab.asked, 1.0)
+    assert lab.now - lab.asked[0].begin < len(lab.asked) * 1.6, "and no time is lost"
+
+
+def test_hosts_of_other_groups_are_asked_at_the_same_time(tmp_path: Path) -> None:
+    origins = ("http://a.test/", "http://b.test/", "http://c.org/")
+    lab = laboratory(tmp_path, site(*origins), delay=1.0)
+    tables = (SiteTable(match="*.test", group="one"), SiteTable(match="c.org", group="other"))
+    lab.settings = replace(lab.settings, site=SitesSettings(tables))
+    lab.run(*origins)
+    apart([each for each in lab.asked if ".test/" in each.href], 1.0)
+    assert max(each.end for each in lab.asked if "c.org" in each.href) - lab.asked[0].begin < 8 * 1.5
+
+
+def test_the_crawl_delay_of_one_host_holds_its_whole_group(tmp_path: Path) -> None:
+    origins = ("http://a.test/", "http://b.test/")
+    pages = site(*origins, pages=2) | {"http://b.test/robots.txt": "User-agent: *\nCrawl-delay: 7"}
+    lab = laboratory(tmp_path, pages, delay=1.0)
+    lab.settings = replace(lab.settings, site=SitesSettings((SiteTable(match="*.test", group="library"),)))
+    lab.run(*origins)
+    said = next(each.end for each in lab.asked if each.href == "http://b.test/robots.txt")
+    apart([each for each in lab.asked if each.end >= said], 7.0)
 
 
 def test_the_larger_crawl_delay_counts_also_after_a_restart(tmp_path: Path) -> None:

@@ -1,0 +1,125 @@
+"""Groups of hosts that other partitions of the crawl may ask too. A request to such a host begins only while this
+partition has the group, for a turn that another part gets from its owner (``Turns``).
+
+A host that needs a turn waits in a line until it is said that the group is lent. While it is, the gate keeps the gaps
+of the group as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from crawler.frontier.address_gap import AddressGaps
+from crawler.frontier.host import Host
+from crawler.frontier.host_keys import HostKeys
+
+LOOK = 0.25  # seconds between two looks of a visit that needs another turn
+_KEY, _ADDRESS = "k", "a"  # what a group is: the hosts of a key, or those that share the gap of an address
+
+
+class Turns(Protocol):
+    """Who gets the turns of a partition. ``by_host``: the hosts of one domain may be in several partitions."""
+
+    by_host: bool
+
+    def wait(self, group: str, gap: float, *, inside: bool = False) -> float | None:
+        """Ask for a request to a group whose requests are ``gap`` seconds apart. Returns 0 if it may begin, else the
+        seconds until it may; None: it is said later. ``inside``: within a visit that has begun."""
+        ...
+
+    def began(self, group: str) -> None:
+        """A visit of the group begins."""
+        ...
+
+    def ended(self, group: str) -> None:
+        """A visit of the group has ended."""
+        ...
+
+    def may_send(self, group: str) -> bool:
+        """Whether a request may be sent to the group now."""
+        ...
+
+    def gap(self, group: str) -> float:
+        """The largest gap of the group that other partitions know, in seconds."""
+        ...
+
+
+class GroupLeases:
+    """The groups of one gate that need turns."""
+
+    def __init__(self, turns: Turns, keys: HostKeys, addresses: AddressGaps | None) -> None:
+        self._turns = turns
+        self._keys = keys
+        self._addresses = addresses
+        self._waiting: dict[str, dict[str, None]] = {}  # hosts, by group
+
+    def enter(self, host: Host, gap: float, now: float) -> float | None:
+        """Ask for a request at ``now``; ``gap`` is that of the host's key. Returns ``now`` if it may begin, a later
+        time to ask again, or None if the host is to wait until it is called."""
+        at = now
+        for group in self._groups(host):
+            wait = self._turns.wait(group, self._gap(group, gap))
+            if wait is None:
+                self._waiting.setdefault(group, {})[host.name] = None
+                return None
+            at = max(at, now + wait)
+        return at
+
+    def again(self, host: Host, gap: float, now: float) -> float:
+        """``enter`` for a further request of a visit, which does not wait in a line."""
+        waits = [self._turns.wait(group, self._gap(group, gap), inside=True) for group in self._groups(host)]
+        return now + max((LOOK if wait is None else wait for wait in waits), default=0.0)
+
+    def began(self, host: Host) -> None:
+        """A visit of the host begins."""
+        for group in self._groups(host):
+            self._turns.began(group)
+
+    def ended(self, host: Host) -> None:
+        """A visit of the host has ended."""
+        for group in self._groups(host):
+            self._turns.ended(group)
+
+    def may_send(self, host: Host) -> bool:
+        """Whether a request may be sent to the host now."""
+        return all(self._turns.may_send(group) for group in self._groups(host))
+
+    def gap(self, host: Host) -> float:
+        """The largest gap of the hosts of the host's key that other partitions know."""
+        key = self._keys.key_of_several(host, by_host=self._turns.by_host)
+        return 0.0 if key is None else self._turns.gap(_KEY + key)
+
+    def withdraw(self, host: Host) -> None:
+        """The host waits no more."""
+        for group in self._groups(host):
+            names = self._waiting.get(group)
+            if names is not None:
+                names.pop(host.name, None)
+                if not names:
+                    del self._waiting[group]
+
+    def lent(self, group: str, call: Callable[[str], None]) -> None:
+        """The group is lent: call the hosts that wait for that."""
+        for name in self._waiting.pop(group, ()):
+            call(name)
+
+    def free_at(self, group: str) -> float:
+        """When the group may be asked, as far as its hosts here tell; seconds since 1970."""
+        key = group[1:]
+        if group[0] == _ADDRESS:
+            return 0.0 if self._addresses is None else self._addresses.free_at(key)
+        found = self._keys.groups.get(key)
+        return 0.0 if found is None else found.next_time
+
+    def _gap(self, group: str, gap: float) -> float:
+        return self._addresses.delay if self._addresses is not None and group[0] == _ADDRESS else gap
+
+    def _groups(self, host: Host) -> list[str]:
+        groups = list[str]()
+        key = self._keys.key_of_several(host, by_host=self._turns.by_host)
+        if key is not None:
+            groups.append(_KEY + key)
+        if self._addresses is not None and host.politeness.address is not None:
+            groups.append(_ADDRESS + host.politeness.address)
+        return groups

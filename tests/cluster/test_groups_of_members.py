@@ -1,0 +1,150 @@
+"""Hosts that share a gap and are in several partitions: members in virtual time, judged by when servers are asked."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from crawler.engine.lifecycle import Stop
+from crawler.fetch import SimulatedWeb
+from crawler.fetch.simulated import page
+from crawler.settings import Settings, SitesSettings, SiteTable
+from tests.cluster.members import SETTINGS, Crawling, Line
+from tests.cluster.test_members import assert_complete, to_the_end, until_asked
+from tests.laboratory import Asked
+
+HOSTS = [f"h{number}.test" for number in range(40)]
+
+
+@dataclass
+class OnFewAddresses(Crawling):
+    """A crawl whose hosts are on a few addresses, in turn."""
+
+    addresses: int = 2
+
+    def address(self, host: str) -> str:
+        return f"10.0.0.{int(host[1:].partition('.')[0]) % self.addresses}"
+
+    def web(self, line: Line) -> SimulatedWeb:
+        async def before(href: str) -> None:
+            asked = Asked(href, self.clock())
+            self.asked.append(asked)
+            await asyncio.sleep(self.seconds)
+            asked.end = self.clock()
+
+        return SimulatedWeb(self.pages, before, {host: self.address(host) for host in HOSTS})
+
+    def shortest_in_a_group(self, group: object = None) -> float:
+        """The shortest time from the end of a request to an address to the begin of the next one. With another
+        ``group`` all hosts are one."""
+        gaps = list[float]()
+        for address in {self.address(host) for host in HOSTS}:
+            asked = [each for each in self.asked if group or self.address(each.href.split("/")[2]) == address]
+            asked.sort(key=lambda each: each.begin)
+            gaps += [later.begin - (earlier.end or earlier.begin) for earlier, later in pairwise(asked)]
+        return min(gaps)
+
+    def lasted(self) -> float:
+        return max(each.begin for each in self.asked) - min(each.begin for each in self.asked)
+
+
+def pages_of(each: int) -> dict[str, str]:
+    return {f"http://{host}/{number}": "<p>text" for host in HOSTS for number in range(each)}
+
+
+def with_key(host_key: str) -> Settings:
+    return replace(SETTINGS, politeness=replace(SETTINGS.politeness, host_key=host_key))
+
+
+def crawling_in(directory: Path, settings: Settings, each: int = 3, addresses: int = 2) -> OnFewAddresses:
+    pages = pages_of(each)
+    return OnFewAddresses(directory, pages, seeds=tuple(pages), settings=settings, addresses=addresses)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("latency", [0.0, 0.1])
+def test_hosts_of_one_address_are_asked_one_after_the_other(tmp_path: Path, members: int, latency: float) -> None:
+    crawling = crawling_in(tmp_path, with_key("address"))
+    crawling.latency = latency
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(*(crawling.begin(f"m{number}", expected=members) for number in range(members)))
+
+    assert crawling.live(test) == [Stop.FINISHED] * members
+    assert_complete(crawling)
+    delay = crawling.settings.politeness.delay
+    assert crawling.shortest_in_a_group() >= delay - 1e-3
+    at_best = 60 * (delay + crawling.seconds)
+    assert crawling.lasted() <= at_best / (0.95 if members == 1 else 0.85)
+
+
+def test_the_gap_of_an_address_holds_in_all_partitions(tmp_path: Path) -> None:
+    politeness = replace(SETTINGS.politeness, delay=0.0, address_delay=1.0)
+    crawling = crawling_in(tmp_path, replace(SETTINGS, politeness=politeness))
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(*(crawling.begin(f"m{number}", expected=2) for number in range(2)))
+
+    assert crawling.live(test) == [Stop.FINISHED] * 2
+    assert crawling.recorded() == dict.fromkeys(crawling.pages, 1)
+    assert crawling.shortest_in_a_group() >= 1.0 - 1e-3
+
+
+def test_hosts_that_name_one_group_share_a_gap_in_all_partitions(tmp_path: Path) -> None:
+    named = SitesSettings((SiteTable(match="*.test", group="library"),))
+    crawling = crawling_in(tmp_path, replace(SETTINGS, site=named), each=1)
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(*(crawling.begin(f"m{number}", expected=2) for number in range(2)))
+
+    assert crawling.live(test) == [Stop.FINISHED] * 2
+    assert_complete(crawling)
+    assert crawling.shortest_in_a_group("library") >= 1.0 - 1e-3
+
+
+def test_what_an_address_asks_for_holds_all_partitions(tmp_path: Path) -> None:
+    crawling = crawling_in(tmp_path, with_key("address"), each=1, addresses=1)
+    answers = iter([replace(page("", status=429), retry_after="30")])
+    crawling.pages = {**crawling.pages, "http://h7.test/0": lambda _: next(answers, page("<p>text"))}
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        return await to_the_end(*(crawling.begin(f"m{number}", expected=2) for number in range(2)))
+
+    assert crawling.live(test) == [Stop.FINISHED] * 2
+    asked = sorted(crawling.asked, key=lambda each: each.begin)
+    refused = next(number for number, each in enumerate(asked) if "//h7." in each.href)
+    assert asked[refused + 1].begin >= asked[refused].begin + 30.0
+    assert crawling.shortest_in_a_group() >= 1.0 - 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gap_holds_while_members_are_killed_and_handed_over(tmp_path: Path, seed: int) -> None:
+    crawling = crawling_in(tmp_path, with_key("address"), each=4)
+    crawling.latency, chance = 0.05, random.Random(seed)
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        names = [f"m{number}" for number in range(3)]
+        working = {name: crawling.begin(name, expected=3) for name in names}
+        for number in range(6):
+            await until_asked(crawling, 8 + 12 * number)
+            await asyncio.sleep(chance.uniform(0.0, 1.0))
+            name = chance.choice(names)
+            if working[name].task.done():
+                break
+            await (working[name].stop() if number % 3 == 2 else working[name].kill())
+            working[name] = crawling.begin(name if chance.random() < 0.7 else None)
+        return await to_the_end(*working.values())
+
+    assert crawling.live(test) == [Stop.FINISHED] * 3
+    assert crawling.recorded() == dict.fromkeys(crawling.pages, 1)
+    begins: dict[str, list[float]] = {}
+    for each in sorted(crawling.asked, key=lambda each: each.begin):
+        begins.setdefault(crawling.address(each.href.split("/")[2]), []).append(each.begin)
+    shortest = min(later - earlier for each in begins.values() for earlier, later in pairwise(each))
+    assert shortest >= crawling.settings.politeness.delay - 1e-3

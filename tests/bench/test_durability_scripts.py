@@ -177,3 +177,12 @@ def test_generations_that_name_what_was_stored_before() -> None:
     assert len(each) == 2
     assert min(int(one.replace(",", "")) for one in each) > 3_000_000
     assert len(re.findall(r"opened again, .+ to be replayed +[\d.]+ s", out)) == 6
+
+
+def test_copies_for_replicas() -> None:
+    out = forked("copy_cost", "--pages", "20", "--urls", "100", "--pairs", "1")
+    figures = {name: float(value) for name, value in re.findall(r"^(\w+) +([\d.]+) ", out, re.MULTILINE)}
+    assert 0 < figures["carrier"] < 1
+    assert figures["source"] > 0
+    assert figures["loop"] > 0
+    assert figures["process"] > 0

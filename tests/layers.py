@@ -156,7 +156,7 @@ MODULES: dict[str, str] = {
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
-        reconcile verifier crawl_verifier repairer crawl_repairer
+        reconcile verifier crawl_verifier repairer crawl_repairer left_out
     """,
     "export": """
         final_records last_records columns kept_parts beside parquet time_line crawl_figures markup

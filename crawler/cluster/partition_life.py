@@ -26,6 +26,7 @@ from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
+from crawler.integrity.left_out import fetch_left_out
 from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.directory import JobError
 from crawler.job.job import Job
@@ -65,6 +66,7 @@ class PartitionLife:
         self._number = number
         self._name = name_of(number)
         self._station = station
+        self._again = 0  # pages that its replica, as which it goes on, was not sent
 
     async def live(self) -> Stop | None:
         """Open the partition if that is possible now, and return why its run ended; None: it could not be opened, or
@@ -101,6 +103,7 @@ class PartitionLife:
 
         def open_job() -> Job:
             check_none_gone(station.crawl.directory)
+            self._again += fetch_left_out(directory, options.clock(), options.platform.disk)
             job = Job(directory, settings, options.clock(), options.platform, anchor, router)
             try:
                 note_begun(job.disk, station.crawl.directory, self._number)
@@ -120,6 +123,11 @@ class PartitionLife:
                 raise
             self._say(f"partitions wait for space, nothing is lost: {no_room(error)}")
             return None
+        if self._again:
+            self._say(
+                f"partition {self._number}: {self._again} finished pages are fetched again: the replica that goes on "
+                "here was not sent what was fetched"
+            )
         return job
 
     async def _run(self, job: Job) -> Stop | None:

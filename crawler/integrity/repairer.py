@@ -34,7 +34,7 @@ from crawler.integrity.reconcile import Reconciliation, RepairContext, place_who
 from crawler.integrity.record_files import write_tables
 from crawler.integrity.verifier import unreadable, verify_job
 from crawler.job.conversion import OLD, discard_copy, place_parts
-from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
+from crawler.job.directory import IDENTITY, LACKS_BODIES, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
 from crawler.job.formats import FIRST, KNOWN, SEVERAL_FILES, Formats
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import Identity, OtherFormatError, format_in_use, read_identity, shaping_of, write_identity
@@ -95,10 +95,14 @@ def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None
         raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
     try:
         number = _format_to_repair(directory, formats)
-        if not find_all(directory, formats):
-            return Repaired(True, [])
-        _Repair(directory, now, tell, disk or RealDisk(), formats).run(number)
-        return Repaired(False, find_all(directory, formats))
+        disk = disk or RealDisk()
+        was_whole = not find_all(directory, formats)
+        if not was_whole:
+            _Repair(directory, now, tell, disk, formats).run(number)
+        if (directory / LACKS_BODIES).exists():  # a replica is a whole job from now on
+            disk.unlink(directory / LACKS_BODIES)
+            disk.sync_directory(directory)
+        return Repaired(was_whole, [] if was_whole else find_all(directory, formats))
     finally:
         lock.release()
 

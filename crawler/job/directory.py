@@ -16,6 +16,7 @@ RESTORING = "restore.part"  # there while `crawler restore` makes the job
 REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place of the old one
 SEEN = "seen"
 PAGES = "pages.jsonl"
+LACKS_BODIES = "bodies-left-out"  # there while the directory is a replica that gets no bodies, and until a repair
 LIVE = "live.json"
 DEMO = "demo.json"  # there if `crawler demo` made the job
 LAUNCH_LOG = "crawl.log"  # what a crawl says that a dashboard has started ...
@@ -74,6 +75,14 @@ def check_restored(directory: Path) -> None:
     remains of a crawl."""
     if (directory / RESTORING).exists() and not holds_job(directory):
         raise JobError(f"{directory}: `crawler restore` was interrupted here: run it again")
+
+
+def check_bodies(directory: Path) -> None:
+    """Raise JobError if the directory is a replica that lacks what was fetched: its records name it."""
+    if (directory / LACKS_BODIES).exists():
+        raise JobError(
+            f"{directory} is a replica without bodies: `crawler repair {directory}` has its pages fetched again"
+        )
 
 
 def check_vacant(directory: Path, own: Collection[str] = ()) -> None:

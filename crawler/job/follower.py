@@ -11,13 +11,13 @@ from pathlib import Path
 
 from crawler.checkpoint import Generations
 from crawler.disk import failpoint
-from crawler.job.directory import PAGES, SEEN, STORE
+from crawler.job.directory import LACKS_BODIES, PAGES, SEEN, STORE
 from crawler.job.formats import SEVERAL_FILES
 from crawler.job.identity import raise_format, read_identity
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
 from crawler.job.recovery import check_output, stored_counters
-from crawler.job.step_log import MARK
+from crawler.job.step_log import MARK, leaves_out
 from crawler.kv import Batch, Family
 from crawler.output import Outputs
 from crawler.output.appended_file import OutputError
@@ -57,12 +57,16 @@ class Follower:
 
     def _settle(self) -> None:
         """Cut off what no step names. Raises GapError, OSError."""
+        lacks = leaves_out(self._store)
+        if lacks and not (self.directory / LACKS_BODIES).exists():  # it was the job before
+            self._disk.open(self.directory / LACKS_BODIES, create=True).close()
+            self._disk.sync_directory(self.directory)
         generations = Generations(self.directory / SEEN, 1, self._disk)
         numbers = generations.numbers()
         sequence = generations.read_manifest(numbers[0]).sequence if numbers else 0
         if sequence > stored_counters(self._store).sequence:
             raise GapError(f"{self.directory}: its generation is of a later state than its store")
-        cut = check_output(self._store, self._outputs, sequence)
+        cut = check_output(self._store, self._outputs, sequence, bodies=not lacks)
         if cut.lost or cut.lost_asides:
             raise GapError(f"{self.directory}: the records of {len(cut.lost)} finished URLs are lost")
         cut.apply(self._outputs)

@@ -111,7 +111,8 @@ class Job:
         platform = platform or Platform()
         if isinstance(router, PartitionRouter):
             platform = platform.of_partition(router.me, router.placement.partitions)
-        self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output)
+        bodies = settings.partitions.replica_bodies
+        self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output, bodies=bodies)
         try:
             self.counters = stored_counters(self.files.store)
             if isinstance(router, PartitionRouter):
@@ -165,7 +166,7 @@ class Job:
         self._settle(restored, settings.recrawl, say)
         writer.apply(partial(self.revisiting.backfill.load, outputs.pages.path, outputs.pages.end, say))
         writer.apply(partial(keep_identity, store, files.identity))
-        writer.apply(self.log.end)
+        writer.apply(self.log.begin)
         self._scopes = Scopes(store, settings.crawl.scope, of_partition=isinstance(router, PartitionRouter))
 
     def _settle(self, restored: RestoredSeen, recrawl: RecrawlSettings, say: Callable[[str], None]) -> None:

@@ -21,11 +21,11 @@ from types import TracebackType
 from typing import TypeVar
 
 from crawler.disk import CANNOT_LINK, failpoint, make_private_directory
-from crawler.job.directory import PAGES
+from crawler.job.directory import LACKS_BODIES, PAGES
 from crawler.job.job import Job
 from crawler.job.snapshot import COPYING, link_state, remove_tree
 from crawler.output.body_files import bodies_in
-from crawler.output.outputs import FORMS
+from crawler.output.outputs import FORMS, OF_BODIES
 from crawler.output.record_text import page_numbers
 from crawler.replica import PIECE, START, CopyBegin, CopyEnd, CopyError, FilePart, Piece, ReplicaCodec, is_path
 
@@ -45,19 +45,18 @@ class JobCopy:
         partition: int,
         codec: ReplicaCodec,
         *,
-        bodies: bool = True,
         executor: Executor | None = None,
         size: int = PIECE,
     ) -> None:
-        """``bodies``: whether they are copied. ``executor`` has one thread, which reads, and ends with the copy; None:
-        one of its own. ``size``: bytes of files in a piece."""
+        """``executor`` has one thread, which reads, and ends with the copy; None: one of its own. ``size``: bytes of
+        files in a piece."""
         self.number = int.from_bytes(os.urandom(8), "big") or 1
         self.follows = START
         self._job = job
         self._partition = partition
         self._codec = codec
         self._at = job.directory / COPYING / f"{self.number:016x}"
-        self._bodies = bodies
+        self._bodies = job.log.bodies
         self._size = size
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="copying")
         self._messages = self._read()
@@ -96,7 +95,9 @@ class JobCopy:
         make_private_directory(self._at, parents=True)
         link_state(job, self._at, lambda path: store.snapshot(str(path)))
         # After the store: what it names is there.
-        _link_outputs(job, self._at)
+        _link_outputs(job, self._at, bodies=self._bodies)
+        if not self._bodies:
+            (self._at / LACKS_BODIES).touch()
         failpoint("copy.linked")
 
     async def _clear(self) -> None:
@@ -134,13 +135,14 @@ class JobCopy:
                 yield body, Path(entry.path)
 
 
-def _link_outputs(job: Path, to: Path) -> None:
-    """Give the files of records and of other outputs a second name. Raises OSError."""
+def _link_outputs(job: Path, to: Path, *, bodies: bool) -> None:
+    """Give the files of records and of other outputs a second name; without ``bodies`` not to those that hold what was
+    fetched. Raises OSError."""
     _link(job / PAGES, to / PAGES)
     for path in page_numbers(job / PAGES).values():
         _link(path, to / path.name)
-    for form in FORMS.values():
-        numbers = form.numbers(job)
+    for kind, form in FORMS.items():
+        numbers = form.numbers(job) if bodies or kind not in OF_BODIES else []
         if numbers:
             make_private_directory(to / form.name)
         for number in numbers:

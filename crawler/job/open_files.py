@@ -20,6 +20,7 @@ from crawler.job.directory import (
     STORE,
     UNUSABLE,
     JobError,
+    check_bodies,
     check_restored,
     holds_job,
     make_directory,
@@ -51,9 +52,11 @@ class OpenFiles:
     ``converted``: lines about the conversion of an older job. ``dropped``: the parts of its logs that the store could
     not read."""
 
-    def __init__(self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings) -> None:
-        """``sizes`` are those of the files of outputs. Raises JobError (also for an unwritable directory),
-        and OSError when the disk fails."""
+    def __init__(
+        self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings, *, bodies: bool = True
+    ) -> None:
+        """``sizes`` are those of the files of outputs. ``bodies``: whether replicas get them. Raises JobError (also for
+        an unwritable directory), and OSError when the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
         self.disk = disk = platform.disk
@@ -61,6 +64,7 @@ class OpenFiles:
             # Before anything is written, the lock's file among it.
             check_fetcher(directory, platform.fetcher, platform.formats)
             check_partition(directory, platform.partition, platform.formats)
+            check_bodies(directory)
         with contextlib.ExitStack() as undo:
             try:
                 make_directory(directory, disk)
@@ -80,7 +84,7 @@ class OpenFiles:
             self.identity = raise_format(disk, directory, identity, LOGGED) if platform.line else identity
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
-            self.log = StepLog(platform.line)
+            self.log = StepLog(platform.line, bodies=bodies)
             self.log.load(self.store)
             _make_private(directory / STORE)
             self._store_place = os.stat(directory / STORE)  # RocksDB holds it open

@@ -12,37 +12,54 @@ from collections.abc import Sequence
 
 from crawler.job.transaction import Sink, Transaction
 from crawler.kv import Batch, Family, Reader
+from crawler.output.body_files import DIRECTORY
+from crawler.output.outputs import FORMS, OF_BODIES
+from crawler.records import kind_of
 from crawler.replica import START, Chunk, Mark, Step
 
 MARK = b"step"  # the META key of the last step
+LEFT_OUT = b"left-out"  # the META key of the outputs that the steps do not have; none if they have all
 MOST = 16 * 2**20  # bytes of steps that are kept: seconds of a fast crawl, so that a slow replica holds up no memory
 CHUNK = 256 * 1024  # bytes of steps in a chunk, unless one step alone has more
 _STEPS = 4_096  # in a chunk
+_NAMES = " ".join([DIRECTORY, *sorted(FORMS[kind].name for kind in OF_BODIES)]).encode("ascii")
 
 
 class StepLog:
     """The log of one opening of a job, whose ``line`` is a random number other than 0; 0: none is kept. ``mark`` is the
-    last step that was written, ``size`` the bytes of those that are kept."""
+    last step that was written, ``size`` the bytes of those that are kept. ``bodies``: whether the steps, and copies of
+    the job, have what was fetched; else only its records, and what they lead to."""
 
-    def __init__(self, line: int = 0, most: int = MOST) -> None:
+    def __init__(self, line: int = 0, most: int = MOST, *, bodies: bool = True) -> None:
         self.line = line
+        self.bodies = bodies
         self.mark = START
         self.size = 0
         self._most = most
         self._is_kept = False
+        self._had_bodies = True  # what the store says
         self._begun = 0  # number of the last step of former openings
         self._before = START  # the state that the first step that is kept follows
         self._steps: dict[int, Step] = {}  # by number, in order and without holes
 
     def load(self, store: Reader) -> None:
         """Go on from the state of the store. If replicas may have followed the job before, steps are kept from now on:
-        they may go on where they are. Raises OSError, ChunkError."""
+        they may go on where they are, unless steps have something else than before. Raises OSError, ChunkError."""
         self.mark = self._before = Mark.decode(store.get(Family.META, MARK))
         self._begun = self.mark.number
-        self._is_kept = self.line != 0 and self.mark != START
+        self._had_bodies = not leaves_out(store)
+        self._is_kept = self.line != 0 and self.mark != START and self.bodies == self._had_bodies
 
-    def end(self, batch: Batch) -> None:
-        """Without a line, steps are not numbered any more: no replica follows this state."""
+    def begin(self, batch: Batch) -> None:
+        """Let the store say what the steps leave out. Without a line they are not numbered any more: no replica follows
+        this state."""
+        bodies = self.bodies or not self.line
+        if bodies != self._had_bodies:
+            self._had_bodies = bodies
+            if bodies:
+                batch.delete(Family.META, LEFT_OUT)
+            else:
+                batch.put(Family.META, LEFT_OUT, _NAMES)
         if not self.line and self.mark != START:
             batch.delete(Family.META, MARK)
             self.mark = START
@@ -60,8 +77,10 @@ class StepLog:
         self.mark = Mark(self.line, self.mark.number + 1)
         if not self._is_kept:
             return
-        bodies = [(body.digest, body.data) for body in transaction.bodies]
-        step = Step(transaction.batch.encode(), transaction.written, bodies)
+        written, bodies = transaction.written, [(body.digest, body.data) for body in transaction.bodies]
+        if not self.bodies:
+            written, bodies = [each for each in written if kind_of(each.file) not in OF_BODIES], []
+        step = Step(transaction.batch.encode(), written, bodies)
         self._steps[self.mark.number] = step
         self.size += _size(step)
         while self.size > self._most:
@@ -114,6 +133,11 @@ class StepLog:
         number = self._before.number + 1
         self.size -= _size(self._steps.pop(number))
         self._before = Mark(self.line, number)
+
+
+def leaves_out(store: Reader) -> bool:
+    """Whether the steps that the store has, and the copy before them, left out what was fetched. Raises OSError."""
+    return store.get(Family.META, LEFT_OUT) is not None
 
 
 def _size(step: Step) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.disk import RealDisk
 from crawler.engine.lifecycle import Stop
@@ -25,6 +26,7 @@ from crawler.job.platform import Platform
 from crawler.job.snapshot import COPYING
 from crawler.output import lines_of
 from crawler.replica import CopyError, Piece
+from crawler.settings import PartitionSettings, Settings
 from crawler.store import MemoryStore
 from tests.chance import CHANCE
 from tests.driving import Driven
@@ -60,9 +62,11 @@ def directory(crawled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(crawled, tmp_path / "job"))
 
 
-def with_job(directory: Path, work: Callable[[Job], Awaitable[Any]], **platform: Any) -> None:
+def with_job(
+    directory: Path, work: Callable[[Job], Awaitable[Any]], settings: Settings = EVERYTHING, **platform: Any
+) -> None:
     async def do() -> None:
-        job = Job(directory, EVERYTHING, 1e6, Platform(line=2, **platform))
+        job = Job(directory, settings, 1e6, Platform(line=2, **platform))
         try:
             await work(job)
         finally:
@@ -109,13 +113,22 @@ def test_a_copy_has_the_outputs_and_leaves_nothing(directory: Path, tmp_path: Pa
 
 def test_two_copies_are_made_at_once(directory: Path, tmp_path: Path) -> None:
     async def work(job: Job) -> None:
-        both = await asyncio.gather(taken(job, tmp_path / "a"), taken(job, tmp_path / "b", bodies=False))
-        assert outputs_in(both[0]) == outputs_in(directory)
-        assert not (both[1] / "bodies").exists()
-        assert (both[1] / PAGES).read_bytes() == (directory / PAGES).read_bytes()
+        both = await asyncio.gather(taken(job, tmp_path / "a"), taken(job, tmp_path / "b"))
+        assert outputs_in(both[0]) == outputs_in(both[1]) == outputs_in(directory)
         assert not left(directory)
 
     with_job(directory, work)
+
+
+def test_a_copy_without_bodies_has_records_and_links(directory: Path, tmp_path: Path) -> None:
+    async def work(job: Job) -> None:
+        found, place = outputs_in(directory), await taken(job, tmp_path)
+        assert {name.split("/")[0] for name in found} > {"warc", "bodies"}
+        assert outputs_in(place) == {
+            name: data for name, data in found.items() if name.split("/")[0] not in ("warc", "bodies")
+        }
+
+    with_job(directory, work, replace(EVERYTHING, partitions=PartitionSettings(replica_bodies=False)))
 
 
 def test_a_copy_that_is_broken_off_leaves_nothing(directory: Path) -> None:

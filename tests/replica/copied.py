@@ -19,6 +19,7 @@ from crawler.disk import PowerCutError, RealDisk
 from crawler.engine.lifecycle import Stop
 from crawler.fetch import SimulatedWeb
 from crawler.found import KEEP_ALL, Router
+from crawler.integrity.left_out import fetch_left_out
 from crawler.job.copy_target import CopyTarget
 from crawler.job.follower import Follower
 from crawler.job.job import Job
@@ -49,7 +50,8 @@ def part_of_a_copy(message: bytes) -> CopyBegin | Piece | CopyEnd:
 @dataclass
 class Copied:
     """How it went. ``pages_between``: pages that were asked for while the copy was made. ``compressed``: files of
-    records that were compressed in that time."""
+    records that were compressed in that time. ``finished``: the pages that the replica had when it took over, of which
+    ``again`` were pending again, by whether their records name parts or bodies."""
 
     directory: Path
     missing: set[str]
@@ -58,28 +60,30 @@ class Copied:
     asked: Counter[str]
     pages_between: int
     compressed: int
+    finished: dict[str, bool]
+    again: int
 
 
-def copied(
-    seed: int, top: Path, settings: Settings, router: Callable[[], Router] = lambda: KEEP_ALL, *, bodies: bool = True
-) -> Copied:
+def copied(seed: int, top: Path, settings: Settings, router: Callable[[], Router] = lambda: KEEP_ALL) -> Copied:
     """One crawl; the directory that took its place stays."""
-    life = _Life(seed, top, settings, router, bodies)
+    life = _Life(seed, top, settings, router)
     run_virtually(life.owner())
     assert not (life.directory / COPYING).exists() or not list((life.directory / COPYING).iterdir())
     shutil.rmtree(life.directory)
     promoted = top / "promoted"
     life.place.rename(promoted)
+    finished = {str(record["url"]): not record.keys().isdisjoint(("kept", "body")) for record in records(promoted)}
+    again = fetch_left_out(promoted, life.clock(), RealDisk())
     run_virtually(life.heir(promoted))
     rows = [record["url"] for record in records(promoted)]
     twice = [url for url, times in Counter(rows).items() if times > 1]
     asked = Counter(life.asked)
     missing = reachable(life.web) ^ set(rows)
-    return Copied(promoted, missing, twice, life.web, asked, life.pages_between, life.compressed)
+    return Copied(promoted, missing, twice, life.web, asked, life.pages_between, life.compressed, finished, again)
 
 
 class _Life:
-    def __init__(self, seed: int, top: Path, settings: Settings, router: Callable[[], Router], bodies: bool) -> None:
+    def __init__(self, seed: int, top: Path, settings: Settings, router: Callable[[], Router]) -> None:
         self.chance = random.Random(seed)
         self.web = small_web(self.chance)
         self.directory = top / "job"
@@ -89,7 +93,6 @@ class _Life:
         self.compressed = 0
         self._settings = settings
         self._router = router
-        self._bodies = bodies
         self._ticks = itertools.count()
 
     def clock(self) -> float:
@@ -152,7 +155,7 @@ class _Life:
         return SimulatedWeb({url: on_the_wire(answer) for url, answer in self.web.items()}, before)
 
     def copy_of(self, job: Job) -> JobCopy:
-        return JobCopy(job, PARTITION, CODEC, bodies=self._bodies, executor=Inline(), size=_SMALL)
+        return JobCopy(job, PARTITION, CODEC, executor=Inline(), size=_SMALL)
 
     def follower(self, job: Job) -> Follower:
         platform = Platform(RealDisk(), executor=Inline)

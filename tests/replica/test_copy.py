@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from crawler.disk import RealDisk
 from crawler.engine.lifecycle import Stop
 from crawler.fetch import SimulatedWeb
+from crawler.integrity.verifier import verify_job
 from crawler.job.copy_target import CopyTarget
 from crawler.job.follower import Follower
 from crawler.job.job import Job
@@ -19,7 +20,7 @@ from crawler.job.job_copy import JobCopy
 from crawler.job.platform import Platform
 from crawler.partition import PartitionRouter, Placement
 from crawler.replica import Mark
-from crawler.settings import OutputSettings, SeenSettings
+from crawler.settings import OutputSettings, PartitionSettings, SeenSettings
 from tests.chance import CHANCE
 from tests.driving import Driven
 from tests.durability.power import KEEPING, on_the_wire, reachable, seeds
@@ -58,6 +59,29 @@ def test_of_every_kind_of_job(kind: str, tmp_path: Path) -> None:
     result = copied(5, tmp_path, KINDS[kind])
     assert not result.missing
     assert not result.twice
+
+
+WITHOUT_BODIES = replace(
+    EVERYTHING,
+    output=OutputSettings(("warc", "links", "bodies", "text"), 900, 1_500),
+    partitions=PartitionSettings(replica_bodies=False),
+)
+
+
+def test_without_bodies_what_lacks_them_is_fetched_again(tmp_path: Path) -> None:
+    CHANCE.seed(0)
+    placement = Placement(b"the secret of a crawl", 1)
+    result = copied(0, tmp_path, WITHOUT_BODIES, lambda: PartitionRouter(0, placement))
+    assert not result.missing
+    assert not result.twice
+    assert result.again == sum(result.finished.values()) > 20
+    again = [url for url, times in result.asked.items() if times > 1 and result.finished.get(url)]
+    assert len(again) == result.again
+    asked_once = {url for url, lacks in result.finished.items() if not lacks}
+    assert asked_once
+    assert all(result.asked[url] == 1 for url in asked_once)
+    assert not list(verify_job(result.directory))
+    check_outputs(result)
 
 
 def test_of_a_partition(tmp_path: Path) -> None:

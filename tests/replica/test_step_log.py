@@ -15,11 +15,12 @@ from crawler.job.formats import LOGGED
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.step_log import MARK, StepLog
+from crawler.job.step_log import MARK, StepLog, leaves_out
 from crawler.job.transaction import Transaction
 from crawler.kv import Family
-from crawler.replica import START, Mark
-from crawler.settings import Settings
+from crawler.records import Body, file_number, kind_of
+from crawler.replica import START, Mark, Written
+from crawler.settings import PartitionSettings, Settings
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
 
@@ -111,8 +112,9 @@ class Opened:
         self._disk = FaultyDisk(random.Random(1))
         self._urls = 0
 
-    def open(self, line: int) -> Job:
-        return Job(self.directory, Settings(), 1_000.0, Platform(self._disk, lambda _: self.store, line=line))
+    def open(self, line: int, *, bodies: bool = True) -> Job:
+        settings = Settings(partitions=PartitionSettings(replica_bodies=bodies))
+        return Job(self.directory, settings, 1_000.0, Platform(self._disk, lambda _: self.store, line=line))
 
     def admit(self, job: Job) -> None:
         self._urls += 1
@@ -134,6 +136,38 @@ def test_an_opening_goes_on_with_the_replicas_of_the_one_before(tmp_path: Path) 
     assert (chunk.follows, chunk.reaches) == (before, job.log.mark)
     assert opened.store.get(Family.META, MARK) == job.log.mark.encode()
     job.close()
+
+
+def test_an_opening_whose_steps_have_something_else_begins_with_copies(tmp_path: Path) -> None:
+    opened = Opened(tmp_path)
+    for line, bodies in enumerate((True, False, False, True, True), LINE):
+        goes_on = bodies != leaves_out(opened.store)
+        before = Mark.decode(opened.store.get(Family.META, MARK))
+        job = opened.open(line, bodies=bodies)
+        opened.admit(job)
+        assert job.log.holds(before) == (goes_on and before != START)
+        job.log.keep()
+        assert job.log.holds(before) == (goes_on and before != START)
+        assert leaves_out(opened.store) != bodies
+        job.close()
+    opened.open(LINE, bodies=False).close()
+    opened.open(0, bodies=False).close()
+    assert not leaves_out(opened.store)
+
+
+def test_steps_without_bodies_have_records_and_links() -> None:
+    for bodies in (True, False):
+        log, transaction = StepLog(LINE, bodies=bodies), Transaction()
+        log.keep()
+        transaction.written += [Written(file_number(kind, 1), 0, b"text") for kind in (1, 2, 3)]
+        transaction.written.append(Written(0, 0, b"record"))
+        transaction.bodies.append(Body(bytes(32), b"body"))
+        log.add(transaction)
+        chunk = log.after(START, 3)
+        assert chunk is not None
+        (step,) = chunk.steps
+        assert [kind_of(each.file) for each in step.written] == ([1, 2, 3, 0] if bodies else [2, 0])
+        assert len(step.bodies) == bodies
 
 
 def test_a_job_without_a_log_has_no_mark_and_only_one_with_it_refuses_older_programs(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_generations_that_name_what_was_stored_before() -> None:
 
 
 def test_copies_for_replicas() -> None:
-    out = forked("copy_cost", "--pages", "20", "--urls", "100", "--pairs", "1")
+    out = forked("copy_cost", "--pages", "8", "--urls", "20", "--pairs", "1")
     figures = {name: float(value) for name, value in re.findall(r"^(\w+) +(\d+\.\d+) ", out, re.MULTILINE)}
     assert 0 < figures["carrier"] < 1
     assert figures["source"] > 0

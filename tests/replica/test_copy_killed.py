@@ -50,7 +50,7 @@ def mark_of(replica: Path) -> Mark:
         follower.close()
 
 
-@pytest.mark.parametrize("point", ["snapshot.linked", "snapshot.made", *COPY_POINTS])
+@pytest.mark.parametrize("point", ["snapshot.linked", *COPY_POINTS])
 def test_a_copy_that_is_killed_harms_nothing(crawled: Path, tmp_path: Path, point: str) -> None:
     directory, replicas = Path(shutil.copytree(crawled, tmp_path / "job")), tmp_path / "replicas"
     before = records(directory)

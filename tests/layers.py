@@ -67,7 +67,8 @@ MODULES: dict[str, str] = {
         wire child_process parser_child process fair_line pages
     """,
     "partition": """
-        placement messages parcel_codec outbox inlet router end_rounds quota rate_shares group_turns notes part_report
+        placement replica_homes messages parcel_codec outbox inlet router end_rounds quota rate_shares group_turns
+        notes part_report
     """,
     "replica": """
         seal step_codec copy_pieces replica_codec
@@ -131,6 +132,7 @@ MODULES: dict[str, str] = {
     """,
     "job": """
         clock_step clock_anchor digest_sum directory receiving formats crawl_file home_register identity job_lock
+        replica_moves
         crawl_at_rest event_log border held_back history_file survey_file inbox
         platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction
         step_log journal_search promises
@@ -151,8 +153,8 @@ MODULES: dict[str, str] = {
     """,
     "cluster": """
         reach ownership member_options open_partition next_door tally sender quota_desk robots_desk turn_desk receiver
-        seats homes end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement
-        worker_channel worker_supervisor
+        seats replica_slots homes promotion end_watch rate_desk time_left partition_life member crawl_directory
+        settings_file agreement worker_channel worker_supervisor
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

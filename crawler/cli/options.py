@@ -217,6 +217,11 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"metavar": "URL", "help": "share the crawl with workers elsewhere, by what is at this URL"},
     ),
     "--crawl": ("partitions", "crawl", {"metavar": "NAME", "help": "the name of the crawl there"}),
+    "--replicas": (
+        "partitions",
+        "replicas",
+        {"type": int, "metavar": "N", "help": "replicas of each partition, with other workers (1)"},
+    ),
     "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page at this address"}),
     "--dashboard-token-file": (
         "dashboard",
@@ -256,7 +261,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "network": ("--allow-private", "--allow-network", "--proxy"),
     "seen-set": ("--seen", "--fpp", "--capacity", "--hash", "--ledger"),
     "outputs": ("--output", "--on-page"),
-    "several processes": ("--partitions", "--partition-count", "--workers", "--engine", "--crawl"),
+    "several processes": ("--partitions", "--partition-count", "--workers", "--engine", "--crawl", "--replicas"),
     "dashboard": ("--dashboard", "--dashboard-token-file"),
 }
 

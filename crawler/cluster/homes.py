@@ -1,90 +1,194 @@
 """Where each partition is at home, as one process knows it, and where those are to begin that have none yet.
 
-The process that has partition 0 open decides that. It notes the directory in its own before it tells anybody, so that
-no partition ever begins in a second one: whatever the carrier forgets, and whichever machines are away meanwhile.
+The process that has partition 0 open decides where one begins. It notes the directory in its own before it tells
+anybody, so that no partition ever begins in a second one: whatever the carrier forgets, and whichever machines are away
+meanwhile.
+
+A partition that comes to another home does so in the epoch of its claim, and the greatest epoch counts. Everybody who
+is told of one notes it before anything else, and tells it again when the carrier has forgotten it. So a process that
+was away, however long, learns that its partitions are elsewhere before it opens them: if nobody else is there to say
+so, nobody else can have them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from crawler.cluster.member_options import Crawl, MemberOptions
-from crawler.cluster.ownership import HELD
+from crawler.cluster.ownership import ASKED, HELD
+from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.seats import SEEDED, Seated, Seats, begins
 from crawler.job.directory import holds_job
-from crawler.job.home_register import read_homes, write_homes
+from crawler.job.home_register import Home, add_homes, read_homes
 
 PATIENCE = 2 * HELD  # seconds without a worker in a home: then it is said. One that is replaced is back sooner
+LOOKS = 3.0  # seconds of looks in which others say where partitions are, before one opens that was here before
+
+
+class _Deserted(Struct):
+    """Since when partitions wait for a worker in another home, and whether that was said."""
+
+    since: float | None = None
+    has_said: bool = False
 
 
 class Homes:
     """The homes of the partitions of a crawl."""
 
-    def __init__(self, crawl: Crawl, seats: Seats, options: MemberOptions, name: str) -> None:
+    def __init__(self, crawl: Crawl, seats: Seats, options: MemberOptions, name: str, slots: ReplicaSlots) -> None:
         """``name`` is that of this process."""
         self._crawl = crawl
-        self._seats = seats
+        self.seats = seats
         self._options = options
-        self._noted: dict[int, str] | None = None
+        self._noted: dict[int, Home] | None = None
         self._name = name
-        self._deserted_at: float | None = None  # since when partitions wait for a worker in another home
-        self._has_said = False
+        self._deserted = _Deserted()
+        self._looked = -math.inf  # when all was last read
+        self._since = math.inf  # since when looks follow each other, and the carrier has forgotten nothing
+        self._others = False  # whether other homes are known
+        self.known: list[Home | None] = [None] * crawl.partitions
         self.is_left_out = False  # all partitions are at home in other directories, for good
+        self.slots = slots
+        self.busy: set[int] = set()  # partitions whose directories are being moved here
 
-    async def look(self, alive: Mapping[str, Seated], *, decides: bool) -> list[str | None]:
-        """The home of each partition; None: it is not known, or it has none. ``decides``: this process has partition 0
-        open, and says where those are to begin that have none. Raises CarrierError, JobError, OSError."""
-        told = await self._seats.homes()
-        noted = self._noted
-        if noted is None:
-            noted = self._noted = await self._options.beside(lambda: read_homes(self._crawl.directory))
-        homes = [self._home(number, noted, each) for number, each in enumerate(told)]
+    @property
+    def ids(self) -> Sequence[str | None]:
+        """The home of each partition; None: it is not known, or it has none."""
+        return [None if home is None else home.id for home in self.known]
+
+    @property
+    def looks(self) -> float:
+        """For how many seconds this process has looked without a break at a carrier that forgot nothing."""
+        return max(0.0, self._options.boottime() - self._since)
+
+    def is_here(self, number: int) -> bool:
+        """Whether the partition is at home in the directory of this process."""
+        home = self.known[number]
+        return home is not None and home.id == self._crawl.home
+
+    async def look(self, alive: Mapping[str, Seated], *, decides: bool) -> Sequence[str | None]:
+        """The home of each partition, as ``ids``. ``decides``: this process has partition 0 open, and says where those
+        are to begin that have none. Raises CarrierError, JobError, OSError."""
+        began = self._options.boottime()
+        told = await self.seats.homes()
+        noted = await self._read()
+        self.known = [self._home(number, noted, each) for number, each in enumerate(told)]
         if decides:
-            homes = begins(alive, homes)
-        known = {number: home for number, home in enumerate(homes) if home is not None}
-        mine = {number for number, home in known.items() if home == self._crawl.home}
-        if not decides:
-            known = {number: home for number, home in known.items() if number == SEEDED}
-        await self._note(noted, known)
-        for number in known if decides else mine:
-            if told[number] != homes[number] and (decides or told[number] is None):
-                await self._seats.settle(number, homes[number] or "")
-        self.is_left_out = not mine and None not in homes
-        self._look_for_deserted(alive, homes)
-        return homes
+            begun = begins(alive, self.ids)
+            self.known = [
+                Home(new) if home is None and new is not None else home
+                for home, new in zip(self.known, begun, strict=True)
+            ]
+        known = {number: home for number, home in enumerate(self.known) if home is not None}
+        mine = {number for number, home in known.items() if home.id == self._crawl.home}
+        # Of those that stay where they began, only the process that decides notes all.
+        await self._note({n: home for n, home in known.items() if decides or n == SEEDED or home.epoch})
+        for number, home in known.items():
+            if _is_news(told[number], home, decides=decides, mine=number in mine):
+                await self.seats.settle(number, home)
+        self._note_look(began, any(told[number] is None for number in mine if holds_job(self._crawl.partition(number))))
+        self._others = len(mine) < len(known) or any(each.home != self._crawl.home for each in alive.values())
+        self._leave_or_return(len(alive), bool(mine))
+        self._look_for_deserted(alive)
+        return self.ids
 
-    def _look_for_deserted(self, alive: Mapping[str, Seated], homes: Sequence[str | None]) -> None:
+    async def learn(self, number: int) -> None:
+        """Look where the partition is at home, whose claim this process holds: nobody else can change that now. Raises
+        CarrierError, JobError, OSError."""
+        told = await self.seats.home(number)
+        home = self._home(number, await self._read(), told)
+        if home is not None and home != self.known[number]:
+            await self._learn(number, home)
+
+    def is_sure(self, number: int) -> bool:
+        """Whether others, who may know better, have had time to say that the partition, which was here, is elsewhere
+        now."""
+        can_err = self._crawl.replicas > 0 and self._others and holds_job(self._crawl.partition(number))
+        return not can_err or self.looks >= LOOKS
+
+    def is_missing(self, number: int) -> bool:
+        """Whether the partition came here from another home, and its directory is not here yet."""
+        home = self.known[number]
+        return home is not None and home.epoch > 0 and not self._crawl.partition(number).is_dir()
+
+    async def settle(self, number: int, home: Home) -> None:
+        """The partition, whose claim this process holds, is at home there from now on. That is durable here when others
+        are told. Raises CarrierError, JobError, OSError."""
+        await self._learn(number, home)
+        await self.seats.settle(number, home)
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> dict[int, Home]:
+        if self._noted is None:
+            self._noted = await self._options.beside(lambda: read_homes(self._crawl.directory))
+        return self._noted
+
+    def _home(self, number: int, noted: Mapping[int, Home], told: Home | None) -> Home | None:
+        own = noted.get(number)
+        if own is not None and (told is None or own.epoch >= told.epoch):
+            return own
+        if told is None and holds_job(self._crawl.partition(number)):
+            return Home(self._crawl.home)
+        return told
+
+    async def _learn(self, number: int, home: Home) -> None:
+        if home.epoch:
+            await self._note({number: home})
+        self.known[number] = home
+
+    async def _note(self, known: Mapping[int, Home]) -> None:
+        """Note what is new, before anybody acts on it."""
+        noted = await self._read()
+        if known.items() <= noted.items():
+            return
+
+        disk, directory = self._options.platform.disk, self._crawl.directory
+        await self._options.beside(lambda: add_homes(disk, directory, known))
+        noted.update(known)
+
+    def _note_look(self, began: float, forgotten: bool) -> None:
+        if forgotten or began > self._looked + ASKED:
+            self._since = began
+        self._looked = began
+
+    def _leave_or_return(self, alive: int, has_some: bool) -> None:
+        """There are not many more seats than partitions: who has none for good leaves them to those who have some. With
+        replicas it follows those of others, and may get some."""
+        if has_some or None in self.known:
+            self.is_left_out = False
+        elif not self._crawl.replicas or alive > self._crawl.partitions:
+            self.is_left_out = True
+        elif alive <= self._crawl.partitions // 2:
+            self.is_left_out = False
+
+    def _look_for_deserted(self, alive: Mapping[str, Seated]) -> None:
         """Say once that partitions wait for a worker in another home. Of a home's processes that have a seat, one says
         it; those that are left out do not know of each other."""
         manned = {self._crawl.home, *(each.home for each in alive.values())}
-        deserted = sum(home is not None and home not in manned for home in homes)
+        deserted = [number for number, home in enumerate(self.ids) if home is not None and home not in manned]
         if not deserted:
-            self._deserted_at, self._has_said = None, False
+            self._deserted = _Deserted()
             return
-        now = self._options.boottime()
-        if self._deserted_at is None:
-            self._deserted_at = now
+        now, state = self._options.boottime(), self._deserted
+        state.since = now if state.since is None else state.since
         near = [name for name, each in alive.items() if each.home == self._crawl.home]
-        if self._has_said or now < self._deserted_at + PATIENCE or self._name != min([*near, self._name]):
+        if state.has_said or now < state.since + PATIENCE or self._name != min([*near, self._name]):
             return
-        self._has_said = True
+        state.has_said = True
         self._options.notice(
-            f"{deserted} of {len(homes)} partitions of the crawl are in other directories, in which nobody works, and "
-            "wait: start a worker with each, `crawler stats --engine --crawl` names them; if they are gone for good, "
-            "begin the crawl under another name"
+            f"{len(deserted)} of {len(self.known)} partitions of the crawl are in other directories, in which nobody "
+            "works, and wait: start a worker with each, `crawler stats --engine --crawl` names them; if they are gone "
+            f"for good, `crawler work` with `--forget-partition {deserted[0]}` begins that one again from the links "
+            "that come"
         )
 
-    def _home(self, number: int, noted: Mapping[int, str], told: str | None) -> str | None:
-        if number in noted:
-            return noted[number]
-        if told is None and holds_job(self._crawl.partition(number)):
-            return self._crawl.home
-        return told
 
-    async def _note(self, noted: dict[int, str], known: Mapping[int, str]) -> None:
-        """Note what is new, before anybody acts on it."""
-        if known.items() <= noted.items():
-            return
-        both = {**noted, **known}
-        await self._options.beside(lambda: write_homes(self._options.platform.disk, self._crawl.directory, both))
-        noted.update(known)
+def _is_news(told: Home | None, home: Home, *, decides: bool, mine: bool) -> bool:
+    """Whether the carrier is to be told of the home again."""
+    if home.epoch:
+        return told is None or told.epoch < home.epoch
+    return told != home and (decides or (mine and told is None))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,12 +29,14 @@ from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership
-from crawler.cluster.partition_life import PartitionLife, Station
+from crawler.cluster.ownership import Ownership, name_of
+from crawler.cluster.partition_life import Desks, PartitionLife, Station
+from crawler.cluster.promotion import Promotion
 from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.rate_desk import RateDesk
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
+from crawler.cluster.replica_slots import NoReplicas, ReplicaSlots
 from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
@@ -83,11 +85,13 @@ class Member:
         self._reach = Reach(carrier, options.boottime, options.notice)
         ownership = Ownership(self._reach, options.name or entropy.random_bytes(8).hex(), options.boottime)
         me = Seated(ownership.holder, crawl.home, 0, options.has_seeds)
-        self._seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
-        self._homes = Homes(crawl, self._seats, options, ownership.holder)
+        seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
+        slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
+        homes, replicas = Homes(crawl, seats, options, ownership.holder, slots), NoReplicas()
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
         worker.rate.change(options.own_rate)
-        self._rates = RateDesk(self._reach, self._seats, ownership, worker.rate, options.boottime)
+        self._promotion = Promotion(crawl, options, homes, ownership, replicas)
+        self._rates = RateDesk(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)
         placement, opened = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host), dict[int, OpenPartition]()
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
@@ -95,9 +99,8 @@ class Member:
         robots, tally = RobotsDesk(placement, opened, sending.tell), Tally(crawl.partitions)
         turns, now = TurnDesk(placement, opened, sending.tell, ownership), self._settings_now
         turns.needed = has_groups(settings, by_host=crawl.by_host)
-        self._station = Station(
-            crawl, options, now, placement, ownership, worker, sending, quota, robots, turns, opened, tally
-        )
+        desks = Desks(quota, robots, turns, replicas)
+        self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
         self._stopped = asyncio.Event()
@@ -169,19 +172,19 @@ class Member:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(station.worker.serve())
-                parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), station.quota.keep()]
+                parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), station.desks.quota.keep()]
                 parts.append(receiving.keep_next_door(station.sending.next_door))
-                parts += [station.turns.keep(), self._rates.keep(), watch.watch(), self._check_claims()]
+                parts += [station.desks.turns.keep(), self._rates.keep(), watch.watch(), self._check_claims()]
                 beside = [group.create_task(each) for each in parts]
                 await self._take_part(group)
                 if self._lives:
                     await asyncio.wait(self._lives.values())
                 for task in beside:
                     task.cancel()
-                await station.robots.close()
+                await station.desks.robots.close()
                 station.worker.end()
                 await self._rates.leave()
-                await self._seats.leave()
+                await station.homes.seats.leave()
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
         assert self._reason is not None
@@ -203,8 +206,11 @@ class Member:
                 return
             try:
                 # There are no more seats than partitions: who has none for good leaves them to those who have some.
-                alive = await self._seats.look(sits=not self._homes.is_left_out)
-                homes = await self._homes.look(alive, decides=SEEDED in self._station.open)
+                where = self._station.homes
+                alive = await where.seats.look(sits=not where.is_left_out)
+                await where.look(alive, decides=SEEDED in self._station.open)
+                await self._put_in_place(alive)
+                homes = where.ids
                 has_begun = workers is not None and any(homes)
                 if len(alive) >= expected or loop.time() >= waits_until or has_begun:
                     waits_until = 0.0
@@ -219,6 +225,19 @@ class Member:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopped.wait()
+
+    async def _put_in_place(self, alive: Mapping[str, Seated]) -> None:
+        """Take over what others have left, and leave what is at home elsewhere. Raises CarrierError, JobError,
+        OSError."""
+        station, homes = self._station, self._station.homes
+        for number, partition in list(station.open.items()):
+            if homes.known[number] is not None and not homes.is_here(number) and number not in homes.busy:
+                await station.ownership.free(partition.name)
+                partition.claim_changed.set()
+        await homes.slots.look(station.open, {each.home for each in alive.values()}, {})
+        for number in await self._promotion.look(alive, self._lives):
+            if number not in share(self.name, alive, homes.ids):
+                await station.ownership.free(name_of(number))
 
     def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
         """Begin to work on what is ours, and to hand over what is not."""
@@ -243,11 +262,11 @@ class Member:
     def _heard(self, partition: OpenPartition, note: Note) -> None:
         said = decode_note(note.message)
         if isinstance(said, RobotsQuestion | RobotsAnswer):
-            self._station.robots.heard(partition, note, said)
+            self._station.desks.robots.heard(partition, note, said)
         elif isinstance(said, TurnsQuestion | TurnsAnswer | TurnsCall):
-            self._station.turns.heard(partition, note, said)
+            self._station.desks.turns.heard(partition, note, said)
         elif said is not None:
-            self._station.quota.heard(partition, note, said)
+            self._station.desks.quota.heard(partition, note, said)
 
     def _ended(self, spent: bool) -> None:
         """The crawl is over. ``spent``: a limit on its pages left URLs."""

@@ -30,13 +30,14 @@ LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
 class Crawl(Struct, frozen=True):
     """A crawl of ``partitions`` partitions, those of which that are in ``directory``. ``secret`` decides which URLs
     belong to which partition. ``home`` names the directory: no other one of the crawl has that name. ``by_host``: see
-    ``Placement``."""
+    ``Placement``. ``replicas``: how many each partition has in other homes."""
 
     directory: Path
     partitions: int
     secret: bytes
     home: str = ""
     by_host: bool = False
+    replicas: int = 0
 
     def partition(self, number: int) -> Path:
         """The directory of a partition, which is that of a job."""

@@ -11,10 +11,12 @@ from msgspec import Struct, field
 
 from crawler.carrier.verbs import CarrierError, StaleEpochError
 from crawler.clock import SteadyClock
+from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.quota_desk import QuotaDesk
+from crawler.cluster.replica_slots import Replicas
 from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import SEEDED
 from crawler.cluster.sender import Sending
@@ -39,6 +41,15 @@ from crawler.settings import Settings
 AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
 
 
+class Desks(Struct):
+    """What the partitions of one member ask of other processes."""
+
+    quota: QuotaDesk
+    robots: RobotsDesk
+    turns: TurnDesk
+    replicas: Replicas
+
+
 class Station(Struct):
     """What the partitions of one member share. ``open`` are those that are open, ``wanted`` those that are to be;
     ``settings()`` are those of a run that begins now."""
@@ -50,9 +61,8 @@ class Station(Struct):
     ownership: Ownership
     worker: Worker
     sending: Sending
-    quota: QuotaDesk
-    robots: RobotsDesk
-    turns: TurnDesk
+    homes: Homes
+    desks: Desks
     open: dict[int, OpenPartition]
     tally: Tally
     wanted: set[int] = field(default_factory=set)
@@ -81,6 +91,8 @@ class PartitionLife:
         except CarrierError:
             return None
         try:
+            if not await self._is_here():
+                return None
             with open_known(station.settings().crawl.known, directory) as known:
                 job = await self._open()
                 if job is None:
@@ -93,6 +105,17 @@ class PartitionLife:
                     await station.options.beside(job.close)
         finally:
             await station.ownership.free(self._name)
+
+    async def _is_here(self) -> bool:
+        """Whether the partition, whose claim is held, is to be opened in this directory now."""
+        homes, number = self._station.homes, self._number
+        try:
+            await homes.learn(number)
+        except CarrierError:
+            return False
+        if homes.known[number] is None:
+            return True  # the one that reads the seeds begins here
+        return homes.is_here(number) and homes.is_sure(number) and not homes.is_missing(number)
 
     async def _open(self) -> Job | None:
         """The open job; None if it cannot be opened now."""
@@ -147,7 +170,7 @@ class PartitionLife:
 
         def may_request() -> bool:
             # Whoever takes the partition over learns from the stored epoch that its hosts may have been asked.
-            has_begun = partition is not None and partition.epoch > 0
+            has_begun = partition is not None and partition.epoch > 0 and not partition.is_rising
             return has_begun and station.ownership.may_request(self._name)
 
         context = worker.context.with_code(options.code)
@@ -155,12 +178,12 @@ class PartitionLife:
         member = Membership(
             may_request,
             is_sent,
-            partial(station.quota.allowance, number),
-            partial(station.robots.is_elsewhere, number),
-            partial(station.robots.ask, number),
+            partial(station.desks.quota.allowance, number),
+            partial(station.desks.robots.is_elsewhere, number),
+            partial(station.desks.robots.ask, number),
             number == SEEDED and options.has_seeds,
             lambda: (0, 0.0) if partition is None else partition.lag(options.clock()),
-            station.turns.join(number, job.frontier, options.clock),
+            station.desks.turns.join(number, job.frontier, options.clock),
         )
         run = Run(job, settings, context, seeds, member=member)
         partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)
@@ -177,7 +200,7 @@ class PartitionLife:
     def _is_settled(self, partition: OpenPartition) -> bool:
         """Whether nothing is to come that only this partition gets: of the quota, or of the seeds, which another
         process may have left before their end."""
-        if not self._station.quota.is_settled(partition):
+        if not self._station.desks.quota.is_settled(partition):
             return False
         if self._number != SEEDED or self._station.options.has_seeds or seeds_are_read(partition.job):
             return True
@@ -219,7 +242,16 @@ class PartitionLife:
     async def _rise(self, partition: OpenPartition) -> None:
         """Begin the epoch of the claim durably, and then send under it. Raises CarrierError, StaleEpochError,
         OSError."""
-        ownership, job = self._station.ownership, partition.job
+        ownership, homes, job = self._station.ownership, self._station.homes, partition.job
+        await homes.learn(self._number)
+        if homes.known[self._number] is not None and not homes.is_here(self._number):
+            await ownership.free(self._name)
+            partition.claim_changed.set()
+            return
+        if not homes.is_sure(self._number):
+            partition.claim_changed.set()
+            await asyncio.sleep(AGAIN)
+            return
         epoch, floor = ownership.epoch(self._name), max(job.epoch, partition.outbox.outrun)
         if epoch is not None and epoch <= floor:
             epoch = await ownership.claim(self._name, floor)
@@ -227,9 +259,10 @@ class PartitionLife:
             ownership.forget(self._name)
             partition.claim_changed.set()
             return
+        await homes.slots.begin(self._number, epoch)
         await job.begin_epoch(epoch)
-        partition.run.wake()  # before the first epoch it asks nothing
         partition.is_rising = partition.claim_changed.is_set()
+        partition.run.wake()  # before the epoch it asks nothing
         await self._station.sending.announce(partition)
 
     async def _finish(self, partition: OpenPartition) -> None:
@@ -237,7 +270,7 @@ class PartitionLife:
         OSError."""
         station, job, run = self._station, partition.job, partition.run
         station.tally.add(partition)
-        await station.turns.leave(partition)
+        await station.desks.turns.leave(partition)
         if job.writer.whole:
             await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)
             await job.sync()

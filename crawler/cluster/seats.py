@@ -16,7 +16,9 @@ it, and goes on with it only while nobody who has them is alive.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +27,9 @@ from msgspec.structs import replace
 from crawler.carrier.verbs import CarrierError
 from crawler.cluster.ownership import HELD, Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
+from crawler.job.home_register import EPOCH_MOST, Home
 from crawler.partition.placement import place
+from crawler.partition.replica_homes import target_homes
 
 SPARE = 16  # seats more than partitions: of those who were there first, none may be the one who has the seeds
 SEEDED = 0  # the partition that reads the seeds
@@ -34,15 +38,17 @@ MEMBER, HOME = "member", "home"  # values of a seat, and of a partition
 
 class Seated(Struct, frozen=True, array_like=True):
     """What a process says of itself: its ``name``, the ``home`` that its partitions are in, how often it has said
-    so, and whether it ``has_seeds``."""
+    so, whether it ``has_seeds``, and whether it ``drains``: it is about to leave, and takes no partition any more."""
 
     name: str
     home: str
     beats: int
     has_seeds: bool = False
+    drains: bool = False
 
 
 _decoder = msgspec.msgpack.Decoder(Seated)
+_HOME = re.compile(rb"([0-9A-Za-z_-]{1,64})(?: ([1-9][0-9]{0,18}))?")
 
 
 class Seats:
@@ -91,14 +97,18 @@ class Seats:
             await self._reach.call(self._reach.carrier.put(self.mine, {MEMBER: b""}))
         await self._ownership.free(self.mine)
 
-    async def homes(self) -> list[str | None]:
-        """Where each partition is at home. Raises CarrierError."""
+    async def homes(self) -> list[Home | None]:
+        """Where each partition is at home, as it was last told. Raises CarrierError."""
         values = await self._reach.call(self._reach.carrier.get(names_of(range(self._partitions)), HOME))
-        return [None if value is None else value.decode("utf-8", "replace") for value in values]
+        return [decode_home(value) for value in values]
 
-    async def settle(self, partition: int, home: str) -> None:
+    async def home(self, partition: int) -> Home | None:
+        """Where one is at home. Raises CarrierError."""
+        return decode_home((await self._reach.call(self._reach.carrier.get([name_of(partition)], HOME)))[0])
+
+    async def settle(self, partition: int, home: Home) -> None:
         """Say where a partition is at home. Raises CarrierError."""
-        await self._reach.call(self._reach.carrier.put(name_of(partition), {HOME: home.encode()}))
+        await self._reach.call(self._reach.carrier.put(name_of(partition), {HOME: encode_home(home)}))
 
     async def _sit(self) -> str | None:
         """A seat, or None if all are taken."""
@@ -119,7 +129,21 @@ class Seats:
             self._known[seat] = (said, now)
 
 
-def share(me: str, alive: Mapping[str, Seated], homes: list[str | None]) -> set[int]:
+def encode_home(home: Home) -> bytes:
+    """The value ``home`` of a partition: the id of its directory, and the epoch unless it began there."""
+    return f"{home.id} {home.epoch}".encode() if home.epoch else home.id.encode()
+
+
+def decode_home(value: bytes | None) -> Home | None:
+    """The inverse; None if there is no value, or something else is there."""
+    match = None if value is None else _HOME.fullmatch(value)
+    if match is None:
+        return None
+    epoch = int(match[2] or 0)
+    return Home(match[1].decode(), epoch) if epoch <= EPOCH_MOST else None
+
+
+def share(me: str, alive: Mapping[str, Seated], homes: Sequence[str | None]) -> set[int]:
     """The partitions of the process ``me``. ``alive``: all processes by name; ``homes``: those of the partitions."""
     my_home = alive[me].home if me in alive else None
     at_home = place(len(homes), _at(my_home, alive))
@@ -127,13 +151,13 @@ def share(me: str, alive: Mapping[str, Seated], homes: list[str | None]) -> set[
     return mine | {SEEDED} if _reader(alive, homes) == me else mine - {SEEDED}
 
 
-def begins(alive: Mapping[str, Seated], homes: list[str | None]) -> list[str | None]:
+def begins(alive: Mapping[str, Seated], homes: Sequence[str | None]) -> list[str | None]:
     """The homes, and where those partitions are to begin that have none: all who are alive share them."""
-    by_all = place(len(homes), alive)
-    return [alive[by_all[number]].home if home is None and by_all else home for number, home in enumerate(homes)]
+    targets = target_homes(len(homes), Counter(each.home for each in alive.values()))
+    return [target if home is None else home for home, target in zip(homes, targets, strict=True)]
 
 
-def _reader(alive: Mapping[str, Seated], homes: list[str | None]) -> str | None:
+def _reader(alive: Mapping[str, Seated], homes: Sequence[str | None]) -> str | None:
     """The process that has the partition that reads the seeds."""
     home = homes[SEEDED]
     near = list(alive) if home is None else _at(home, alive)

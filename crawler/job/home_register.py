@@ -1,47 +1,81 @@
-"""``DIR/homes.json``: in which directories the partitions of a crawl are at home, for good.
+"""``DIR/homes.json``: in which directories the partitions of a crawl are at home.
 
-A partition stays in the directory in which it was first opened: begun anew in another one, it would not know what
-others have long sent to it. What carries messages between workers may forget where that is, and the machine may be
-away at that time. So whoever has partition 0 says where a partition is to begin, and notes it here before that. A
-directory without partition 0 notes where that one is.
+A partition is at home where it was first opened: begun anew in another directory, it would not know what others have
+long sent to it. What carries messages between workers may forget where that is, and the machine may be away at that
+time. So whoever has partition 0 says where a partition is to begin, and notes it here before that. A directory without
+partition 0 notes where that one is.
 
-The file is an envelope with the number of each partition whose home is known, and the id of that directory.
+A partition that has moved, or whose replica took its place, has another home, in the epoch of its claim then. The
+greatest epoch counts, and everybody who learns of such a home notes it before anything else.
+
+The file is an envelope with the number of each partition whose home is known, and the id of that directory. As soon as
+one has moved its version is 2, and each number has a list of the id and the epoch.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, read_bounded
+from crawler import __version__
+from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
 from crawler.disk import Disk, write_file
 from crawler.job.directory import JobError
 
 HOMES = "homes.json"
 MAGIC = "crawler-homes"
-VERSION = 1
+VERSION, MOVED = 1, 2  # MOVED: at least one home has an epoch
+EPOCH_MOST = 2**63 - 1
 
 
-def encode_homes(homes: Mapping[int, str]) -> bytes:
+class Home(NamedTuple):
+    """Where a partition is: the id of a directory, and the epoch in which it came there; 0 where it began."""
+
+    id: str
+    epoch: int = 0
+
+
+def encode_homes(homes: Mapping[int, Home]) -> bytes:
     """The bytes of the file."""
-    return encode_envelope(MAGIC, VERSION, {f"{number:02}": home for number, home in sorted(homes.items())})
+    if any(home.epoch for home in homes.values()):
+        return encode_envelope(MAGIC, MOVED, {f"{number:02}": list(home) for number, home in sorted(homes.items())})
+    return encode_envelope(MAGIC, VERSION, {f"{number:02}": home.id for number, home in sorted(homes.items())})
 
 
-def decode_homes(data: bytes, name: str) -> dict[int, str]:
+def decode_homes(data: bytes, name: str) -> dict[int, Home]:
     """What the bytes of a file say; ``name`` is what messages call it. Raises JobError."""
+    version = envelope_version(data, MAGIC)
+    if version is not None and version not in (VERSION, MOVED):
+        raise JobError(
+            f"{name} has version {version}; this program, crawler {__version__}, reads versions up to {MOVED}: "
+            "use the program that wrote it, nothing was changed"
+        )
     try:
-        content = decode_envelope(data, MAGIC, VERSION, name)
+        content = decode_envelope(data, MAGIC, version or VERSION, name)
     except EnvelopeError as error:
         raise JobError(str(error)) from error
-    if all(number.isdecimal() and isinstance(home, str) for number, home in content.items()):
-        return {int(number): home for number, home in content.items()}
-    raise JobError(f"{name}: not a list of directories")
+    homes = {number: _home(value, version or VERSION) for number, value in content.items() if number.isdecimal()}
+    known = {int(number): home for number, home in homes.items() if home is not None}
+    if len(known) != len(content):
+        raise JobError(f"{name}: not a list of directories")
+    return known
 
 
-def read_homes(directory: Path) -> dict[int, str]:
+def _home(value: Any, version: int) -> Home | None:
+    match value:
+        case str(own) if version == VERSION:
+            return Home(own)
+        case [str(own), int(epoch)] if version == MOVED and not isinstance(epoch, bool) and 0 <= epoch <= EPOCH_MOST:
+            return Home(own, epoch)
+    return None
+
+
+def read_homes(directory: Path) -> dict[int, Home]:
     """The homes that are known in the directory of a crawl. Raises JobError, OSError."""
     path = directory / HOMES
     try:
@@ -52,7 +86,7 @@ def read_homes(directory: Path) -> dict[int, str]:
         raise JobError(str(error)) from error
 
 
-def write_homes(disk: Disk, directory: Path, homes: Mapping[int, str]) -> None:
+def write_homes(disk: Disk, directory: Path, homes: Mapping[int, Home]) -> None:
     """Replace the file, durably. Several processes of the directory may do so at once. Raises OSError."""
     part = directory / f"{HOMES}.{secrets.token_hex(8)}.part"
     try:
@@ -63,3 +97,24 @@ def write_homes(disk: Disk, directory: Path, homes: Mapping[int, str]) -> None:
             os.unlink(part)
         raise
     disk.sync_directory(directory)
+
+
+def add_homes(disk: Disk, directory: Path, known: Mapping[int, Home]) -> None:
+    """Note durably what is known, over what is noted in no greater epoch. Several processes of the directory may do so
+    at once. Raises JobError, OSError."""
+    with _alone(directory):
+        noted = read_homes(directory)
+        news = {number: home for number, home in known.items() if number not in noted or noted[number] != home}
+        both = {**noted, **{n: home for n, home in news.items() if n not in noted or noted[n].epoch <= home.epoch}}
+        if both != noted:
+            write_homes(disk, directory, both)
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

@@ -183,7 +183,8 @@ async def work(
                 closing=beside.closing,
                 platform=platform,
             )
-            whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host)
+            replicas = settings.partitions.replicas
+            whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, replicas)
             telling = asyncio.create_task(answering.keep())
             try:
                 return await run_member(whole, carrier, settings, member, begun)

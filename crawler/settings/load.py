@@ -179,6 +179,7 @@ _MOST: dict[tuple[str, str], float] = {
     ("crawl", "hops_outside"): HOPS_MOST,
     ("partitions", "processes"): PARTITIONS_MOST,
     ("partitions", "count"): PARTITIONS_MOST,
+    ("partitions", "replicas"): 3,
     ("schedule", "every_hours"): 24 * 3_660,  # ten years: no calendar ends before
     ("politeness", "per_host"): 2**16,
     ("politeness", "adaptive"): 1_000,

@@ -407,6 +407,7 @@ class PartitionSettings(Struct, frozen=True):
     workers: int | None = None  # to wait for before a new crawl is shared out; None: those of this machine
     engine: str | None = None  # URL of what carries between workers; None: the first process does
     crawl: str | None = None  # the name of the crawl there
+    replicas: int = 1  # of each partition, in directories of other workers, where there are others
     replica_bodies: bool = True  # whether replicas have what was fetched, too
 
     @property

@@ -8,43 +8,83 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.checkpoint import encode_envelope
+from crawler.checkpoint import UnknownVersionError, decode_envelope, encode_envelope
 from crawler.disk import RealDisk
 from crawler.job.directory import JobError
-from crawler.job.home_register import HOMES, MAGIC, VERSION, decode_homes, encode_homes, read_homes, write_homes
+from crawler.job.home_register import (
+    EPOCH_MOST,
+    HOMES,
+    MAGIC,
+    MOVED,
+    VERSION,
+    Home,
+    decode_homes,
+    encode_homes,
+    read_homes,
+    write_homes,
+)
 from crawler.settings import PARTITIONS_MOST
 from tests.test_docs import example
 
-REGISTERS = st.dictionaries(st.integers(0, PARTITIONS_MOST - 1), st.text(st.characters(codec="utf-8"), max_size=32))
+WHERE = st.builds(Home, st.text(st.characters(codec="utf-8"), max_size=32), st.just(0) | st.integers(0, EPOCH_MOST))
+REGISTERS = st.dictionaries(st.integers(0, PARTITIONS_MOST - 1), WHERE)
 
 
 def test_the_example_of_the_format() -> None:
     here, there = "0" * 32, "f" * 32
-    assert decode_homes(example("format-crawl.md", "homes"), HOMES) == {0: here, 1: there, 2: here}
+    assert decode_homes(example("format-crawl.md", "homes"), HOMES) == {
+        0: Home(here),
+        1: Home(there),
+        2: Home(here),
+    }
+
+
+def test_the_example_of_a_crawl_in_which_one_has_moved() -> None:
+    here, there = "0" * 32, "f" * 32
+    homes = {0: Home(here), 1: Home(there, 300_000)}
+    assert decode_homes(example("format-crawl.md", "homes-moved"), HOMES) == homes
+    assert encode_homes(homes) == example("format-crawl.md", "homes-moved")
+
+
+def test_a_program_that_knows_no_moved_partitions_refuses_the_file_of_one_that_has_them() -> None:
+    moved = encode_homes({0: Home("here", 7)})
+    with pytest.raises(UnknownVersionError):
+        decode_envelope(moved, MAGIC, VERSION, HOMES)
+    assert decode_envelope(encode_homes({0: Home("here")}), MAGIC, VERSION, HOMES) == {"00": "here"}
+    with pytest.raises(JobError, match="version 3"):
+        decode_homes(encode_envelope(MAGIC, MOVED + 1, {}), HOMES)
 
 
 @given(REGISTERS)
-def test_what_is_written_is_read(homes: dict[int, str]) -> None:
+def test_what_is_written_is_read(homes: dict[int, Home]) -> None:
     assert decode_homes(encode_homes(homes), HOMES) == homes
 
 
 @given(REGISTERS, st.data())
-def test_damage_is_refused(homes: dict[int, str], data: st.DataObject) -> None:
+def test_damage_is_refused(homes: dict[int, Home], data: st.DataObject) -> None:
     whole = bytearray(encode_homes(homes))
     whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
     with pytest.raises(JobError):
         decode_homes(bytes(whole), HOMES)
 
 
-@pytest.mark.parametrize("content", [{"one": "here"}, {"-1": "here"}, {"01": 1}, {"01": None}])
+@pytest.mark.parametrize("content", [{"one": "here"}, {"-1": "here"}, {"01": 1}, {"01": None}, {"01": ["here", 1]}])
 def test_what_is_no_list_of_directories_is_refused(content: dict[str, object]) -> None:
     with pytest.raises(JobError):
         decode_homes(encode_envelope(MAGIC, VERSION, content), HOMES)
 
 
+@pytest.mark.parametrize(
+    "value", ["here", ["here"], ["here", -1], ["here", "1"], ["here", True], [1, 1], ["here", 2**63]]
+)
+def test_what_is_no_home_with_an_epoch_is_refused(value: object) -> None:
+    with pytest.raises(JobError):
+        decode_homes(encode_envelope(MAGIC, MOVED, {"01": value}), HOMES)
+
+
 def test_the_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     assert read_homes(tmp_path) == {}
-    for homes in ({0: "here"}, {0: "here", 7: "there", 100: "here"}):
+    for homes in ({0: Home("here")}, {0: Home("here"), 7: Home("there", 9), 100: Home("here")}):
         write_homes(RealDisk(), tmp_path, homes)
         assert read_homes(tmp_path) == homes
     assert [path.name for path in tmp_path.iterdir()] == [HOMES]

@@ -1,0 +1,180 @@
+"""Brings the directories of one process in line with where partitions are at home, and takes over those whose home is
+deserted.
+
+    promoted  nobody works in its home any more, and the replica here is in step. The claim comes first, and nobody can
+              say of another home meanwhile; then the replica's directory becomes the partition's, then others are told
+    arrived   its owner has handed it over: the same, but for the claim
+    demoted   it was here, and is at home elsewhere: whatever ended its work here, its directory is a replica now, which
+              never comes back as the partition but by one of the ways above
+    removed   a replica that its owner does not ask for any more, when it has others that are in step
+
+Each begins again where a killed process has left it, because a home is told of only when its directory is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from crawler.clock import Anchor, SteadyClock
+from crawler.cluster.homes import Homes
+from crawler.cluster.member_options import Crawl, MemberOptions
+from crawler.cluster.ownership import HELD, Ownership, name_of
+from crawler.cluster.replica_slots import Replicas
+from crawler.cluster.seats import Seated
+from crawler.job.clock_anchor import CLOCK, LEAST, encode_anchor
+from crawler.job.directory import STORE, holds_job
+from crawler.job.home_register import Home
+from crawler.job.replica_moves import demote, promote, remove_replica, replica_directory, replicas_here
+from crawler.kv import Family
+from crawler.slices import entropy
+
+TURN = 2.0  # seconds that the first of several replicas is ahead of the next one
+APART = 20  # bits of a random step between the epochs of two owners that do not know of each other
+UNWANTED = 60.0  # seconds for which nobody asks for a replica before it is removed
+
+
+class Promotion:
+    """What one process does with the directories of its home."""
+
+    def __init__(
+        self, crawl: Crawl, options: MemberOptions, homes: Homes, ownership: Ownership, replicas: Replicas
+    ) -> None:
+        self._crawl = crawl
+        self._options = options
+        self._homes = homes
+        self._ownership = ownership
+        self._replicas = replicas
+        self._deserted: dict[int, float] = {}  # since when nobody works in the home of a partition
+        self._unwanted: dict[int, float] = {}  # since when nobody asks for a replica that is here
+
+    async def look(self, alive: Mapping[str, Seated], opened: Collection[int]) -> set[int]:
+        """Do what is due now. ``opened``: the partitions that are open here. Returns those whose claims this process
+        holds since. Raises CarrierError, JobError, OSError."""
+        homes, manned = self._homes, {self._crawl.home, *(each.home for each in alive.values())}
+        taken = set[int]()
+        for number, home in enumerate(homes.known):
+            if home is None or number in homes.busy or number in opened:
+                continue
+            if home.id == self._crawl.home:
+                self._deserted.pop(number, None)
+                if home.epoch and not holds_job(self._crawl.partition(number)):
+                    await self._arrive(number)
+            elif home.epoch and holds_job(self._crawl.partition(number)):
+                await self._demote(number)
+            elif home.id in manned:
+                self._deserted.pop(number, None)
+            elif self._is_mine_to_take(number, manned) and await self._promote(number, home):
+                taken.add(number)
+        await self._clear(manned)
+        return taken
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _is_mine_to_take(self, number: int, manned: Collection[str]) -> bool:
+        """Whether the partition, whose home is deserted, goes on with the replica here."""
+        now = self._options.boottime()
+        since = self._deserted.setdefault(number, now)
+        told = self._homes.slots.told.get(number)
+        if told is None or self._homes.looks < HELD or self._replicas.mark(number) is None:
+            return False
+        able = [home for home in told.in_step if home in manned]
+        return self._crawl.home in able and now >= since + TURN * able.index(self._crawl.home)
+
+    async def _promote(self, number: int, home: Home) -> bool:
+        """Take the partition over. Returns whether that was done. Raises CarrierError, JobError, OSError."""
+        name, homes = name_of(number), self._homes
+        told = homes.slots.told[number]
+        apart = 1 + int.from_bytes(entropy.random_bytes(4), "big") % 2**APART
+        homes.busy.add(number)
+        done = False
+        try:
+            epoch = await self._ownership.claim(name, max(home.epoch, told.epoch) + apart)
+            if epoch is None:
+                return False
+            await homes.learn(number)
+            now = await homes.slots.read(number)
+            if homes.known[number] != home or self._crawl.home not in now.in_step:
+                return False
+            done = await self._made(number)
+            if done:
+                await homes.settle(number, Home(self._crawl.home, epoch))
+                self._deserted.pop(number, None)
+                self._options.notice(
+                    f"partition {number} goes on here with its replica: nobody works in the directory in which it was"
+                )
+        finally:
+            homes.busy.discard(number)
+            if not done:
+                await self._ownership.free(name)
+        return done
+
+    async def _arrive(self, number: int) -> None:
+        """The partition has been handed over to this home. Raises JobError, OSError."""
+        if not holds_job(replica_directory(self._crawl.directory, number)):
+            return
+        self._homes.busy.add(number)
+        try:
+            await self._made(number)
+        finally:
+            self._homes.busy.discard(number)
+
+    async def _made(self, number: int) -> bool:
+        """Make the replica the partition."""
+        await self._replicas.release(number)
+        directory, disk = self._crawl.directory, self._options.platform.disk
+
+        def make() -> bool:
+            self._carry_clock(number)
+            return promote(disk, directory, number)
+
+        made: bool = await self._options.beside(make)
+        return made
+
+    def _carry_clock(self, number: int) -> None:
+        """The times in the replica are those of its owner's clock: what opens it next takes the difference for a clock
+        that was set. Raises OSError."""
+        clock, ahead = self._options.clock, self._homes.slots.skews.get(number, 0.0)
+        anchor = clock.anchor if isinstance(clock, SteadyClock) else None
+        if anchor is None or abs(ahead) < LEAST:
+            return
+        path = replica_directory(self._crawl.directory, number) / STORE
+        store = self._options.platform.of_partition(number, self._crawl.partitions).open_store(path)
+        try:
+            batch = store.batch()
+            batch.put(Family.META, CLOCK, encode_anchor(Anchor(anchor.boot, anchor.offset - ahead)))
+            store.write(batch)
+            store.sync()
+        finally:
+            store.close()
+
+    async def _demote(self, number: int) -> None:
+        disk, directory = self._options.platform.disk, self._crawl.directory
+        await self._options.beside(partial(demote, disk, directory, number))
+
+    async def _clear(self, manned: Collection[str]) -> None:
+        """Remove replicas that nobody has asked for during a while. Raises OSError."""
+        now, homes = self._options.boottime(), self._homes
+        here: list[int] = await self._options.beside(partial(replicas_here, self._crawl.directory))
+        unwanted = {number for number in here if self._is_unwanted(number, manned)}
+        self._unwanted = {number: self._unwanted.get(number, now) for number in unwanted}
+        for number, since in self._unwanted.items():
+            if now >= since + UNWANTED and number not in homes.busy:
+                homes.busy.add(number)
+                try:
+                    await self._replicas.release(number)
+                    disk, directory = self._options.platform.disk, self._crawl.directory
+                    await self._options.beside(partial(remove_replica, disk, directory, number))
+                finally:
+                    homes.busy.discard(number)
+
+    def _is_unwanted(self, number: int, manned: Collection[str]) -> bool:
+        """Whether the partition is safe without the replica here, and its owner alive."""
+        home = self._homes.known[number] if number < len(self._homes.known) else None
+        told = self._homes.slots.told.get(number)
+        if home is None or told is None or home.id not in manned or told.slot_of(self._crawl.home) is not None:
+            return False
+        if home.id == self._crawl.home:
+            return holds_job(self._crawl.partition(number))
+        named = [each for each in told.slots if each.home]
+        return bool(named) and all(each.in_step for each in named)

@@ -1,0 +1,145 @@
+"""Which homes follow the partitions that are open here, as their owner chooses and publishes it, and what the owners of
+all partitions say.
+
+That a replica is in step is a promise of the owner: nothing counts as durable that this replica does not have. So the
+promise is taken back on the carrier before the owner goes on without the replica, and given when it waits for it
+again. Whoever opens a partition takes all promises of the owner before it back first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.ownership import name_of, names_of
+from crawler.cluster.reach import Reach
+from crawler.partition.replica_homes import Following, Follows, decode_following, encode_following, slots_for
+
+REPLICAS = "replicas"  # the value of a partition
+
+
+class Replicas(Protocol):
+    """The replicas that this process has of others' partitions, and those that others have of its own."""
+
+    def mark(self, number: int) -> tuple[int, int] | None:
+        """The state of a whole replica of that partition which this process has open; None: it has none."""
+
+    async def release(self, number: int) -> None:
+        """Close that replica, durably, and do not open it again as long as the partition's directories are being moved,
+        or it is at home here. Raises OSError."""
+
+    def reached(self, number: int, home: str) -> bool:
+        """Whether the replica there of an own partition has all that was ever written, durably."""
+
+
+class NoReplicas:
+    """There are none."""
+
+    def mark(self, number: int) -> tuple[int, int] | None:
+        return None
+
+    async def release(self, number: int) -> None:
+        return
+
+    def reached(self, number: int, home: str) -> bool:
+        return False
+
+
+class ReplicaSlots:
+    """The slots of one process, whose directory is ``home``."""
+
+    def __init__(self, reach: Reach, home: str, replicas: int, partitions: int, clock: Callable[[], float]) -> None:
+        """``replicas``: how many each partition is to have."""
+        self._reach = reach
+        self._home = home
+        self._replicas = replicas
+        self._partitions = partitions
+        self._clock = clock
+        self.told: dict[int, Following] = {}  # what is on the carrier of each partition, or was there last
+        self.skews: dict[int, float] = {}  # how far the clock here is ahead of an owner's, at most
+        self._own: dict[int, Following] = {}  # of partitions that are open here
+        self._putting = asyncio.Lock()
+
+    async def look(
+        self, opened: Mapping[int, OpenPartition], alive: Collection[str], targets: Mapping[int, str]
+    ) -> None:
+        """Read what all owners say, and say what the partitions have that are open here. ``alive``: homes in which
+        somebody works; ``targets``: homes that partitions are to move to. Raises CarrierError."""
+        self._own = {number: own for number, own in self._own.items() if number in opened}
+        if not self._replicas:
+            return
+        for number, each in list(opened.items()):
+            if each.epoch and not each.is_rising:
+                await self._choose(each, alive, targets.get(number, ""))
+        values = await self._reach.call(self._reach.carrier.get(names_of(range(self._partitions)), REPLICAS))
+        for number, value in enumerate(values):
+            self._note(number, decode_following(value))
+
+    async def begin(self, number: int, epoch: int) -> None:
+        """Say that no replica is in step, before the partition begins that epoch: what became durable before counts
+        here alone. Raises CarrierError."""
+        own = self._own.get(number)
+        if own is not None and own.epoch:
+            return  # it was open all the time, and its replicas are followed on
+        before = await self.read(number)
+        if self._replicas or before.in_step:
+            slots = [Follows(each.home if each.home != self._home else "") for each in before.slots]
+            await self._put(number, Following(epoch, slots, self._clock()))
+
+    async def read(self, number: int) -> Following:
+        """What is said of a partition now, or was said last. Raises CarrierError."""
+        value = (await self._reach.call(self._reach.carrier.get([name_of(number)], REPLICAS)))[0]
+        return decode_following(value) or self.told.get(number) or Following(0, [], 0.0)
+
+    def homes(self, number: int) -> Sequence[str]:
+        """The homes of the slots of a partition that is open here; "" where nobody is to follow."""
+        own = self._own.get(number)
+        return [] if own is None else [each.home for each in own.slots]
+
+    def in_step(self, number: int, home: str) -> bool:
+        """Whether others were told that the replica there is in step."""
+        own = self._own.get(number)
+        return own is not None and home in own.in_step
+
+    async def tell_step(self, number: int, home: str, *, in_step: bool) -> None:
+        """Tell others so, before it returns. Raises CarrierError."""
+        async with self._putting:
+            own = self._own.get(number)
+            if own is None or in_step == (home in own.in_step):
+                return
+            slots = [Follows(home, in_step) if each.home == home else each for each in own.slots]
+            await self._put(number, Following(own.epoch, slots, self._clock(), own.target))
+
+    async def hand_over(self, number: int, epoch: int, home: str) -> None:
+        """Say that the directory here has all that the partition had, which is at home elsewhere from now on. Raises
+        CarrierError."""
+        async with self._putting:
+            others = [each for each in self._slots(number) if each.home not in ("", home)]
+            await self._put(number, Following(epoch, [Follows(self._home, True), *others], self._clock()))
+
+    def _slots(self, number: int) -> Sequence[Follows]:
+        return self._own[number].slots if number in self._own else []
+
+    async def _choose(self, partition: OpenPartition, alive: Collection[str], target: str) -> None:
+        async with self._putting:
+            number, before = partition.number, self._slots(partition.number)
+            named = [each.home for each in before]
+            homes = slots_for(named, number, self._home, alive, self._replicas, target or None)
+            in_step = {each.home for each in before if each.in_step}
+            slots = [Follows(home, home in in_step) for home in homes]
+            await self._put(number, Following(partition.epoch, slots, self._clock(), target))
+
+    async def _put(self, number: int, following: Following) -> None:
+        put = self._reach.carrier.put
+        await self._reach.call(put(name_of(number), {REPLICAS: encode_following(following)}))
+        self._own[number] = self.told[number] = following
+
+    def _note(self, number: int, said: Following | None) -> None:
+        before = self.told.get(number)
+        if said is None or said == before or number in self._own:
+            return
+        if before is None or said.now != before.now:
+            self.skews[number] = min(self.skews.get(number, float("inf")), self._clock() - said.now)
+        self.told[number] = said

@@ -68,7 +68,7 @@ MODULES: dict[str, str] = {
     """,
     "partition": """
         placement replica_homes messages parcel_codec outbox inlet router end_rounds quota rate_shares group_turns
-        notes part_report
+        replica_values notes part_report
     """,
     "replica": """
         seal step_codec copy_pieces replica_codec
@@ -153,8 +153,9 @@ MODULES: dict[str, str] = {
     """,
     "cluster": """
         reach ownership member_options open_partition next_door tally sender quota_desk robots_desk turn_desk receiver
-        seats replica_slots homes promotion end_watch rate_desk time_left partition_life member crawl_directory
-        settings_file agreement worker_channel worker_supervisor
+        seats replica_slots homes slot_sending copy_sending log_sending replica_directory replica_life replicas
+        promotion end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement
+        worker_channel worker_supervisor
     """,
     "integrity": """
         finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

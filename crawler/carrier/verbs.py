@@ -6,8 +6,9 @@ because whoever appended an entry keeps it until its receiver says that it is du
 itself is small: entries of a stream keep their order, a claim has one holder until its time runs out, and an entry of
 an owner that has been replaced is refused.
 
-Names are those of partitions, ``p0`` to ``p1023``, or of the crawl, ``crawl``. Of each name there may be a stream, a
-claim and values. Everything of one name can live on one server of a cluster.
+Names are those of partitions, ``p0`` to ``p1023``, of the slots of their replicas, ``p0r0``, ``p0r1``, ..., of seats,
+``w0``, ``w1``, ..., or of the crawl, ``crawl``. Of each name there may be a stream, a claim and values. Everything of
+one name can live on one server of a cluster.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from crawler.carrier.verbs import Carrier, CarrierError
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
+from crawler.cluster.log_sending import LogSending, ReplicaLag
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
@@ -36,7 +37,9 @@ from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.rate_desk import RateDesk
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.receiver import Receiving
-from crawler.cluster.replica_slots import NoReplicas, ReplicaSlots
+from crawler.cluster.replica_life import ReplicaPlace
+from crawler.cluster.replica_slots import ReplicaSlots
+from crawler.cluster.replicas import Replicas
 from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
@@ -49,6 +52,8 @@ from crawler.partition import ParcelCodec, Placement
 from crawler.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
 from crawler.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
 from crawler.partition.parcel_codec import Note
+from crawler.partition.replica_values import Followed
+from crawler.replica import ReplicaCodec
 from crawler.settings import Settings
 from crawler.slices import entropy
 
@@ -87,10 +92,9 @@ class Member:
         me = Seated(ownership.holder, crawl.home, 0, options.has_seeds)
         seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
-        homes, replicas = Homes(crawl, seats, options, ownership.holder, slots), NoReplicas()
+        homes = Homes(crawl, seats, options, ownership.holder, slots)
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
         worker.rate.change(options.own_rate)
-        self._promotion = Promotion(crawl, options, homes, ownership, replicas)
         self._rates = RateDesk(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)
         placement, opened = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host), dict[int, OpenPartition]()
@@ -99,7 +103,13 @@ class Member:
         robots, tally = RobotsDesk(placement, opened, sending.tell), Tally(crawl.partitions)
         turns, now = TurnDesk(placement, opened, sending.tell, ownership), self._settings_now
         turns.needed = has_groups(settings, by_host=crawl.by_host)
-        desks = Desks(quota, robots, turns, replicas)
+        codec = ReplicaCodec(crawl.secret)
+        log_sending = LogSending(self._reach, codec, opened, slots, ownership, options)
+        log_sending.replaced = self._look_at_claims
+        following = ReplicaPlace(crawl, options, self._reach, ownership, codec, ParcelCodec(crawl.secret), now)
+        replicas = Replicas(following, homes, log_sending)
+        self._promotion = Promotion(crawl, options, homes, ownership, replicas)
+        desks = Desks(quota, robots, turns, log_sending, replicas)
         self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
@@ -133,6 +143,11 @@ class Member:
     def lag(self) -> Lag:
         """What waits here for other partitions."""
         return self._station.sending.lag()
+
+    @property
+    def replicas(self) -> list[ReplicaLag]:
+        """How far the replicas are behind that others keep of the partitions that are open here."""
+        return self._station.desks.log_sending.lags()
 
     def stats(self) -> dict[str, Any]:
         """The statistics of all partitions that this member has or had, pooled."""
@@ -175,10 +190,12 @@ class Member:
                 parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), station.desks.quota.keep()]
                 parts.append(receiving.keep_next_door(station.sending.next_door))
                 parts += [station.desks.turns.keep(), self._rates.keep(), watch.watch(), self._check_claims()]
+                parts += [station.desks.log_sending.keep(), station.desks.replicas.keep()]
                 beside = [group.create_task(each) for each in parts]
                 await self._take_part(group)
                 if self._lives:
                     await asyncio.wait(self._lives.values())
+                await station.desks.replicas.close(ended=self._reason is not Stop.INTERRUPTED)
                 for task in beside:
                     task.cancel()
                 await station.desks.robots.close()
@@ -235,6 +252,7 @@ class Member:
                 await station.ownership.free(partition.name)
                 partition.claim_changed.set()
         await homes.slots.look(station.open, {each.home for each in alive.values()}, {})
+        station.desks.replicas.look(alive, homes.ids, self.name)
         for number in await self._promotion.look(alive, self._lives):
             if number not in share(self.name, alive, homes.ids):
                 await station.ownership.free(name_of(number))
@@ -265,6 +283,8 @@ class Member:
             self._station.desks.robots.heard(partition, note, said)
         elif isinstance(said, TurnsQuestion | TurnsAnswer | TurnsCall):
             self._station.desks.turns.heard(partition, note, said)
+        elif isinstance(said, Followed):
+            self._station.desks.log_sending.heard(partition, said)
         elif said is not None:
             self._station.desks.quota.heard(partition, note, said)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class MemberOptions(Struct, kw_only=True):
     of this process at most, whatever it is lent of those of the crawl. ``opened`` and ``closing`` get each
     partition and its run, before it begins and when it is over, but its job is still open. ``notice`` says lines to the
     user. ``boottime`` counts on while the process is stopped. ``beside`` runs what opens and closes jobs, beside
-    the event loop."""
+    the event loop. ``reading`` makes what reads a copy for a replica; None: a thread."""
 
     fetcher: Fetches
     clock: Callable[[], float]
@@ -85,6 +86,7 @@ class MemberOptions(Struct, kw_only=True):
     boottime: Callable[[], float] = boot_time
     platform: Platform = field(default_factory=Platform)
     beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
+    reading: Callable[[], Executor | None] = lambda: None
 
     @property
     def has_seeds(self) -> bool:

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.carrier.verbs import CarrierError, StaleEpochError
 from crawler.clock import SteadyClock
 from crawler.cluster.homes import Homes
+from crawler.cluster.log_sending import LogSending
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.quota_desk import QuotaDesk
-from crawler.cluster.replica_slots import Replicas
+from crawler.cluster.replicas import Replicas
 from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import SEEDED
 from crawler.cluster.sender import Sending
@@ -37,6 +39,7 @@ from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 from crawler.partition import PartitionRouter, Placement
 from crawler.settings import Settings
+from crawler.slices import entropy
 
 AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
 
@@ -47,6 +50,7 @@ class Desks(Struct):
     quota: QuotaDesk
     robots: RobotsDesk
     turns: TurnDesk
+    log_sending: LogSending
     replicas: Replicas
 
 
@@ -123,11 +127,13 @@ class PartitionLife:
         options, settings = station.options, station.settings()
         anchor = options.clock.anchor if isinstance(options.clock, SteadyClock) else None
         router = PartitionRouter(self._number, station.placement)
+        line = int.from_bytes(entropy.random_bytes(8), "big") or 1
+        platform = replace(options.platform, line=line if station.crawl.replicas else 0)
 
         def open_job() -> Job:
             check_none_gone(station.crawl.directory)
             self._again += fetch_left_out(directory, options.clock(), options.platform.disk)
-            job = Job(directory, settings, options.clock(), options.platform, anchor, router)
+            job = Job(directory, settings, options.clock(), platform, anchor, router)
             try:
                 note_begun(job.disk, station.crawl.directory, self._number)
             except BaseException:
@@ -264,6 +270,7 @@ class PartitionLife:
         partition.is_rising = partition.claim_changed.is_set()
         partition.run.wake()  # before the epoch it asks nothing
         await self._station.sending.announce(partition)
+        await self._station.desks.log_sending.announce(partition)
 
     async def _finish(self, partition: OpenPartition) -> None:
         """Write the last generation of a run that is over, whatever ended it, and say what that makes durable. Raises
@@ -274,9 +281,11 @@ class PartitionLife:
         if job.writer.whole:
             await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)
             await job.sync()
+            await station.desks.log_sending.flush(partition)
             with contextlib.suppress(CarrierError):  # said, and the sender sends again
                 await station.sending.acknowledge(partition)
         station.sending.forget(partition)
+        station.desks.log_sending.forget(partition)
         if job.writer.failed is not None:
             raise job.writer.failed
         if run.life.state is State.ENDED:

@@ -24,7 +24,7 @@ from crawler.job.directory import STORE
 from crawler.job.platform import Platform
 from crawler.kv import Batch
 from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.store import FaultyStore
+from crawler.store import FaultyStore, PartitionStore
 from tests.chance import CHANCE
 from tests.driving import Unwatched
 from tests.durability.power import Inline
@@ -122,7 +122,7 @@ class Working:
 class Mortal:
     """A store to which a process that is dead writes no more."""
 
-    def __init__(self, store: FaultyStore, line: Line) -> None:
+    def __init__(self, store: FaultyStore | PartitionStore, line: Line) -> None:
         self._store = store
         self._line = line
 
@@ -151,6 +151,7 @@ class Crawling:
     settings: Settings = field(default_factory=lambda: SETTINGS)
     seconds: float = 0.2  # of a response
     latency: float = 0.0  # of a call to the carrier
+    replicas: int = 0  # of each partition; with some, stores are on the disk
     asked: list[Asked] = field(default_factory=list)
     stores: dict[Path, FaultyStore] = field(default_factory=dict)
     working: list[Working] = field(default_factory=list)
@@ -192,7 +193,7 @@ class Crawling:
     ) -> Working:
         """Begin a member, which has the seeds of the crawl if it is given no others. ``home``: a machine of its own."""
         line = self.line()
-        crawl = Crawl(self.directory / home, self.partitions, SECRET, home or "here")
+        crawl = Crawl(self.directory / home, self.partitions, SECRET, home or "here", replicas=self.replicas)
         crawl.directory.mkdir(parents=True, exist_ok=True)
         said = list[str]()
 
@@ -216,6 +217,7 @@ class Crawling:
             boottime=boottime or self.clock,
             platform=Platform(open_store=open_store, executor=Inline),
             beside=inline,
+            reading=Inline,
         )
         member = Member(crawl, line, self.settings, options)
         working = Working(line, member, self.start(line, member), said)
@@ -230,7 +232,7 @@ class Crawling:
 
     def open_store(self, path: Path, line: Line) -> Any:
         """A store as it opens it."""
-        return Mortal(self.stores.setdefault(path, FaultyStore()), line)
+        return Mortal(PartitionStore(path) if self.replicas else self.stores.setdefault(path, FaultyStore()), line)
 
     def start(self, line: Line, member: Member) -> asyncio.Task[MemberResult]:
         """Its task."""

@@ -1,0 +1,347 @@
+"""Sends the steps of the partitions that are open here to their replicas.
+
+A replica says how far it is. From there on it gets the steps, gathered, as long as the log keeps them; else it gets a
+copy of the partition, and the steps beside it. What is on its way is sent again when a replica does not move, but not
+into a stream from which nothing was taken since the last time.
+
+A replica that keeps pace is *in step*: what it does not have counts as durable for nobody else. One that says nothing
+for long, or that has lost ground for good, is left behind: that is said, and told to all who might make it the
+partition, and only then others may rely on what it does not have. That takes a fresh claim, so no process that has lost
+its partition without knowing leaves a replica behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from crawler.carrier.verbs import START, CarrierError, StaleEpochError
+from crawler.cluster.copy_sending import CopySending
+from crawler.cluster.member_options import MemberOptions
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.ownership import Ownership
+from crawler.cluster.reach import Backoff, Reach
+from crawler.cluster.replica_slots import ReplicaSlots
+from crawler.cluster.slot_sending import CAUGHT_UP, SILENT, SlotSending
+from crawler.partition.replica_values import STATE, Followed, decode_followed, replica_name
+from crawler.replica import Chunk, HandOver, Mark, ReplicaCodec
+
+GATHER = 0.1  # seconds between two looks at the logs, at least ...
+GATHER_EACH = 0.004  # ... for each entry that was sent ...
+GATHER_MOST = 1.0  # ... and at most
+IN_FLIGHT = 4 * 2**20  # bytes of steps that this process has sent and that are not written
+LOOKED = 1.0  # seconds between two looks at what replicas say of themselves
+ENDING = 5.0  # seconds that a partition which is closed waits for its replicas
+
+
+class ReplicaLag(Struct, frozen=True):
+    """How far a replica is behind: steps, about so many bytes on their way, and for how many seconds. ``state`` is one
+    of ``Being``; None: nothing was heard of it."""
+
+    partition: int
+    slot: int
+    home: str
+    state: int | None
+    in_step: bool
+    steps: int
+    bytes: int
+    seconds: float
+
+
+class Replicated(Struct):
+    """The replicas of a partition. ``had_at``: when it was last chosen one. ``is_alone``: it had a replica that kept
+    pace, and has none; ``has_said``: the user knows."""
+
+    had_at: float
+    slots: dict[int, SlotSending] = field(default_factory=dict)
+    is_alone: bool = False
+    has_said: bool = False
+
+
+class LogSending:
+    """The sender of one process. ``heard`` is given what replicas tell."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        codec: ReplicaCodec,
+        partitions: Mapping[int, OpenPartition],
+        slots: ReplicaSlots,
+        ownership: Ownership,
+        options: MemberOptions,
+    ) -> None:
+        """``partitions`` are those that are open."""
+        self._reach = reach
+        self._codec = codec
+        self._partitions = partitions
+        self._chosen = slots
+        self._ownership = ownership
+        self._clock = options.boottime
+        self._notice = options.notice
+        self._replicated: dict[OpenPartition, Replicated] = {}
+        self._copies = CopySending(self._append, codec, options)
+        self.replaced: Callable[[], None] = lambda: None  # told that a claim may have been lost
+        self._sent = 0  # entries since the last pause
+        self._looked_at = 0.0
+
+    async def keep(self) -> None:
+        """Send until cancelled. Raises OSError."""
+        backoff = Backoff()
+        try:
+            while True:
+                await asyncio.sleep(min(GATHER_MOST, max(GATHER, GATHER_EACH * self._sent)))
+                self._sent = 0
+                try:
+                    await self._look()
+                    for partition in list(self._partitions.values()):
+                        await self._serve(partition)
+                        await asyncio.sleep(0)
+                except CarrierError:
+                    await backoff.rest()
+                else:
+                    backoff.reset()
+                self._say()
+        finally:
+            await self._copies.close()
+
+    def heard(self, partition: OpenPartition, said: Followed) -> None:
+        """A replica of the partition told that."""
+        for slot in self._of(partition):
+            slot.hear(said, self._clock())
+
+    async def announce(self, partition: OpenPartition) -> None:
+        """Let the streams of all replicas know the epoch of a partition, as ``Sending.announce`` does. Raises
+        CarrierError, StaleEpochError."""
+        for slot in range(len(self._chosen.homes(partition.number))):
+            await self._reach.call(
+                self._reach.carrier.append(replica_name(partition.number, slot), partition.name, partition.epoch, [])
+            )
+
+    async def flush(self, partition: OpenPartition) -> None:
+        """The run of the partition is over: give its replicas a while for the last steps. A copy breaks off."""
+        await self._copies.leave(partition)
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + ENDING
+        end, left = partition.job.log.mark, set[int]()
+        while loop.time() < latest and self._may_send(partition):
+            slots = [each for each in self._of(partition) if each.in_step]
+            for slot in slots:
+                if slot.mark == end and slot.slot not in left:
+                    left.add(slot.slot)
+                    # No steps: no more will come.
+                    last = Chunk(partition.number, end.line, end.line, end.number + 1, [])
+                    with contextlib.suppress(CarrierError):  # it goes on without knowing
+                        await self._append(partition, slot, self._codec.encode(last))
+            if all(slot.slot in left for slot in slots):
+                break
+            await asyncio.sleep(GATHER)
+
+    def forget(self, partition: OpenPartition) -> None:
+        """The partition is not open any more: nobody waits for its replicas."""
+        self._replicated.pop(partition, None)
+        partition.job.replicas_hold(None)
+
+    async def hand_over(self, partition: OpenPartition, home: str) -> None:
+        """Tell the replica there that the partition is its home's. Raises CarrierError."""
+        for slot in self._of(partition):
+            if slot.home == home:
+                message = HandOver(partition.number, *partition.job.log.mark)
+                await self._append(partition, slot, self._codec.encode(message))
+
+    def reached(self, number: int, home: str) -> bool:
+        """Whether the replica there has all steps, durably."""
+        partition = self._partitions.get(number)
+        if partition is None:
+            return False
+        end = partition.job.log.mark
+        return any(each.home == home and each.is_whole and each.safe == end for each in self._of(partition))
+
+    def lags(self) -> list[ReplicaLag]:
+        """How far the replicas are behind of all partitions that are open here."""
+        return [self._lag(partition, slot) for partition in list(self._replicated) for slot in self._of(partition)]
+
+    def _lag(self, partition: OpenPartition, slot: SlotSending) -> ReplicaLag:
+        now, end = self._clock(), partition.job.log.mark
+        steps = max(0, end.number - slot.mark.number)
+        state = None if slot.heard is None or slot.is_silent(now) else slot.heard.state
+        seconds = slot.behind(now)
+        return ReplicaLag(partition.number, slot.slot, slot.home, state, slot.in_step, steps, slot.in_flight, seconds)
+
+    # -- one partition -----------------------------------------------------------------------------------------
+
+    def _of(self, partition: OpenPartition) -> Sequence[SlotSending]:
+        found = self._replicated.get(partition)
+        return [] if found is None else list(found.slots.values())
+
+    def _may_send(self, partition: OpenPartition) -> bool:
+        still_open = self._partitions.get(partition.number) is partition
+        return still_open and not partition.is_rising and partition.epoch > 0
+
+    async def _look(self) -> None:
+        """Look at what replicas say of themselves: notes may be lost. Raises CarrierError."""
+        now = self._clock()
+        if now < self._looked_at + LOOKED and not any(each.is_closing for each in self._replicated):
+            return
+        self._looked_at = now
+        still_open = set(self._partitions.values())
+        self._replicated = {each: has for each, has in self._replicated.items() if each in still_open}
+        asked = [(partition, slot) for partition in self._replicated for slot in self._of(partition)]
+        if not asked:
+            return
+        names = [replica_name(partition.number, slot.slot) for partition, slot in asked]
+        for (_, slot), value in zip(asked, await self._reach.call(self._reach.carrier.get(names, STATE)), strict=True):
+            said = decode_followed(value)
+            if said is not None:
+                slot.hear(said, self._clock())
+
+    async def _serve(self, partition: OpenPartition) -> None:
+        """Send what is due to all replicas of a partition, and count how far they are. Raises CarrierError, OSError."""
+        if not self._may_send(partition):
+            return
+        log, now = partition.job.log, self._clock()
+        has = self._choose(partition)
+        if not has.slots:
+            # A partition that has just been opened chooses soon, and goes on with the replicas that it had.
+            if now >= has.had_at + SILENT:
+                log.drop()
+            partition.job.replicas_hold(None)
+            return
+        has.had_at = now
+        log.keep()
+        for slot in list(has.slots.values()):
+            slot.look(log.mark, now)
+            await self._judge(partition, slot)
+            await self._send(partition, slot)
+        self._count(partition)
+        in_step = any(slot.in_step for slot in has.slots.values())
+        if in_step:
+            has.is_alone = False
+
+    def _choose(self, partition: OpenPartition) -> Replicated:
+        """The replicas as they are chosen now. Others were told that one which is chosen no more is not in step."""
+        has = self._replicated.setdefault(partition, Replicated(self._clock()))
+        homes = self._chosen.homes(partition.number)
+        for number, home in enumerate(homes):
+            if home and (number not in has.slots or has.slots[number].home != home):
+                self._drop(has, number)
+                has.slots[number] = SlotSending(number, home, self._clock())
+        for number in [each for each in has.slots if each >= len(homes) or not homes[each]]:
+            self._drop(has, number)
+        return has
+
+    @staticmethod
+    def _drop(has: Replicated, number: int) -> None:
+        dropped = has.slots.pop(number, None)
+        if dropped is not None and dropped.in_step:
+            has.is_alone = not any(slot.in_step for slot in has.slots.values())
+
+    async def _judge(self, partition: OpenPartition, slot: SlotSending) -> None:
+        """Whether the replica is in step from now on. Raises CarrierError."""
+        job, now, number = partition.job, self._clock(), partition.number
+        keeps_up = slot.is_whole and job.log.holds(slot.mark) and not slot.is_silent(now)
+        if slot.in_step and not keeps_up:
+            if not self._ownership.may_request(partition.name):
+                return
+            await self._chosen.tell_step(number, slot.home, in_step=False)
+            slot.in_step = False
+            has = self._replicated[partition]
+            has.is_alone = not any(each.in_step for each in has.slots.values())
+        elif not slot.in_step and keeps_up and slot.behind(now) < CAUGHT_UP:
+            # What was acknowledged without it must be there.
+            if job.log.commits(slot.mark) >= job.durable:
+                slot.in_step = True
+                self._count(partition)
+                await self._chosen.tell_step(number, slot.home, in_step=True)
+        elif slot.in_step and not self._chosen.in_step(number, slot.home):
+            await self._chosen.tell_step(number, slot.home, in_step=True)
+
+    def _count(self, partition: OpenPartition) -> None:
+        """What the replicas have: others may rely on it, and once it is safe there, it may be forgotten here."""
+        job, slots = partition.job, self._of(partition)
+        counted = [each.mark for each in slots if each.in_step]
+        job.replicas_hold(min(counted, key=_number, default=None))
+        now = self._clock()
+        served = [each for each in slots if each.in_step or each.copy is not None or not each.is_silent(now)]
+        if served and all(each.is_whole and job.log.holds(each.safe) for each in served):
+            job.log.forget(min((each.safe for each in served), key=_number))
+
+    async def _send(self, partition: OpenPartition, slot: SlotSending) -> None:
+        """Send the steps that are due to a replica, or begin a copy. Raises CarrierError."""
+        log, now = partition.job.log, self._clock()
+        if slot.heard is None or slot.is_silent(now):
+            return
+        if slot.copy is not None:
+            begin = slot.mark if slot.is_copying and log.holds(slot.mark) else self._copies.follows
+        elif slot.is_whole and log.holds(slot.mark):
+            begin = slot.mark
+        else:
+            if not partition.is_closing:
+                self._copies.want(partition, slot)
+            return
+        if slot.is_stuck(now):
+            slot.again(now)
+            if await self._is_read(partition, slot):
+                slot.rewind()
+        after = slot.next_after(begin)
+        while self._in_flight() < IN_FLIGHT and log.holds(after):
+            chunk = log.after(after, partition.number)
+            if chunk is None:
+                break
+            data = self._codec.encode(chunk)
+            if not await self._append(partition, slot, data):
+                break
+            slot.sends(chunk.reaches, len(data), now)
+            after = chunk.reaches
+            await asyncio.sleep(0)
+
+    async def _is_read(self, partition: OpenPartition, slot: SlotSending) -> bool:
+        """Whether somebody took something from the stream since the last time. Raises CarrierError."""
+        name = replica_name(partition.number, slot.slot)
+        found = (await self._reach.call(self._reach.carrier.read({name: START}, 1, 0.0))).get(name)
+        before, slot.head = slot.head, found[0].position if found else START
+        return not found or slot.head != before
+
+    async def _append(self, partition: OpenPartition, slot: SlotSending, data: bytes) -> bool:
+        """Returns whether the partition may still send. Raises CarrierError."""
+        if not self._may_send(partition):
+            return False
+        try:
+            append, name = self._reach.carrier.append, replica_name(partition.number, slot.slot)
+            await self._reach.call(append(name, partition.name, partition.epoch, [data]))
+        except StaleEpochError:
+            if self._may_send(partition):
+                self.replaced()
+            return False
+        self._sent += 1
+        return True
+
+    def _in_flight(self) -> int:
+        return sum(slot.in_flight for partition in self._replicated for slot in self._of(partition))
+
+    # -- what is said ------------------------------------------------------------------------------------------
+
+    def _say(self) -> None:
+        """Say which partitions have lost their replicas since the last time, and which have one again."""
+        gone = {each.number: has for each, has in self._replicated.items() if has.is_alone and not has.has_said}
+        back = {each.number: has for each, has in self._replicated.items() if has.has_said and not has.is_alone}
+        for has in (*gone.values(), *back.values()):
+            has.has_said = has.is_alone
+        if gone:
+            self._notice(
+                f"{_partitions(gone)} no replica that keeps pace: what others are told is on the disk of this machine "
+                "alone until there is one"
+            )
+        if back:
+            self._notice(f"{_partitions(back)} a replica again")
+
+
+def _number(mark: Mark) -> int:
+    return mark.number
+
+
+def _partitions(numbers: Iterable[int]) -> str:
+    several = sorted(numbers)
+    return f"partition{'s' * (len(several) > 1)} {', '.join(map(str, several))} {'have' if several[1:] else 'has'}"

@@ -1,0 +1,77 @@
+"""What an owner and the replicas of its partition say of each other, besides the steps themselves.
+
+The owner of partition 7 says in the value ``replicas`` of ``p7`` which homes are to keep a replica. Each of them is a
+*slot*, with a name of its own on the carrier: ``p7r0``, ``p7r1``, ... Whoever follows in a slot puts its ``state``
+there, and tells the owner in a note when that has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import msgspec
+from msgspec import Struct
+
+REPLICAS = "replicas"  # the value of a partition: its slots
+STATE = "state"  # the value of a slot
+NOTED = 9  # the kind of the note: see ``notes``
+
+
+class Assigned(Struct, frozen=True, array_like=True):
+    """The homes of the slots, as the owner of ``epoch`` said it. A slot without one is empty."""
+
+    epoch: int
+    homes: Sequence[str]
+
+
+class Being(IntEnum):
+    """What a slot has."""
+
+    NONE = 0
+    COPYING = 1
+    WHOLE = 2
+
+
+class Followed(Struct, frozen=True, array_like=True, tag=NOTED):
+    """What the follower in a slot has, under the ``epoch`` of its claim: its last step, written and ``safe`` on its
+    disk. While it is being copied, ``pieces`` of ``copy`` have come, and the last step is that of the steps which wait
+    for the end of the copy. ``beats`` counts how often it said so."""
+
+    slot: int
+    epoch: int
+    home: str
+    beats: int
+    state: int = 0
+    line: int = 0
+    number: int = 0
+    safe_line: int = 0
+    safe_number: int = 0
+    copy: int = 0
+    pieces: int = 0
+
+
+def replica_name(partition: int, slot: int) -> str:
+    """The name of a slot on a carrier: of its stream, its claim and its values."""
+    return f"p{partition}r{slot}"
+
+
+encode_value = msgspec.msgpack.Encoder().encode
+_assigned = msgspec.msgpack.Decoder(Assigned)
+_followed = msgspec.msgpack.Decoder(Followed)
+
+
+def decode_assigned(value: bytes | None) -> Assigned | None:
+    """None for what is not there, or cannot be read: it is said again."""
+    try:
+        return None if value is None else _assigned.decode(value)
+    except msgspec.DecodeError:
+        return None
+
+
+def decode_followed(value: bytes | None) -> Followed | None:
+    """None for what is not there, or cannot be read: it is said again."""
+    try:
+        return None if value is None else _followed.decode(value)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,277 @@
+"""Homes that follow each other's partitions, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import struct
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.carrier.verbs import Entry, Position
+from crawler.engine.lifecycle import Stop
+from crawler.job.directory import PAGES, STORE
+from crawler.job.job import Job
+from crawler.job.step_log import MARK
+from crawler.kv import Family
+from crawler.partition.inlet import row_key
+from crawler.partition.parcel_codec import Ack, ParcelCodec
+from crawler.partition.replica_homes import decode_following
+from crawler.replica import Mark
+from crawler.store import PartitionStore
+from tests.cluster.members import SECRET, Crawling, Line, Working, chain
+
+PARTITIONS = 4
+
+
+def crawling(directory: Path, hosts: int = 12, each: int = 4) -> Crawling:
+    pages = chain(hosts, each)
+    return Crawling(directory, pages, PARTITIONS, (next(iter(pages)),), replicas=1)
+
+
+def begin_both(crawl: Crawling) -> tuple[Working, Working]:
+    return crawl.begin("a", expected=2, home="a"), crawl.begin("b", expected=2, home="b")
+
+
+async def until(happens: Callable[[], bool], seconds: float = 300.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not happens():  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.05)
+
+
+async def to_the_end(*members: Working) -> None:
+    assert {(await each.task).reason for each in members} == {Stop.FINISHED}
+
+
+def lags(member: Working) -> Sequence[Any]:
+    return member.member.replicas
+
+
+def in_step(*members: Working) -> bool:
+    """Whether all replicas of all partitions are."""
+    each = [lag for member in members for lag in lags(member)]
+    return len(each) == PARTITIONS and all(lag.in_step for lag in each)
+
+
+def states(home: Path, place: str) -> dict[str, tuple[Mark, bytes]]:
+    """What each partition, or replica, in a home holds: its last step and its records."""
+    found = {}
+    for directory in sorted((home / place).glob("[0-9][0-9]")):
+        store = PartitionStore(directory / STORE)
+        mark = Mark.decode(store.get(Family.META, MARK))
+        store.close()
+        found[directory.name] = mark, (directory / PAGES).read_bytes()
+    return found
+
+
+def inodes(directory: Path) -> dict[Path, int]:
+    """Each replica: one that was copied again is another directory."""
+    return {path: path.stat().st_ino for path in directory.glob("*/replicas/[0-9][0-9]")}
+
+
+def check(crawl: Crawling) -> None:
+    """All pages are recorded once, and each home has what the other one wrote."""
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+    a, b = crawl.directory / "a", crawl.directory / "b"
+    for here, there in ((a, b), (b, a)):
+        assert states(here, "partitions")
+        assert states(here, "partitions") == states(there, "replicas")
+
+
+def test_each_home_has_what_the_other_one_wrote(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> tuple[Working, ...]:
+        members = begin_both(crawl)
+        await to_the_end(*members)
+        return members
+
+    assert [each.said for each in crawl.live(test)] == [[], []]
+    check(crawl)
+
+
+def test_a_carrier_that_forgets_all_costs_no_copy(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        members = begin_both(crawl)
+        await until(lambda: in_step(*members))
+        before = inodes(tmp_path)
+        for _ in range(5):
+            await asyncio.sleep(3.0)
+            crawl.holdings.forget()
+        await to_the_end(*members)
+        assert inodes(tmp_path) == before
+
+    crawl.live(test)
+    check(crawl)
+
+
+def test_entries_that_are_lost_are_sent_again(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        members = begin_both(crawl)
+        await until(lambda: in_step(*members))
+        before = inodes(tmp_path)
+        for member in (*members, *members):
+            member.line.loses_entries = True
+            await asyncio.sleep(1.5)
+            member.line.loses_entries = False
+            await asyncio.sleep(1.0)
+        await to_the_end(*members)
+        assert inodes(tmp_path) == before
+
+    crawl.live(test)
+    check(crawl)
+
+
+class Repeating(Line):
+    """Reads everything that is not trimmed again and again."""
+
+    async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
+        found = await super().read(after, most, wait)
+        again = {name: entries + entries if "r" in name else entries for name, entries in found.items()}
+        return again
+
+    async def trim(self, stream: str, upto: Position) -> None:
+        if "r" not in stream:
+            await super().trim(stream, upto)
+
+
+def test_steps_that_come_twice_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawling(tmp_path)
+    monkeypatch.setattr(crawl, "line", lambda: Repeating(crawl.carrier))
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        before = inodes(tmp_path)
+        await b.stop()  # what was not trimmed is read again
+        b = crawl.begin("b", home="b")
+        await to_the_end(a, b)
+        assert inodes(tmp_path) == before
+
+    crawl.live(test)
+    check(crawl)
+
+
+def test_a_replica_that_is_gone_is_said_and_one_that_is_back_goes_on(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=8)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        before = inodes(tmp_path)
+        await b.kill()
+        await asyncio.sleep(3.0)
+        b = crawl.begin("b", home="b")
+        await until(lambda: in_step(a, b))
+        assert a.said == []
+        here, there = tmp_path / "b", inodes(tmp_path)
+        assert {path: inode for path, inode in before.items() if here in path.parents}.items() <= there.items()
+        await to_the_end(a, b)
+
+    crawl.live(test)
+    check(crawl)
+
+
+def test_an_owner_that_is_started_again_needs_no_copy(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        before = inodes(tmp_path)
+        for _ in range(2):
+            await asyncio.gather(a.stop(), b.stop())
+            a, b = begin_both(crawl)
+            await asyncio.sleep(8.0)
+        await to_the_end(a, b)
+        assert inodes(tmp_path) == before
+
+    crawl.live(test)
+    check(crawl)
+
+
+def test_a_replica_whose_directory_was_removed_is_made_anew(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=8)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        shutil.rmtree(tmp_path / "b" / "replicas")
+        await to_the_end(a, b)
+        assert any("taken away" in line for line in b.said)
+
+    crawl.live(test)
+    check(crawl)
+
+
+class Watched(Line):
+    """Sees each acknowledgement of a parcel that a member appends. Replicas that are in step get
+    their steps late."""
+
+    late = 0.0
+
+    def __init__(self, crawl: Crawling, stores: Mapping[Path, Any], unbacked: list[Ack]) -> None:
+        super().__init__(crawl.carrier)
+        self._crawl = crawl
+        self._stores = stores
+        self._unbacked = unbacked
+        self._codec = ParcelCodec(SECRET)
+
+    async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
+        for entry in entries:
+            said = None if "r" in stream else self._codec.decode(entry)
+            if isinstance(said, Ack) and not await self._is_backed(said):
+                self._unbacked.append(said)
+        return await super().append(stream, writer, epoch, entries)
+
+    async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
+        found = await super().read(after, most, wait)
+        await asyncio.sleep(self.late if all("r" in name for name in after) else 0.0)
+        return found
+
+    async def _is_backed(self, ack: Ack) -> bool:
+        """Whether the replica has what is acknowledged, if the owner calls it in step."""
+        (value,) = await self._crawl.carrier.get([f"p{ack.target}"], "replicas")
+        following = decode_following(value)
+        if following is None or not following.in_step:
+            return True
+        for path, store in self._stores.items():
+            if path.parts[-3:] == ("replicas", f"{ack.target:02d}", STORE):
+                row = store.get(Family.INLET, row_key(ack.sender))
+                return row is not None and struct.unpack(">BQQ", row)[1:] >= (ack.epoch, ack.number)
+        return False
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_what_is_acknowledged_is_in_the_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honest: bool) -> None:
+    crawl = crawling(tmp_path, each=8)
+    unbacked: list[Ack] = []
+    stores: MutableMapping[Path, Any] = {}
+    open_store = crawl.open_store
+
+    def opened(path: Path, line: Line) -> Any:
+        stores[path] = open_store(path, line)
+        return stores[path]
+
+    monkeypatch.setattr(crawl, "open_store", opened)
+    monkeypatch.setattr(crawl, "line", lambda: Watched(crawl, stores, unbacked))
+    if not honest:
+        monkeypatch.setattr(Job, "durable", property(lambda job: job.checkpointer.durable))
+
+    async def test(crawl: Crawling) -> None:
+        members = begin_both(crawl)
+        await until(lambda: in_step(*members))
+        for member in members:
+            assert isinstance(member.line, Watched)
+            member.line.late = 3.0
+        await to_the_end(*members)
+
+    crawl.live(test)
+    assert (unbacked == []) is honest

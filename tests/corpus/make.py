@@ -39,6 +39,7 @@ JOBS = {
 }
 REQUESTS = "requests-killed.tar.gz"  # not among the jobs that `crawler crawl` resumes
 PARTITION = "partition-killed.tar.gz"  # nor is this one
+LOGGED = "logged-killed.tar.gz"  # the same, whose steps replicas may follow
 CONFIGS = {
     "text-stopped": '[recrawl]\ncompare = "text"\n',
     "rotated-killed": "[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.05\n[output]\npages_size = 3000\n",
@@ -79,9 +80,10 @@ def main() -> None:
         job = Path(scratch, "requests")
         _requests(job)
         _pack(job, target / REQUESTS)
-        job = Path(scratch, "partition")
-        _partition(job)
-        _pack(job, target / PARTITION)
+        for archive, line in ((PARTITION, 0), (LOGGED, 9)):
+            job = Path(scratch, archive)
+            _partition(job, line)
+            _pack(job, target / archive)
         for kind, words in FILTERS.items():
             _filter(target / f"{kind}.filter", kind, words)
 
@@ -124,9 +126,9 @@ job.job.close()
     subprocess.run([sys.executable, "-c", program, str(job)], check=True)
 
 
-def _partition(job: Path) -> None:
+def _partition(job: Path, line: int) -> None:
     """Partition 1 of 3, killed in epoch 5: 20 links of a page, of which those for others wait, and parcel 2 of epoch 7
-    of partition 0."""
+    of partition 0. ``line`` is that of its log, 0: it has none."""
     program = """
 import asyncio
 import os
@@ -134,12 +136,13 @@ import sys
 from pathlib import Path
 from crawler.found import Found
 from crawler.job.job import Job
+from crawler.job.platform import Platform
 from crawler.partition import Parcel, PartitionRouter, Placement
 from crawler.settings import Settings
 from crawler.urls import Canonical
 
 router = PartitionRouter(1, Placement(b"secret of corpus", 3))
-job = Job(Path(sys.argv[1]), Settings(), 1.0, router=router)
+job = Job(Path(sys.argv[1]), Settings(), 1.0, Platform(line=int(sys.argv[2])), router=router)
 asyncio.run(job.begin_epoch(5))
 links = [Canonical(f"http://h{number}.test/", f"http://h{number}.test/") for number in range(20)]
 job.widen("http://h1.test/")
@@ -148,7 +151,7 @@ job.receive(Parcel(0, 1, 7, 1, []), 1.0)
 job.receive(Parcel(0, 1, 7, 2, []), 1.0)
 os._exit(0)
 """
-    subprocess.run([sys.executable, "-c", program, str(job)], check=True)
+    subprocess.run([sys.executable, "-c", program, str(job), str(line)], check=True)
 
 
 def _records(job: Path) -> int:

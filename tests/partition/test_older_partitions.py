@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from crawler.integrity.verifier import verify_job
+from crawler.job.follower import Follower
 from crawler.job.job import Job
+from crawler.job.platform import Platform
 from crawler.kv import Family
 from crawler.partition import Ack, Parcel, PartitionRouter, Placement, Verdict, Widened
 from crawler.partition.messages import Links, decode_message
 from crawler.settings import Settings
-from tests.corpus.make import PARTITION
+from tests.corpus.make import LOGGED, PARTITION
 from tests.program import ROOT
 
 PLACEMENT = Placement(b"secret of corpus", 3)
 
 
-@pytest.mark.parametrize("archive", sorted((ROOT / "tests" / "corpus").glob(f"*/{PARTITION}")), ids=str)
+CORPUS = ROOT / "tests" / "corpus"
+LOGGED_ONES = sorted(CORPUS.glob(f"*/{LOGGED}"))
+
+
+@pytest.mark.parametrize("archive", [*sorted(CORPUS.glob(f"*/{PARTITION}")), *LOGGED_ONES], ids=str)
 def test_a_partition_of_an_earlier_version_goes_on(archive: Path, tmp_path: Path) -> None:
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")
@@ -44,3 +51,29 @@ def test_a_partition_of_an_earlier_version_goes_on(archive: Path, tmp_path: Path
         assert job.receive(Parcel(0, 1, 7, 3, []), 2.0).verdict is Verdict.ADMITTED
     finally:
         job.close()
+
+
+@pytest.mark.parametrize("archive", LOGGED_ONES, ids=str)
+def test_replicas_of_an_earlier_version_go_on(archive: Path, tmp_path: Path) -> None:
+    """The directory itself stands for a replica that has all of its steps."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    shutil.copytree(tmp_path / "job", tmp_path / "replica")
+    job = Job(tmp_path / "job", Settings(), 2.0, Platform(line=10), router=PartitionRouter(1, PLACEMENT))
+    platform = Platform().of_partition(1, 3)
+    following = Follower(tmp_path / "replica", platform, Settings().output)
+    try:
+        assert following.mark.line == 9
+        asyncio.run(job.begin_epoch(6))
+        assert job.receive(Parcel(0, 1, 7, 3, []), 2.0).verdict is Verdict.ADMITTED
+        assert job.log.holds(following.mark)
+        chunk = job.log.after(following.mark, 1)
+        assert chunk is not None
+        following.apply(chunk)
+        assert following.mark == job.log.mark
+    finally:
+        following.close()
+        job.close()
+    job = Job(tmp_path / "replica", Settings(), 2.0, platform, router=PartitionRouter(1, PLACEMENT))
+    assert job.epoch == 6
+    job.close()

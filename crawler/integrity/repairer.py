@@ -96,13 +96,14 @@ def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None
     try:
         number = _format_to_repair(directory, formats)
         disk = disk or RealDisk()
-        was_whole = not find_all(directory, formats)
-        if not was_whole:
-            _Repair(directory, now, tell, disk, formats).run(number)
-        if (directory / LACKS_BODIES).exists():  # a replica is a whole job from now on
+        lacks_bodies = (directory / LACKS_BODIES).exists()
+        if not lacks_bodies and not find_all(directory, formats):
+            return Repaired(True, [])
+        _Repair(directory, now, tell, disk, formats).run(number)
+        if lacks_bodies:  # what was a replica is a whole job from now on
             disk.unlink(directory / LACKS_BODIES)
             disk.sync_directory(directory)
-        return Repaired(was_whole, [] if was_whole else find_all(directory, formats))
+        return Repaired(False, find_all(directory, formats))
     finally:
         lock.release()
 

@@ -101,7 +101,7 @@ MODULES: dict[str, str] = {
         failpoints full private regular expendable files faulty_disk
     """,
     "metrics": """
-        events history prometheus sentences attention countdown notice_watch course pooled_stats
+        events history even_counts prometheus sentences attention countdown notice_watch course pooled_stats
     """,
     "store": """
         symlink_overlay closed_copy memory_store wal faulty_store store_budget rocks salvage

@@ -67,6 +67,7 @@ _EXPECTED: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 _CRAWL = "crawl.json"  # in the directory of a crawl of partitions
 _OWN_WORDS = ("crawl", "demo")  # commands that say themselves what is wrong with a directory
 _ENGINE = "--engine"
+_OF_ALL_MACHINES = ("stats", "hosts", "top")  # what these show, workers tell
 _HELP = ("-h", "--help")
 _OF_THE_PROGRAM = (*_HELP, "-V", "--version")
 
@@ -157,7 +158,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         if outputs and _are_outputs(left):
             raise UsageError(f"commas separate the names of --output: --output {','.join([*outputs, *left])}")
         if not hasattr(arguments, "seeds") or any(word.startswith("-") and word != "-" for word in left):
-            _refuse(parser, words[0], left)
+            _refuse(parser, words[0], arguments, left)
         arguments.seeds += left  # seeds between flags: argparse takes only the first of them
     return arguments
 
@@ -173,12 +174,17 @@ def _check_takes(command: str, arguments: argparse.Namespace) -> None:
     raise UsageError(f"{job} holds a crawl of partitions, and `crawler {command}` takes one job: {instead}")
 
 
-def _refuse(parser: CommandParser, command: str, left: list[str]) -> NoReturn:
+def _refuse(parser: CommandParser, command: str, arguments: argparse.Namespace, left: list[str]) -> NoReturn:
     """Report what no command takes: the first wrong flag, with the nearest right one."""
     own = parser.commands.get(command)
     flags = [word for word in left if word.startswith("-") and word != "-"]
     if isinstance(own, CommandParser) and flags:
         own.error(f"unknown flag {flags[0].partition('=')[0]}{own.flag_like(flags[0])}")
+    if hasattr(arguments, "job") and all(map(os.path.isdir, left)):
+        whole = "; of a crawl on several machines, --engine URL --crawl NAME shows the whole"
+        hint = whole if command in _OF_ALL_MACHINES else ""
+        own_words = f"`crawler {command}` takes one directory, and {left[0]} is another one"
+        raise UsageError(f"{own_words}: run it once for each{hint}")
     parser.error(f"unrecognized arguments: {' '.join(left)}")
 
 

@@ -35,7 +35,7 @@ from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.disk import RealDisk, private_opener
-from crawler.engine.lifecycle import Stop
+from crawler.engine.lifecycle import State, Stop
 from crawler.engine.seeds import SeedsError
 from crawler.inspect.crawl_reader import stats_of
 from crawler.job.crawl_file import CrawlFile, partition_directories
@@ -155,11 +155,19 @@ async def _whole(
     # Stopped before a worker had opened any partition, there is nothing to tell; and of an error, only that.
     if outcome.failed is not None or not partition_directories(directory):
         return outcome, {}
-    stats = await asyncio.to_thread(stats_of, directory)
-    stats["elapsed_seconds"] = clock() - began  # those of the run: what is stored does not tell
+    stats = await asyncio.to_thread(_final, directory, outcome, clock() - began)
     if (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
         log.warning("%s", advice)
     return outcome, stats
+
+
+def _final(directory: Path, outcome: Outcome, elapsed: float) -> dict[str, Any]:
+    """The statistics of the crawl after a run, with what is not stored."""
+    stats = stats_of(directory)
+    stats["elapsed_seconds"] = elapsed
+    if outcome.reason is not Stop.FINISHED and stats["state"] == State.ENDED:
+        stats["state"] = State.STOPPED  # nothing is left here: on other machines there may be
+    return stats
 
 
 class _Given:

@@ -8,8 +8,9 @@ from crawler.figures import count, counted, duration, noun, per_second, probabil
 from crawler.metrics.attention import Need, needs
 from crawler.metrics.countdown import Countdown, Look
 from crawler.metrics.course import Course, CourseError
+from crawler.metrics.even_counts import EvenCounts
 from crawler.metrics.events import Event, Events, Kind
-from crawler.metrics.history import History
+from crawler.metrics.history import COUNTERS, History
 from crawler.metrics.notice_watch import Notice, NoticeWatch
 from crawler.metrics.sentences import (
     TimeLeft,
@@ -24,9 +25,11 @@ from crawler.metrics.sentences import (
 )
 
 __all__ = [
+    "COUNTERS",
     "Countdown",
     "Course",
     "CourseError",
+    "EvenCounts",
     "Event",
     "Events",
     "History",

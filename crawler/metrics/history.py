@@ -40,6 +40,7 @@ _RATES = {
     "bytes_per_second": "bytes_fetched",
     "commits_per_second": "commits",
 }
+COUNTERS = tuple(_RATES.values())  # the keys of statistics from which rates are made
 _LEVELS = {
     "pending": ("urls_pending",),
     "in_flight": ("urls_in_flight",),

@@ -169,6 +169,10 @@ class EngineCrawl:
         at = self._steady()
         return [told for told in self.told if told.is_gone(now, at)]
 
+    def seconds_since(self, told: Told) -> float:
+        """How long ago a report was new here."""
+        return self._steady() - told.new_at
+
     async def ask(self, asked: HostsAsked | HostAsked | UrlAsked, partition: int | None = None) -> Answers:
         """Ask the owners of all partitions, or that of one, and wait for answers, not for those who are gone. Raises
         CarrierError, CarrierRefusedError, ValueError if the question is too long."""

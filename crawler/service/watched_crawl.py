@@ -25,7 +25,7 @@ from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row
 from crawler.job.job_lock import lock_holder
-from crawler.metrics import Course, History, Kind
+from crawler.metrics import COUNTERS, Course, EvenCounts, History, Kind
 from crawler.service.attach import INTERVAL, Reading, Watched, WatchedJob
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
 from crawler.service.job_survey import JobSurvey
@@ -71,6 +71,7 @@ class WatchedCrawl:
         self.course = Course(tells=False)
         self._clock = clock
         self._told: dict[int, int] = {}  # the last event of each partition that was told
+        self._counts = EvenCounts(COUNTERS)
         self._observed_at = -math.inf
         self._reading = CrawlReading(crawl_partitions(directory), [])
         found = self.look_again()
@@ -117,19 +118,27 @@ class WatchedCrawl:
             look.job.take(look.reading)
         self._reading = reading
         self._take_events()
-        if self._is_due():
-            self._observed_at = max(look.reading.at for look in reading.looks)
-            self.course.observe(self._observed_at, self.stats(self._observed_at))
+        for look in reading.looks:
+            stats = look.reading.stats if look.reading.live is None else look.reading.live.stats
+            self._counts.note(look.partition.number, look.reading.at, stats)
+        latest = max(look.reading.at for look in reading.looks)
+        pause = self._pause()
+        if self._is_due(latest, pause):
+            self._observed_at = latest
+            # All have been told of up to then.
+            at = latest if pause <= INTERVAL or not self.is_running else latest - pause - INTERVAL
+            self.course.observe(at, {**self.stats(latest), **self._counts.at(at)})
 
-    def _is_due(self) -> bool:
-        """Whether to observe again. A process tells of its partitions in turn, so of each only every few seconds: from
-        second to second the crawl would seem to stand still and to jump."""
+    def _is_due(self, latest: float, pause: float) -> bool:
+        """Whether to observe again. From second to second the crawl would seem to stand still and to jump."""
         if not self.is_running:
             return not self.course.history.point()
-        processes = Counter(pid for look in self._reading.looks if (pid := look.process) is not None)
-        pause = told_every(max(processes.values(), default=1))
-        latest = max(look.reading.at for look in self._reading.looks)
         return latest >= self._observed_at + (pause if pause <= INTERVAL else 2 * pause)
+
+    def _pause(self) -> float:
+        """Seconds between two tellings of a partition: a process tells of its partitions in turn."""
+        processes = Counter(pid for look in self._reading.looks if (pid := look.process) is not None)
+        return told_every(max(processes.values(), default=1))
 
     def _take_events(self) -> None:
         """Add what has happened in the partitions since the last look, by time."""

@@ -20,9 +20,10 @@ from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.explanation import Explanation, Ownership
 from crawler.inspect.host_table import Row
 from crawler.job.crawl_file import partition_directory
-from crawler.metrics import Course, Kind
+from crawler.metrics import COUNTERS, Course, EvenCounts, Kind
 from crawler.partition.part_report import HostAsked, HostsAsked, UrlAsked
 from crawler.service.answering import MOST_HOSTS
+from crawler.service.attach import INTERVAL
 from crawler.service.commands import Command, Refusal, Refused, Result
 from crawler.service.engine_crawl import EngineCrawl, Told, is_here, partitions_text
 from crawler.service.job_survey import JobSurvey
@@ -48,6 +49,7 @@ class WatchedEngine:
         self.missing: list[int] = []  # the partitions of which the last answer tells nothing
         self._clock = clock
         self._gone: set[int] = set()
+        self._counts = EvenCounts(COUNTERS)
         self._observed_at = -math.inf
         self._loop = asyncio.new_event_loop()
         self._carrier: Carrier | None = None
@@ -112,11 +114,13 @@ class WatchedEngine:
         for number in sorted(self._gone - gone.keys()):
             self.course.events.add(now, Kind.RUN, f"partition {number:02} is told of again")
         self._gone = set(gone)
-        # Over two reports of each partition: what came in between them does not jump then.
-        every = 2 * max(told.report.every for told in self.crawl.told)
-        if not self.is_running or now >= self._observed_at + every:
+        for told in self.crawl.told:
+            self._counts.note(told.number, now - self.crawl.seconds_since(told), told.report.stats)
+        every = max(told.report.every for told in self.crawl.told)
+        if not self.is_running or now >= self._observed_at + 2 * every:
             self._observed_at = now
-            self.course.observe(now, self.stats(now))
+            at = now - every - INTERVAL if self.is_running else now  # all have been told of up to then
+            self.course.observe(at, {**self.stats(now), **self._counts.at(at)})
 
     def settings(self) -> Settings:
         """Those that workers get which are given none; defaults if the carrier holds none."""

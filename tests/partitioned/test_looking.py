@@ -175,3 +175,13 @@ def test_damage_is_told_with_its_partition(tmp_path: Path) -> None:
         assert ran.code == 1
         assert "partitions/01" in ran.err
         assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("stats", "--json"), ("tail",), ("top",), ("hosts",), ("verify",)])
+def test_several_directories_at_once_are_refused_in_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    ran = crawler(words[0], tmp_path / "one", tmp_path / "other", *words[1:])
+    assert (ran.code, ran.err.count("\n"), ran.out) == (2, 1, "")
+    assert "takes one directory" in ran.err
+    assert str(tmp_path / "other") in ran.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import socket
 import urllib.error
@@ -18,8 +19,8 @@ import redis
 
 from crawler import __version__
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.carrier.verbs import CRAWL
 from crawler.clock import SteadyClock
-from crawler.cluster.agreement import CRAWL
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.crawl_file import encode_crawl, partition_directory, read_crawl_file
 from crawler.job.job_lock import JobLock
@@ -289,3 +290,28 @@ def test_a_crawl_that_goes_on_is_shown_whole_and_at_a_steady_pace(tmp_path: Path
         times.now += 3.0
         view.take(view.look_again())
         assert view.moment() == began + 4.0
+
+
+def test_a_first_process_that_has_nothing_left_to_do_is_stopped_and_has_not_ended(tmp_path: Path) -> None:
+    first, other = tmp_path / "first", tmp_path / "other"
+    with redis_server(tmp_path / "server", "appendonly no") as server, Chain(HOSTS, 2) as chain:
+        words = ("--job", first, *WORDS[:-2], "16", "--partitions", "1", "--workers", "2", *at(server))
+        with running(*chain.seeds, *words) as process:
+            wait_until(lambda: server.say("HEXISTS", "crawler:{news:crawl}:values", "settings"), "it has begun")
+            assert crawler("work", "--dir", other, *at(server), "--workers", "2", "--quiet").code == 0
+            assert process.wait(60) == 0
+        server.say("FLUSHALL")
+        # The partitions of the other directory may have work. Nobody knows as long as no worker has them.
+        with running("/dev/null", *words) as process:
+            wait_until(lambda: _idle(first), "the first has nothing left to do")
+            process.terminate()
+            said = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130
+    assert re.search(r"^stopped after ", said, re.MULTILINE), said
+
+
+def _idle(directory: Path) -> bool:
+    stats = json.loads(crawler("stats", directory, "--json").out)
+    if stats["state"] != "running" or stats["messages_waiting"] is None:
+        return False
+    return not (stats["urls_pending"] or stats["urls_in_flight"] or stats["messages_waiting"]["count"])

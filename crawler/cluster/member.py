@@ -101,7 +101,7 @@ class Member:
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
         robots, tally = RobotsDesk(placement, opened, sending.tell), Tally(crawl.partitions)
-        turns, now = TurnDesk(placement, opened, sending.tell, ownership), self._settings_now
+        turns, now = TurnDesk(placement, opened, sending.tell, ownership, crawl.home), self._settings_now
         turns.needed = has_groups(settings, by_host=crawl.by_host)
         codec = ReplicaCodec(crawl.secret)
         log_sending = LogSending(self._reach, codec, opened, slots, ownership, options)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
 from crawler.carrier.verbs import CarrierError
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.ownership import Ownership
+from crawler.cluster.ownership import Ownership, boot_time
 from crawler.frontier import Frontier
 from crawler.partition.group_turns import Lessee, Lessor, TurnsAnswer, TurnsCall, TurnsQuestion
 from crawler.partition.notes import encode_note
@@ -32,6 +34,16 @@ CALL = 1.0  # seconds between two calls of an owner that begins
 Tell = Callable[[OpenPartition, int, bytes], Awaitable[None]]
 
 
+def clock_name(home: str) -> str:
+    """A name of CLOCK_BOOTTIME here, which no other clock has; empty if there is none. A machine that was copied while
+    it ran has the boot id of the other, but not its directory with that ``home``."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/time')} {home}"
+    except OSError:
+        return ""
+
+
 def has_groups(settings: Settings, *, by_host: bool) -> bool:
     """Whether hosts of several partitions may share a gap. ``by_host``: hosts of one domain may be in several."""
     politeness = settings.politeness
@@ -39,27 +51,30 @@ def has_groups(settings: Settings, *, by_host: bool) -> bool:
     return shared or politeness.address_delay is not None or any(table.group for table in settings.site.tables)
 
 
-class _Times(Struct):
-    """The clocks of a process: since 1970, and of its leases."""
+class Times(Struct):
+    """The clocks of a process: since 1970, and of its leases, which has a ``name`` if others have it too."""
 
     clock: Callable[[], float]
     boottime: Callable[[], float]
+    name: str
 
 
 class PartitionTurns:
     """The turns of one partition that is open here, as its frontier asks for them."""
 
-    def __init__(self, frontier: Frontier, placement: Placement, times: _Times, due: asyncio.Event) -> None:
+    def __init__(self, frontier: Frontier, placement: Placement, times: Times, due: asyncio.Event) -> None:
         """``due`` is set when owners are to be asked."""
         self.by_host = placement.by_host
         self._frontier = frontier
         self._times = times
         self._due = due
         asker = int.from_bytes(entropy.random_bytes(7), "big")
-        self.lessee = Lessee(asker, placement.of_group, self._wait_of)
+        self.lessee = Lessee(asker, placement.of_group, self._free_at, times.name)
 
-    def _wait_of(self, group: str) -> float:
-        return self._frontier.group_free_at(group) - self._times.clock()
+    def _free_at(self, group: str) -> float:
+        # The process may be interrupted between two looks at clocks: in this order that makes the time later.
+        left = self._frontier.group_free_at(group) - self._times.clock()
+        return self._times.boottime() + left
 
     def lent(self, groups: list[str]) -> None:
         """These groups are lent newly."""
@@ -79,9 +94,10 @@ class PartitionTurns:
         """See ``Turns``."""
         self.lessee.began(group)
 
-    def ended(self, group: str) -> None:
+    def ended(self, group: str, *, more: bool) -> None:
         """See ``Turns``."""
-        self.lessee.ended(group, self._times.boottime())
+        self.lessee.ended(group, self._times.boottime(), more=more)
+        self._due.set()  # it may be another one's turn
 
     def may_send(self, group: str) -> bool:
         """See ``Turns``."""
@@ -105,13 +121,15 @@ class TurnDesk:
     """The desk of one process. Unless it is ``needed`` it does nothing."""
 
     def __init__(
-        self, placement: Placement, opened: Mapping[int, OpenPartition], tell: Tell, ownership: Ownership
+        self, placement: Placement, opened: Mapping[int, OpenPartition], tell: Tell, ownership: Ownership, home: str
     ) -> None:
-        """``opened`` are the partitions that are open here, ``tell`` sends notes."""
+        """``opened`` are the partitions that are open here, ``tell`` sends notes. ``home`` is that of the crawl's
+        directory here."""
         self._placement = placement
         self._opened = opened
         self._tell = tell
         self._ownership = ownership
+        self._clock = clock_name(home) if ownership.boottime is boot_time else ""
         self._due = asyncio.Event()
         self._turns: dict[int, PartitionTurns] = {}
         self._lendings: dict[int, _Lending] = {}
@@ -122,7 +140,7 @@ class TurnDesk:
         """The turns of a partition that is about to be opened; None if it needs none."""
         if not self.needed:
             return None
-        times = _Times(clock, self._ownership.boottime)
+        times = Times(clock, self._ownership.boottime, self._clock)
         turns = self._turns[number] = PartitionTurns(frontier, self._placement, times, self._due)
         return turns
 
@@ -185,7 +203,7 @@ class TurnDesk:
         """The owner that the partition is. One that is opened anew knows nothing of what it lent before."""
         lending = self._lendings.get(partition.number)
         if lending is None or lending.partition is not partition:
-            lessor = Lessor(partition.epoch, self._placement.partitions, now)
+            lessor = Lessor(partition.epoch, self._placement.partitions, now, self._clock)
             lending = self._lendings[partition.number] = _Lending(partition, lessor, now, now - CALL)
         return lending
 

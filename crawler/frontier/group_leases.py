@@ -32,8 +32,8 @@ class Turns(Protocol):
         """A visit of the group begins."""
         ...
 
-    def ended(self, group: str) -> None:
-        """A visit of the group has ended."""
+    def ended(self, group: str, *, more: bool) -> None:
+        """A visit of the group has ended. ``more``: others are to follow."""
         ...
 
     def may_send(self, group: str) -> bool:
@@ -78,8 +78,9 @@ class GroupLeases:
 
     def ended(self, host: Host) -> None:
         """A visit of the host has ended."""
+        has_more = host.queue.size > host.queue.taken
         for group in self._groups(host):
-            self._turns.ended(group)
+            self._turns.ended(group, more=has_more or self._has_more(group))
 
     def may_send(self, host: Host) -> bool:
         """Whether a request may be sent to the host now."""
@@ -111,6 +112,15 @@ class GroupLeases:
             return 0.0 if self._addresses is None else self._addresses.free_at(key)
         found = self._keys.groups.get(key)
         return 0.0 if found is None else found.next_time
+
+    def _has_more(self, group: str) -> bool:
+        """Whether a host waits for the group, or is asked."""
+        if group[0] == _ADDRESS:
+            waits = self._addresses is not None and self._addresses.waits(group[1:])
+        else:
+            found = self._keys.groups.get(group[1:])
+            waits = found is not None and not found.slots.unused
+        return waits or group in self._waiting
 
     def _gap(self, group: str, gap: float) -> float:
         return self._addresses.delay if self._addresses is not None and group[0] == _ADDRESS else gap

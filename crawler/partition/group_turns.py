@@ -4,7 +4,8 @@ A group has an *owner*, the partition that a keyed hash of its key names. The ow
 a time. Who has it asks the hosts of the group as if it were alone, with all gaps and holds, and gives it back with the
 seconds for which the group is to be left alone. Then the next in the line has it, for a few requests or seconds.
 
-Clocks of different machines are not compared. Only lengths of time are told, and each is safe:
+Clocks of different machines are not compared. Only lengths of time are told, and each is safe. (Processes that have
+one clock, and know that, do not count the time that a note takes.)
 
     lent      a lease ends 5 seconds after its borrower has *asked*; for the owner, 5 seconds after it has *answered*.
               A borrower that has the group asks each second, and so renews its lease
@@ -42,6 +43,18 @@ _WANTED = 2_000  # groups that a partition waits for at a time: a question names
 _PRUNED = 10_000  # groups, above which those that nobody uses are forgotten
 
 
+class Moment(Struct, array_like=True, frozen=True):
+    """When something was said, by a ``clock`` with that name. Only who has the same clock can read it."""
+
+    clock: str
+    at: float
+
+    def after(self, wait: float, clock: str, now: float) -> float:
+        """When ``wait`` seconds from this moment are surely over. ``clock`` is that of ``now``; without a name it is
+        no other's."""
+        return self.at + wait if clock and clock == self.clock else now + wait * DRIFT
+
+
 class Want(Struct, array_like=True, frozen=True):
     """What a partition says of a group: the number of its ``tenure`` (0: it has none), the largest ``gap`` it knows,
     how many seconds it would ``wait``, whether requests are under way (``busy``), whether one of them cannot end
@@ -73,6 +86,7 @@ class TurnsQuestion(Struct, array_like=True, tag=6, frozen=True):
     epoch: int
     heard: int
     trip: float
+    sent: Moment
     wants: tuple[Want, ...] = ()
     back: tuple[Returned, ...] = ()
 
@@ -95,6 +109,7 @@ class TurnsAnswer(Struct, array_like=True, tag=7, frozen=True):
     asker: int
     number: int
     epoch: int
+    sent: Moment
     turns: tuple[Turn, ...] = ()
     later: bool = False
 
@@ -142,9 +157,11 @@ class _Group(Struct):
 class Lessor:
     """Lends the groups that one partition owns. What it says is a list of (partition, answer)."""
 
-    def __init__(self, epoch: int, partitions: int, now: float) -> None:
-        """It begins ``now``: another one may have lent until then."""
+    def __init__(self, epoch: int, partitions: int, now: float, clock: str = "") -> None:
+        """It begins ``now``: another one may have lent until then. ``clock`` names the clock of all times; without a
+        name it is no other's."""
         self.epoch = epoch
+        self._clock = clock
         self._unheard = set(range(partitions))
         self._ready_at = inf
         self._knows_all_at = now + LENT * DRIFT
@@ -170,15 +187,17 @@ class Lessor:
         if question.number <= asker.number:
             return []
         asker.number, asker.trip = question.number, question.trip
-        served: set[str] = {back.key for back in question.back if self._take_back(partition, back, now)}
+        sent = question.sent
+        served: set[str] = {back.key for back in question.back if self._take_back(partition, back, sent, now)}
         turns: list[Turn] = []
         for want in question.wants:
-            group = self._hear(partition, question.number, want, now)
+            group = self._hear(partition, question, want, now)
             if group.holder == partition:
                 turns.append(self._renewed(group, want, now))
             else:
                 served.add(want.key)
-        answers = [(partition, TurnsAnswer(asker.id, question.number, self.epoch, tuple(turns)))]
+        moment = Moment(self._clock, now)
+        answers = [(partition, TurnsAnswer(asker.id, question.number, self.epoch, moment, tuple(turns)))]
         return answers + self._serve(served if was_ready else set(self._in_use), now)
 
     def look(self, now: float) -> list[tuple[int, TurnsAnswer]]:
@@ -224,16 +243,16 @@ class Lessor:
         asker.epoch = max(asker.epoch, question.epoch)
         return asker
 
-    def _take_back(self, partition: int, back: Returned, now: float) -> bool:
+    def _take_back(self, partition: int, back: Returned, sent: Moment, now: float) -> bool:
         group = self._groups.get(back.key)
         if group is None or group.holder != partition or group.tenure != back.tenure:
             return False
         group.holder = -1
         group.busy.pop(partition, None)
-        group.free_at = max(group.free_at, now + back.wait * DRIFT)
+        group.free_at = max(group.free_at, sent.after(back.wait, self._clock, now))
         return True
 
-    def _hear(self, partition: int, number: int, want: Want, now: float) -> _Group:
+    def _hear(self, partition: int, question: TurnsQuestion, want: Want, now: float) -> _Group:
         group = self._groups.get(want.key)
         if group is None:
             group = self._groups[want.key] = _Group({}, {})
@@ -245,10 +264,10 @@ class Lessor:
             group.busy.pop(partition, None)
         if group.holder == partition:
             return group
-        group.free_at = max(group.free_at, now + want.wait * DRIFT)
+        group.free_at = max(group.free_at, question.sent.after(want.wait, self._clock, now))
         if want.wants:
-            asked = group.line.setdefault(partition, _Asked(number, now))
-            asked.number, asked.at = number, now
+            asked = group.line.setdefault(partition, _Asked(0, now))
+            asked.number, asked.at = question.number, now
         else:
             group.line.pop(partition, None)
         return group
@@ -284,8 +303,9 @@ class Lessor:
             group.holder, group.tenure = first, self._tenures
             group.began, group.held_until = max(now, group.free_at), now + LENT * DRIFT
             turns.setdefault((first, asked.number), []).append(self._turn(key, group, now))
+        moment = Moment(self._clock, now)
         return [
-            (partition, TurnsAnswer(self._askers[partition].id, number, self.epoch, tuple(each), later=True))
+            (partition, TurnsAnswer(self._askers[partition].id, number, self.epoch, moment, tuple(each), later=True))
             for (partition, number), each in turns.items()
         ]
 
@@ -306,6 +326,7 @@ class _Use(Struct):
     inside: int = 0
     wants: bool = False
     stuck: bool = False
+    is_done: bool = False  # whether nobody wants it any more
     idle_from: float = -inf  # when somebody who wants it could have begun
 
 
@@ -324,13 +345,17 @@ class _Owner(Struct):
 
 
 class Lessee:
-    """What one partition has of the groups of all owners. ``wait_of(key)`` says for how many seconds the group is still
-    to be left alone, as far as this partition knows."""
+    """What one partition has of the groups of all owners. ``free_at(key)`` says when the group may be asked, as far as
+    this partition knows, by the clock of all times here."""
 
-    def __init__(self, asker: int, owner_of: Callable[[str], int], wait_of: Callable[[str], float]) -> None:
+    def __init__(
+        self, asker: int, owner_of: Callable[[str], int], free_at: Callable[[str], float], clock: str = ""
+    ) -> None:
+        """``clock``: see ``Lessor``."""
         self._asker = asker
+        self._clock = clock
         self._owner_of = owner_of
-        self._wait_of = wait_of
+        self._free_at = free_at
         self._uses: dict[str, _Use] = {}
         self._owners: dict[int, _Owner] = {}
         self._wanting: set[str] = set()
@@ -343,7 +368,7 @@ class Lessee:
         use = self._uses.get(key)
         if use is None:
             use = self._uses[key] = _Use(self._owner_of(key))
-        use.gap, use.idle_from = gap, max(use.idle_from, now)
+        use.gap, use.idle_from, use.is_done = gap, max(use.idle_from, now), False
         if use.tenure and now < min(use.begin_until, use.lease_until):
             return max(0.0, use.start_at - now)
         use.stuck = use.stuck or inside
@@ -360,10 +385,11 @@ class Lessee:
         """A visit of the group begins."""
         self._uses[key].inside += 1
 
-    def ended(self, key: str, now: float) -> None:
-        """A visit of the group has ended."""
+    def ended(self, key: str, now: float, *, more: bool = True) -> None:
+        """A visit of the group has ended. ``more``: others are to follow."""
         use = self._uses[key]
         use.inside -= 1
+        use.is_done = not more
         use.idle_from = now + max(use.gap, use.largest)
 
     def may_send(self, key: str, now: float) -> bool:
@@ -413,7 +439,7 @@ class Lessee:
             return []
         if not answer.later:
             owner.trip = max(now - at, 0.8 * owner.trip)
-        return [turn.key for turn in answer.turns if self._take(turn, at, now)]
+        return [turn.key for turn in answer.turns if self._take(turn, at, answer.sent, now)]
 
     def _owner(self, number: int) -> _Owner:
         owner = self._owners.get(number)
@@ -434,14 +460,14 @@ class Lessee:
                 self._wanting.add(key)
             use.tenure = use.last = 0
 
-    def _take(self, turn: Turn, asked_at: float, now: float) -> bool:
+    def _take(self, turn: Turn, asked_at: float, sent: Moment, now: float) -> bool:
         use = self._uses.get(turn.key)
         if use is None or turn.tenure < use.last or (turn.tenure == use.last and not use.tenure):
             return False
         is_new = turn.tenure > use.last
         if is_new:
             use.tenure = use.last = turn.tenure
-            use.start_at = use.idle_from = now + turn.wait * DRIFT
+            use.start_at = use.idle_from = max(now, sent.after(turn.wait, self._clock, now))
             use.lease_until = -inf
         use.lease_until = max(use.lease_until, asked_at + LENT / DRIFT)
         use.begin_until, use.others, use.largest = now + turn.term, turn.others, turn.gap
@@ -461,17 +487,16 @@ class Lessee:
 
     def _is_over(self, key: str, use: _Use, now: float) -> bool:
         """Whether the group is to be given back, with nothing under way."""
-        if now >= use.lease_until:
+        if now >= use.lease_until or (use.others and use.is_done):
             return True
-        if (rest := self._wait_of(key)) > 0:
-            return use.others and now + rest >= use.begin_until  # nobody can begin before the term is over
+        if (free_at := self._free_at(key)) > now:
+            return use.others and free_at >= use.begin_until  # nobody can begin before the term is over
         if use.others:
             return now >= min(use.begin_until, use.idle_from + _IDLE)
         return now >= use.idle_from + LENT
 
     def _give_back(self, key: str, use: _Use, owner: _Owner, now: float) -> None:
-        free_at = max(now + max(0.0, self._wait_of(key)), use.start_at)
-        owner.back[key] = (owner.number + 1, use.tenure, free_at)
+        owner.back[key] = (owner.number + 1, use.tenure, max(self._free_at(key), use.start_at))
         use.tenure = 0
         use.begin_until = use.lease_until = -inf
         owner.is_due = True
@@ -481,10 +506,11 @@ class Lessee:
         owner.asked = {number: at for number, at in owner.asked.items() if now < at + LENT}
         owner.asked[owner.number], owner.asked_at, owner.is_due = now, now, False
         back = [Returned(key, tenure, max(0.0, at - now)) for key, (_, tenure, at) in owner.back.items()]
-        wants = [self._want(key, self._uses[key]) for key in owner.keys]
+        wants = [self._want(key, self._uses[key], now) for key in owner.keys]
         wanted = tuple(want for want in wants if want.tenure or want.busy or want.wants or want.wait)
-        return TurnsQuestion(self._asker, owner.number, epoch, owner.epoch, owner.trip, wanted, tuple(back))
+        moment = Moment(self._clock, now)
+        return TurnsQuestion(self._asker, owner.number, epoch, owner.epoch, owner.trip, moment, wanted, tuple(back))
 
-    def _want(self, key: str, use: _Use) -> Want:
-        wait = max(0.0, self._wait_of(key))
+    def _want(self, key: str, use: _Use, now: float) -> Want:
+        wait = max(0.0, self._free_at(key) - now)
         return Want(key, use.tenure, use.gap, wait, use.inside > 0, use.stuck, use.wants)

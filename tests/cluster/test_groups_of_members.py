@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,9 +12,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.cluster.turn_desk import PartitionTurns, Times
 from crawler.engine.lifecycle import Stop
 from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import page
+from crawler.partition.group_turns import Lessor
+from crawler.partition.placement import Placement
 from crawler.settings import Settings, SitesSettings, SiteTable
 from tests.cluster.members import SETTINGS, Crawling, Line
 from tests.cluster.test_members import assert_complete, to_the_end, until_asked
@@ -148,3 +152,35 @@ def test_the_gap_holds_while_members_are_killed_and_handed_over(tmp_path: Path, 
         begins.setdefault(crawling.address(each.href.split("/")[2]), []).append(each.begin)
     shortest = min(later - earlier for each in begins.values() for earlier, later in pairwise(each))
     assert shortest >= crawling.settings.politeness.delay - 1e-3
+
+
+class Frontier:
+    """Of which one group may be asked at 100.0."""
+
+    def group_free_at(self, group: str) -> float:
+        return 100.0
+
+    def lent(self, group: str, now: float) -> None:
+        pass
+
+
+async def test_a_process_that_is_interrupted_between_two_clocks_tells_no_time_that_is_too_early() -> None:
+    ticks = itertools.count()
+
+    def clock() -> float:
+        return 99.0 + 0.01 * next(ticks)  # each look takes a while
+
+    owner = Lessor(1, 1, 0.0, "clock")
+    times = Times(clock, clock, "clock")
+    turns = PartitionTurns(Frontier(), Placement(b"x" * 16, 1), times, asyncio.Event())  # type: ignore[arg-type]
+    assert turns.wait("kgroup", 0.1) is None
+    turns.lessee.called(0, 1)
+    ((_, question),) = turns.lessee.questions(1, clock())
+    _, (_, answer) = owner.heard(0, question, clock())
+    turns.lessee.heard(0, answer, clock())
+    turns.began("kgroup")
+    turns.ended("kgroup", more=False)
+    turns.lessee.stop()
+    ((_, question),) = turns.lessee.questions(1, clock())
+    (back,) = question.back
+    assert question.sent.at + back.wait >= 100.0

@@ -29,6 +29,7 @@ class Faults(Struct):
     drift: float = 0.0
     kills: int = 0
     owner_kills: int = 0
+    one_clock: bool = False  # that all partitions have, and know to have
     cuts: int = 0  # of the line to a partition: what it says meanwhile is lost, what it is told comes afterwards
 
 
@@ -44,7 +45,9 @@ class Asker:
 
     def __init__(self, world: World, number: int, epoch: int) -> None:
         self.world, self.number, self.epoch = world, number, epoch
-        self.lessee = Lessee(next(world.names), lambda _: world.owner, self._wait_of)
+        self.lessee = Lessee(
+            next(world.names), lambda _: world.owner, lambda key: self.next.get(key, 0.0), world.clock_name
+        )
         self.next: dict[str, float] = {}
         self.waits: set[str] = set()
         self.busy: set[str] = set()
@@ -54,8 +57,8 @@ class Asker:
     def now(self) -> float:
         return self.world.clock(self.number)
 
-    def _wait_of(self, key: str) -> float:
-        return self.next.get(key, 0.0) - self.now
+    def _free_at(self, key: str) -> float:
+        return self.next.get(key, 0.0)
 
     def tick(self) -> None:
         if self.dead:
@@ -71,7 +74,7 @@ class Asker:
         if self.dead:
             return
         for key in self.world.groups:
-            if key in self.busy or key in self.waits or self._wait_of(key) > 0:
+            if key in self.busy or key in self.waits or self._free_at(key) > self.now:
                 continue
             wait = self.lessee.wait(key, self.world.gap, self.now)
             if wait is None:
@@ -107,7 +110,7 @@ class Asker:
         if self.dead:
             return
         self.busy.discard(key)
-        self.lessee.ended(key, self.now)
+        self.lessee.ended(key, self.now, more=self.world.random.random() >= self.world.idle)
         self.come_back(key, self.world.gap)
 
     def heard(self, answer: TurnsAnswer) -> None:
@@ -131,10 +134,14 @@ class World:
         self.groups = [f"group-{number}" for number in range(groups)]
         self.log: dict[str, list[Request]] = {key: [] for key in self.groups}
         self.connects, self.lasts = (0.0,), (0.02,)
+        self.idle = 0.0  # the part of requests after which nobody seems to want another one
         self.clocks = [
             (self.random.uniform(0, 1e6), 1 + self.random.uniform(-faults.drift, faults.drift))
             for _ in range(partitions + 1)
         ]
+        self.clock_name = "one" if faults.one_clock else ""
+        if faults.one_clock:
+            self.clocks = [self.clocks[0]] * len(self.clocks)
         self.epochs = itertools.count(1)
         self.cut = [0.0] * partitions  # until when the line to each is cut
         self.askers = [Asker(self, number, next(self.epochs)) for number in range(partitions)]
@@ -154,7 +161,7 @@ class World:
             self.at(self.random.uniform(*delay), what)
 
     def new_lessor(self) -> Lessor:
-        return Lessor(next(self.epochs), len(self.askers), self.clock(-1))
+        return Lessor(next(self.epochs), len(self.askers), self.clock(-1), self.clock_name)
 
     def hear_question(self, partition: int, question: TurnsQuestion) -> None:
         self.say(self.lessor.heard(partition, question, self.clock(-1)))
@@ -222,8 +229,10 @@ def harsh(seed: int) -> World:
         kills=chance.randrange(7),
         owner_kills=chance.randrange(5),
         cuts=chance.randrange(13),
+        one_clock=chance.random() < 0.3,
     )
     world = World(seed, faults, partitions=4, groups=2, gap=chance.choice([0.1, 1.0, 4.0]))
+    world.idle = chance.choice([0.0, 0.2])
     if chance.random() < 0.5:
         world.connects, world.lasts = (0.0, 0.3, 4.0, 8.0), (0.0, 0.5, 3.0, 15.0)
     return world
@@ -261,6 +270,16 @@ def test_notes_that_take_a_fifth_of_a_second_cost_a_twentieth_of_the_requests_at
     lasted = steady[-1].began - steady[0].began
     assert (len(steady) - 1) * gap >= 0.95 * lasted
     assert world.closest() >= gap / 1.0101
+
+
+def test_with_one_clock_the_time_of_notes_passes_within_the_gap() -> None:
+    world = World(7, Faults(delay=(0.1, 0.3), one_clock=True), gap=1.0)
+    world.lasts = (0.0,)
+    world.run(300.0)
+    (log,) = world.log.values()
+    assert len({request.partition for request in log}) == 8
+    assert len(log) - 1 >= 0.985 * (log[-1].began - log[0].began)
+    assert world.closest() >= world.gap - 1e-9
 
 
 def test_partitions_that_want_a_group_all_have_a_fair_share() -> None:

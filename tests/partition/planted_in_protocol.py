@@ -1,0 +1,290 @@
+"""Faults planted into the protocol between partitions: each breaks one rule on which it rests. The simulation of the
+protocol must find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from crawler.carrier.memory_carrier import Holdings
+from crawler.carrier.verbs import Position, StaleEpochError
+from crawler.kv import Batch
+from crawler.partition import Ack, Inlet, Parcel, PartitionRouter, Verdict
+from crawler.partition.end_rounds import NOWHERE, Announcement, EndRounds, Look, Status
+from crawler.partition.outbox import Outbox
+from tests.partition import protocol_simulation as simulated
+from tests.partition.protocol_simulation import Part, Places, Process, Replica
+
+Planted = AbstractContextManager[Any]
+
+
+def _gone(outbox: Outbox, parcels: Sequence[Parcel], now: float) -> None:
+    """The rows of those parcels are removed, as if they were durable at their targets."""
+    batch = Batch()
+    for parcel in parcels:
+        outbox.acknowledged(Ack(*parcel[:4]), now, batch)
+    outbox._store.write(batch)  # type: ignore[attr-defined]
+
+
+def _silence_is_an_acknowledgement() -> Planted:
+    due = Outbox.due
+
+    def planted(self: Outbox, now: float) -> list[Parcel]:
+        _gone(self, due(self, now), now)
+        return []
+
+    return patch.object(Outbox, "due", planted)
+
+
+def _gone_when_sent() -> Planted:
+    gather = Outbox.gather
+
+    def planted(self: Outbox, now: float, most: int) -> list[Parcel]:
+        parcels = gather(self, now, most)
+        _gone(self, parcels, now)
+        return parcels
+
+    return patch.object(Outbox, "gather", planted)
+
+
+def _acknowledged_early() -> Planted:
+    acks = Inlet.acks
+    return patch.object(Inlet, "acks", lambda self, _: acks(self, 10**9))
+
+
+def judged(wrongly: Callable[[Verdict, Parcel], bool]) -> Planted:
+    """Parcels are admitted although they are not the next ones."""
+    judge = Inlet.judge
+
+    def planted(self: Inlet, parcel: Parcel) -> Verdict:
+        verdict = judge(self, parcel)
+        return Verdict.ADMITTED if wrongly(verdict, parcel) else verdict
+
+    return patch.object(Inlet, "judge", planted)
+
+
+@contextmanager
+def stale_epochs() -> Iterator[None]:
+    """Neither a stream nor an inlet refuses what has an older epoch."""
+    append = Holdings.append
+
+    def planted(self: Holdings, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
+        while True:
+            try:
+                return append(self, stream, writer, epoch, entries)
+            except StaleEpochError as error:
+                epoch = int(str(error).split("epoch is ")[1].split(",")[0])
+
+    with (
+        patch.object(Holdings, "append", planted),
+        judged(lambda verdict, parcel: verdict is Verdict.STALE and parcel.number == 1),
+    ):
+        yield
+
+
+@contextmanager
+def number_in_a_batch_before() -> Iterator[None]:
+    """The inlet's row is not of the transaction that admits the parcel."""
+    begin, admitted = Inlet.__init__, Inlet.admitted
+
+    def keep(self: Any, store: Any, me: int, partitions: int) -> None:
+        begin(self, store, me, partitions)
+        self.store = store
+
+    def planted(self: Any, parcel: Parcel, batch: Batch, transaction: int) -> None:
+        own = Batch()
+        admitted(self, parcel, own, transaction)
+        self.store.write(own)
+
+    with patch.object(Inlet, "__init__", keep), patch.object(Inlet, "admitted", planted):
+        yield
+
+
+def _inlet_in_memory() -> Planted:
+    admitted = Inlet.admitted
+    return patch.object(
+        Inlet, "admitted", lambda self, parcel, _, transaction: admitted(self, parcel, Batch(), transaction)
+    )
+
+
+def _outbox_in_memory() -> Planted:
+    begin = Outbox.__init__
+
+    def planted(self: Outbox, store: Any, me: int, partitions: int) -> None:
+        batch = Batch()
+        batch.delete_range(simulated.Family.OUTBOX, b"", b"\xff")
+        store.write(batch)
+        begin(self, store, me, partitions)
+
+    return patch.object(Outbox, "__init__", planted)
+
+
+def _numbers_go_on() -> Planted:
+    renumber = Outbox.renumber
+
+    def planted(self: Outbox, epoch: int) -> None:
+        before = {target: way.number for target, way in self._ways.items()}
+        renumber(self, epoch)
+        for target, number in before.items():
+            self._ways[target].number = number
+
+    return patch.object(Outbox, "renumber", planted)
+
+
+def _any_epoch_is_acknowledged() -> Planted:
+    is_news, acknowledged = Outbox.is_news, Outbox.acknowledged
+    stack = ExitStack()
+    stack.enter_context(
+        patch.object(Outbox, "is_news", lambda self, ack: is_news(self, ack._replace(epoch=self.epoch)))
+    )
+    stack.enter_context(
+        patch.object(
+            Outbox,
+            "acknowledged",
+            lambda self, ack, now, batch: acknowledged(self, ack._replace(epoch=self.epoch), now, batch),
+        )
+    )
+    return stack
+
+
+def _sent_is_remembered() -> Planted:
+    begin, memos = PartitionRouter.__init__, dict[Any, Any]()
+
+    def planted(self: PartitionRouter, me: int, placement: Any, sent_bytes: int) -> None:
+        begin(self, me, placement, sent_bytes)
+        self.sent = memos.setdefault((placement, me), self.sent)
+
+    return patch.object(PartitionRouter, "__init__", planted)
+
+
+@contextmanager
+def asked_once(*, of_streams: bool) -> Iterator[None]:
+    """One quiet round is the end. ``of_streams``: whether what lies in the streams counts."""
+    look, ended = EndRounds.look, dict[int, tuple[int, ...]]()
+    announcement = EndRounds.announcement.fget
+    assert announcement is not None
+
+    def planted(self: EndRounds, statuses: Any, lasts: Any) -> Look:
+        seen = lasts if of_streams else [NOWHERE] * len(lasts)
+        found = look(self, statuses, seen)
+        if found is not Look.AGAIN or not all(
+            status is not None and status.is_quiet(last) for status, last in zip(statuses, seen, strict=True)
+        ):
+            return found
+        ended[id(self)] = tuple(status.epoch for status in statuses)
+        return Look.ENDED
+
+    def told(self: EndRounds) -> Announcement:
+        right = announcement(self)
+        return replace(right, ended=ended.get(id(self), right.ended))
+
+    with patch.object(EndRounds, "look", planted), patch.object(EndRounds, "announcement", property(told)):
+        yield
+
+
+def _looked_at(change: Callable[[EndRounds, list[Status | None]], list[Status | None]]) -> Planted:
+    """The coordinator sees other statuses than there are."""
+    look = EndRounds.look
+    return patch.object(EndRounds, "look", lambda self, statuses, lasts: look(self, change(self, statuses), lasts))
+
+
+def _of_any_round(rounds: EndRounds, statuses: list[Status | None]) -> list[Status | None]:
+    asked = rounds.announcement.round
+    return [status and replace(status, round=asked) for status in statuses]
+
+
+def _of_no_version(_: EndRounds, statuses: list[Status | None]) -> list[Status | None]:
+    return [status and replace(status, version=0) for status in statuses]
+
+
+def _with_nothing_to_send(_: EndRounds, statuses: list[Status | None]) -> list[Status | None]:
+    return [status and replace(status, outbox_empty=True) for status in statuses]
+
+
+def _any_epoch_ends() -> Planted:
+    return patch.object(Announcement, "ends", lambda self, partition, epoch: bool(self.ended))
+
+
+def _renewed_whoever_holds_it() -> Planted:
+    renew = Holdings.renew
+
+    def planted(self: Holdings, name: str, holder: str, epoch: int, seconds: float, now: float) -> bool:
+        renew(self, name, holder, epoch, seconds, now)
+        return True
+
+    return patch.object(Holdings, "renew", planted)
+
+
+def _widening_is_not_told() -> Planted:
+    return patch.object(PartitionRouter, "tell_widened", lambda self, hrefs, batch: None)
+
+
+# -- replicas
+
+
+def _any_step_is_taken() -> Planted:
+    def planted(self: Replica, _: simulated.Log, first: int, steps: Sequence[Batch]) -> None:
+        assert self.disk is not None
+        for batch in steps:
+            self.disk.write(batch)
+        self.disk.sync()
+
+    return patch.object(Replica, "apply", planted)
+
+
+def _promoted_while_copied() -> Planted:
+    promote = Process.promote
+
+    def planted(self: Process, number: int) -> None:
+        replica = self.world.places.replicas.get(number)
+        if replica is not None and replica.copied is not None:
+            whole, replica.copied = replica.copied[0], None
+            replica.disk = whole.first(len(whole.batches) // 2)
+            self.world.places.in_step[number] = replica.process
+        promote(self, number)
+
+    return patch.object(Process, "promote", planted)
+
+
+def _handed_over_early() -> Planted:
+    hand_over, held = Process.hand_over, simulated.Log.held
+
+    def planted(self: Process, number: int) -> None:
+        commits = self.parts[number].commits
+        with patch.object(simulated.Log, "held", lambda log, disk: None if held(log, disk) is None else commits):
+            hand_over(self, number)
+
+    return patch.object(Process, "hand_over", planted)
+
+
+FAULTS: dict[str, Callable[[], Planted]] = {
+    "no acknowledgement counts as one": _silence_is_an_acknowledgement,
+    "a row goes when it is sent": _gone_when_sent,
+    "a parcel is acknowledged before it is durable": _acknowledged_early,
+    "an acknowledgement of another epoch counts": _any_epoch_is_acknowledged,
+    "an older epoch is accepted": stale_epochs,
+    "a parcel is taken although one before it is missing": lambda: judged(lambda verdict, _: verdict is Verdict.GAP),
+    "a parcel is taken twice": lambda: judged(lambda verdict, _: verdict is Verdict.REPEATED),
+    "a parcel's number is written in a batch before it": number_in_a_batch_before,
+    "the outbox is in memory": _outbox_in_memory,
+    "the numbers of parcels go on in a new epoch": _numbers_go_on,
+    "the sent cache outlives its process": _sent_is_remembered,
+    "a widened scope is not told": _widening_is_not_told,
+    "a claim is renewed whoever holds it": _renewed_whoever_holds_it,
+    "requests begin for as long as a claim holds": lambda: patch.object(simulated, "ASKED", 2 * simulated.HELD),
+    "the end is asked for once": lambda: asked_once(of_streams=True),
+    "the end is asked for once, and not of the streams": lambda: asked_once(of_streams=False),
+    "an answer to an older round counts": lambda: _looked_at(_of_any_round),
+    "what was written between two rounds is not asked for": lambda: _looked_at(_of_no_version),
+    "the end is not asked of the outboxes": lambda: _looked_at(_with_nothing_to_send),
+    "an end of other epochs is believed": _any_epoch_ends,
+    "others rely on what no replica has": lambda: patch.object(Part, "promised", property(lambda self: self.durable)),
+    "a replica takes steps although one before them is missing": _any_step_is_taken,
+    "a replica is promoted while it is copied": _promoted_while_copied,
+    "an old owner comes back": lambda: patch.object(Places, "home", lambda self, number: None),
+    "a partition is handed over before its last step": _handed_over_early,
+}

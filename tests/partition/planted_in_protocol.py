@@ -18,7 +18,7 @@ from crawler.partition import Ack, Inlet, Parcel, PartitionRouter, Verdict
 from crawler.partition.end_rounds import NOWHERE, Announcement, EndRounds, Look, Status
 from crawler.partition.outbox import Outbox
 from crawler.partition.quota import Grant, Purse
-from crawler.partition.rate_shares import LENT, Borrowing, Lender, Shares
+from crawler.partition.rate_shares import LENT, Borrowing, Lender, Shares, Wish
 from tests.partition import protocol_simulation as simulated
 from tests.partition.protocol_simulation import Part, Places, Process, Replica, live
 from tests.partition.quota_simulation import Node, spend_by_chance
@@ -266,13 +266,14 @@ def _older_grants() -> Planted:
 
 
 def _last_loan_only() -> Planted:
-    lend = vars(Lender)["_lend"]
+    look = Lender.look
 
-    def planted(self: Lender, borrower: Any, share: float, now: float) -> None:
-        borrower.loans = []
-        lend(self, borrower, share, now)
+    def planted(self: Lender, rate: float, wishes: list[Wish], now: float) -> Shares:
+        for borrower in self.__dict__["_borrowers"].values():
+            borrower.loans = borrower.loans[-1:]
+        return look(self, rate, wishes, now)
 
-    return patch.object(Lender, "_lend", planted)
+    return patch.object(Lender, "look", planted)
 
 
 def _lends_at_once() -> Planted:

@@ -56,6 +56,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from crawler.cluster.replica_slots import REPLICAS
+from crawler.partition.replica_homes import decode_following
 from kills import Asked, judged, served, web_flags
 from losses import NAMES, Log, is_whole, moment
 from troubles import CONTACT, PARTITIONS, Processes, send
@@ -63,14 +65,13 @@ from warcio.archiveiterator import ArchiveIterator
 
 from benchmarks.durability.synced import Synced
 from crawler.bench.machine import describe_machine
+from crawler.cluster.ownership import name_of
 from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
-from crawler.job.directory import holds_job
 from crawler.partition import Placement
 from tests.carrier.redis_server import RedisServer
 
 CRAWL = "chains"
 MORE = "fifth"  # the machine that joins and leaves
-REPLICAS = "replicas"
 BURNS = ("burn", "next", "sender", "receiver", "acked")
 KINDS = (*BURNS, "power", "back", "kill", "zombie", "snapshot", "leave", "join")
 USUAL = "burn,next"
@@ -80,6 +81,7 @@ COVERED = 120.0  # seconds to wait for these, at most
 ENOUGH = 60  # requests of a machine from its start, or the last event, to its next one
 BEGUN = 90.0  # seconds until all are at work, at most
 PATIENCE = 60.0
+LATE = 0.5  # seconds that a request may come after its sender died
 PROMOTED = 18.0  # seconds after which others have the partitions of a machine
 SNAPSHOT = 60.0  # seconds that it is old
 WATCHED = 60.0  # seconds after an event in which hosts are looked at
@@ -114,6 +116,7 @@ class Machines(Processes):
         super().__init__(commands, home, self._environment)
         self._work = work
         self.home = home
+        self.killed = 0.0  # when that was begun last
 
     @property
     def is_over(self) -> bool:
@@ -131,17 +134,17 @@ class Machines(Processes):
             return frozenset(int(path.name) for path in partition_directories(self.home / name))
         return frozenset()
 
-    def replicas(self, name: str) -> frozenset[int]:
-        """Those of others that it has whole."""
-        found = (self.home / name / REPLICAS).glob("[0-9][0-9]")
-        return frozenset(int(path.name) for path in found if holds_job(path))
-
-    def are_covered(self) -> bool:
-        """Whether each partition has a replica on a machine that runs."""
-        up = [name for name in self._commands if self.is_up(name)]
+    def are_covered(self, redis: RedisServer) -> bool:
+        """Whether each partition has a replica in step with it, on another machine that runs."""
+        up = [name for name in self._commands if self.is_up(name) and holds_crawl(self.home / name)]
+        homes = {read_crawl_file(self.home / name).id: name for name in up}
         owned = {number: name for name in up for number in self.partitions(name)}
-        held = {number for name in up for number in self.replicas(name) if owned.get(number) != name}
-        return owned.keys() <= held
+        for number, owner in owned.items():
+            said = decode_following(redis.say("HGET", f"crawler:{{{CRAWL}:{name_of(number)}}}:values", REPLICAS))
+            others = {homes.get(each.home, owner) for each in (said.slots if said else ()) if each.in_step}
+            if not others - {owner}:
+                return False
+        return bool(owned)
 
     def has_begun(self, name: str) -> bool:
         """Whether it is the one that began the crawl, which was not burnt yet."""
@@ -175,6 +178,11 @@ class Machines(Processes):
     def die_at(self, name: str, point: dict[str, str]) -> None:
         """The next process of the machine dies at a failpoint."""
         self._environment[name].update(point)
+
+    def kill(self, name: str) -> None:
+        """All its processes."""
+        self.killed = time.monotonic()
+        super().kill(name)
 
     def burn(self, name: str) -> None:
         """Nothing is left of it. What comes in its place begins with nothing, and lives."""
@@ -221,7 +229,7 @@ class Fires:
             machines.note(f"over: {kind} {who}")
 
     def _are_covered(self) -> bool:
-        return not self._waits or self._machines.are_covered()
+        return not self._waits or self._machines.are_covered(self._redis)
 
     def _who(self, kind: str) -> str:
         machines = self._machines
@@ -236,7 +244,8 @@ class Fires:
             return ""
         # The first process of the one that began the crawl would start another worker in the place of one that dies.
         begun = {"first"} if kind == "acked" and machines.has_begun("first") else set()
-        return self._chance.choice([name for name in up if name not in {MORE} | begun])
+        others = [name for name in up if name not in {MORE} | begun]
+        return self._chance.choice([name for name in others if machines.partitions(name)] or others)
 
     def _requests(self, who: str) -> int:
         self._log.read()
@@ -260,20 +269,23 @@ class Fires:
             machines.rest(COVERED, lambda: not machines.is_up(who))
         else:
             time.sleep(self._chance.uniform(0.0, 0.1))
-        self._happened(kind, who)
+        event = self._happened(kind, who)
         machines.burn(who)
+        event.at = event.at if kind == "acked" else machines.killed
         machines.leave_down(who, self._chance.uniform(1.0, 20.0))
 
     def _power(self, kind: str, who: str) -> None:
-        self._happened(kind, who)
+        event = self._happened(kind, who)
         self._machines.lose_power(who, self._chance)
+        event.at = self._machines.killed
         self._machines.leave_down(who, self._chance.uniform(0.0, 2.0) if kind == "power" else PROMOTED)
 
     _back = _power
 
     def _kill(self, kind: str, who: str) -> None:
-        self._happened(kind, who)
+        event = self._happened(kind, who)
         self._machines.kill(who)
+        event.at = self._machines.killed
 
     def _zombie(self, kind: str, who: str) -> None:
         machines = self._machines
@@ -324,7 +336,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--machines", type=int, default=4, choices=(2, 3, 4))
     parser.add_argument("--flags", default="", help="more flags of the command that begins the crawl")
     parser.add_argument("--without-replicas", action="store_true", help="wait for none; not for disks that are removed")
-    web_flags(parser, chains=60, steps=400, hosts=60, busy=12, leaves=1_500, delay=0.5)
+    web_flags(parser, chains=60, steps=300, hosts=60, busy=12, leaves=1_200, delay=1.0)
     chosen = parser.parse_args(words)
     for line in describe_machine(("aiohttp", "redis", "rocksdict")):
         print(line)
@@ -356,7 +368,7 @@ def ordeal(chosen: argparse.Namespace, home: Path) -> None:
                 machines.end(60.0)
     finally:
         redis.kill()
-    crawls = {name: each for name, each in sorted(machines.directories.items()) if holds_crawl(each)}
+    crawls = {name: each for name, each in sorted(machines.directories.items()) if machines.partitions(name)}
     jobs = [job for each in crawls.values() for job in partition_directories(each)]
     found = judged(chains, log, jobs, chosen.delay)
     codes = ", ".join(f"{name} {dict(each)}" for name, each in machines.codes.items())

@@ -87,7 +87,7 @@ def measure(chosen: argparse.Namespace, home: Path, event: str) -> None:
                 machines.rest(READ, lambda: all(each in log.read_text() for each in wanted))
                 read, copying = time.monotonic() - began, time.monotonic()
                 if not chosen.without_replicas:
-                    machines.rest(COPIED, machines.are_covered)
+                    machines.rest(COPIED, lambda: machines.are_covered(redis))
                 copied = time.monotonic() - copying
                 machines.rest(SETTLED)
                 who = next(name for name in machines.directories if machines.partitions(name))

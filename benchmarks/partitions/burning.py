@@ -56,8 +56,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.cluster.replica_slots import REPLICAS
-from crawler.partition.replica_homes import decode_following
 from kills import Asked, judged, served, web_flags
 from losses import NAMES, Log, is_whole, moment
 from troubles import CONTACT, PARTITIONS, Processes, send
@@ -66,8 +64,10 @@ from warcio.archiveiterator import ArchiveIterator
 from benchmarks.durability.synced import Synced
 from crawler.bench.machine import describe_machine
 from crawler.cluster.ownership import name_of
+from crawler.cluster.replica_slots import REPLICAS
 from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
 from crawler.partition import Placement
+from crawler.partition.replica_homes import decode_following
 from tests.carrier.redis_server import RedisServer
 
 CRAWL = "chains"

@@ -29,6 +29,7 @@ from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending, ReplicaLag
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
+from crawler.cluster.moves import Draining, Moves
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.partition_life import Desks, PartitionLife, Station
@@ -109,7 +110,8 @@ class Member:
         following = ReplicaPlace(crawl, options, self._reach, ownership, codec, ParcelCodec(crawl.secret), now)
         replicas = Replicas(following, homes, log_sending)
         self._promotion = Promotion(crawl, options, homes, ownership, replicas)
-        desks = Desks(quota, robots, turns, log_sending, replicas)
+        moves = Moves(crawl.home, homes, log_sending, options.boottime)
+        desks = Desks(quota, robots, turns, log_sending, replicas, moves)
         self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
@@ -170,6 +172,11 @@ class Member:
             run.stop(reason)
         self._stopped.set()
 
+    def drain(self, how: Draining = Draining.SOON) -> None:
+        """Leave: hand over to other homes what can be, then stop."""
+        self._station.homes.seats.drain()
+        self._station.desks.moves.drain(how)
+
     # -- its work ----------------------------------------------------------------------------------------------
 
     async def work(self) -> MemberResult:
@@ -227,6 +234,8 @@ class Member:
                 alive = await where.seats.look(sits=not where.is_left_out)
                 await where.look(alive, decides=SEEDED in self._station.open)
                 await self._put_in_place(alive)
+                if self._stopped.is_set():
+                    return
                 homes = where.ids
                 has_begun = workers is not None and any(homes)
                 if len(alive) >= expected or loop.time() >= waits_until or has_begun:
@@ -251,16 +260,23 @@ class Member:
             if homes.known[number] is not None and not homes.is_here(number) and number not in homes.busy:
                 await station.ownership.free(partition.name)
                 partition.claim_changed.set()
-        await homes.slots.look(station.open, {each.home for each in alive.values()}, {})
+        moves, manned = station.desks.moves, {each.home for each in alive.values()}
+        targets = moves.targets(alive, station.open) if self._crawl.replicas else {}
+        await homes.slots.look(station.open, manned, targets)
+        moves.begin(targets, station.open)
         station.desks.replicas.look(alive, homes.ids, self.name)
         for number in await self._promotion.look(alive, self._lives):
             if number not in share(self.name, alive, homes.ids):
                 await station.ownership.free(name_of(number))
+        if moves.is_done(station.open, targets):
+            self.stop()
 
     def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
         """Begin to work on what is ours, and to hand over what is not."""
         if self._stopped.is_set():
             return
+        if self._station.desks.moves.draining:
+            mine &= self._lives.keys()
         self._station.wanted = mine
         for number, run in self.runs.items():
             if number not in mine:

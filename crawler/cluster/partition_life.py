@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from crawler.clock import SteadyClock
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
+from crawler.cluster.moves import Moves
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.quota_desk import QuotaDesk
@@ -33,11 +35,14 @@ from crawler.inspect.known_urls import open_known
 from crawler.integrity.left_out import fetch_left_out
 from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.directory import JobError
+from crawler.job.home_register import Home
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
+from crawler.job.replica_moves import demote
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 from crawler.partition import PartitionRouter, Placement
+from crawler.replica import Mark
 from crawler.settings import Settings
 from crawler.slices import entropy
 
@@ -52,6 +57,7 @@ class Desks(Struct):
     turns: TurnDesk
     log_sending: LogSending
     replicas: Replicas
+    moves: Moves
 
 
 class Station(Struct):
@@ -73,6 +79,14 @@ class Station(Struct):
     told: set[str] = field(default_factory=set)  # lines that are said once
 
 
+class Given(NamedTuple):
+    """The home to which a partition is given, the epoch that it had here, and its last step."""
+
+    home: str
+    epoch: int
+    mark: Mark
+
+
 class PartitionLife:
     """The life of the partition ``number``."""
 
@@ -80,6 +94,7 @@ class PartitionLife:
         self._number = number
         self._name = name_of(number)
         self._station = station
+        self._given: Given | None = None
         self._again = 0  # pages that its replica, as which it goes on, was not sent
 
     async def live(self) -> Stop | None:
@@ -107,8 +122,22 @@ class PartitionLife:
                 finally:
                     station.open.pop(self._number, None)
                     await station.options.beside(job.close)
+                    await self._give()
         finally:
+            station.desks.moves.over(self._number)
             await station.ownership.free(self._name)
+
+    async def _give(self) -> None:
+        """The partition is closed: if it is to move, its home is elsewhere from now on. Raises JobError, OSError."""
+        station, given, number = self._station, self._given, self._number
+        if given is None or not station.ownership.may_request(self._name):
+            return
+        with contextlib.suppress(CarrierError):  # it is noted, and told when the carrier answers
+            await station.homes.slots.hand_over(number, given.epoch, given.home, given.mark)
+            await station.homes.settle(number, Home(given.home, given.epoch))
+        if not station.homes.is_here(number):
+            disk, directory = station.options.platform.disk, station.crawl.directory
+            await station.options.beside(lambda: demote(disk, directory, number))
 
     async def _is_here(self) -> bool:
         """Whether the partition, whose claim is held, is to be opened in this directory now."""
@@ -284,6 +313,9 @@ class PartitionLife:
             await station.desks.log_sending.flush(partition)
             with contextlib.suppress(CarrierError):  # said, and the sender sends again
                 await station.sending.acknowledge(partition)
+            home = await station.desks.moves.safe(partition)
+            if home is not None:
+                self._given = Given(home, partition.epoch, job.log.mark)
         station.sending.forget(partition)
         station.desks.log_sending.forget(partition)
         if job.writer.failed is not None:

@@ -26,7 +26,10 @@ from crawler.job.clock_anchor import CLOCK, LEAST, encode_anchor
 from crawler.job.directory import STORE, holds_job
 from crawler.job.home_register import Home
 from crawler.job.replica_moves import demote, promote, remove_replica, replica_directory, replicas_here
-from crawler.kv import Family
+from crawler.job.step_log import MARK
+from crawler.kv import Family, Store
+from crawler.partition.replica_homes import Following
+from crawler.replica import Mark
 from crawler.slices import entropy
 
 TURN = 2.0  # seconds that the first of several replicas is ahead of the next one
@@ -110,14 +113,46 @@ class Promotion:
         return done
 
     async def _arrive(self, number: int) -> None:
-        """The partition has been handed over to this home. Raises JobError, OSError."""
-        if not holds_job(replica_directory(self._crawl.directory, number)):
-            return
-        self._homes.busy.add(number)
+        """The partition has been handed over to this home. If what is here is not all of it, it goes back. Raises
+        CarrierError, JobError, OSError."""
+        name, homes = name_of(number), self._homes
+        if await self._ownership.claim(name, 0) is None:
+            return  # whoever had it has not closed it yet, or another process of this home does this
+        homes.busy.add(number)
         try:
-            await self._made(number)
+            await homes.learn(number)
+            told = await homes.slots.read(number)
+            if not homes.is_here(number):
+                return
+            await self._replicas.release(number)
+            if await self._options.beside(partial(self._has_all, number, told)):
+                await self._made(number)
+                return
+            epoch, before = self._ownership.epoch(name), [each for each in told.in_step if each != self._crawl.home]
+            if epoch is not None and before:
+                await homes.settle(number, Home(before[0], epoch))
         finally:
-            self._homes.busy.discard(number)
+            homes.busy.discard(number)
+            await self._ownership.free(name)
+
+    def _has_all(self, number: int, told: Following) -> bool:
+        """Whether the replica here has the last step that was told. Raises OSError."""
+        if holds_job(self._crawl.partition(number)):
+            return True
+        path = replica_directory(self._crawl.directory, number)
+        if not holds_job(path):
+            return False
+        if told.mark == (0, 0):
+            return True  # the carrier has forgotten it; whoever handed it over had looked
+        store = self._open_store(number)
+        try:
+            return Mark.decode(store.get(Family.META, MARK)) == Mark(*told.mark)
+        finally:
+            store.close()
+
+    def _open_store(self, number: int) -> Store:
+        path = replica_directory(self._crawl.directory, number) / STORE
+        return self._options.platform.of_partition(number, self._crawl.partitions).open_store(path)
 
     async def _made(self, number: int) -> bool:
         """Make the replica the partition."""
@@ -138,8 +173,7 @@ class Promotion:
         anchor = clock.anchor if isinstance(clock, SteadyClock) else None
         if anchor is None or abs(ahead) < LEAST:
             return
-        path = replica_directory(self._crawl.directory, number) / STORE
-        store = self._options.platform.of_partition(number, self._crawl.partitions).open_store(path)
+        store = self._open_store(number)
         try:
             batch = store.batch()
             batch.put(Family.META, CLOCK, encode_anchor(Anchor(anchor.boot, anchor.offset - ahead)))

@@ -16,6 +16,7 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.partition.replica_homes import Following, Follows, decode_following, encode_following, slots_for
+from crawler.replica import Mark
 
 REPLICAS = "replicas"  # the value of a partition
 
@@ -32,19 +33,6 @@ class Replicas(Protocol):
 
     def reached(self, number: int, home: str) -> bool:
         """Whether the replica there of an own partition has all that was ever written, durably."""
-
-
-class NoReplicas:
-    """There are none."""
-
-    def mark(self, number: int) -> tuple[int, int] | None:
-        return None
-
-    async def release(self, number: int) -> None:
-        return
-
-    def reached(self, number: int, home: str) -> bool:
-        return False
 
 
 class ReplicaSlots:
@@ -112,12 +100,14 @@ class ReplicaSlots:
             slots = [Follows(home, in_step) if each.home == home else each for each in own.slots]
             await self._put(number, Following(own.epoch, slots, self._clock(), own.target))
 
-    async def hand_over(self, number: int, epoch: int, home: str) -> None:
-        """Say that the directory here has all that the partition had, which is at home elsewhere from now on. Raises
-        CarrierError."""
+    async def hand_over(self, number: int, epoch: int, home: str, mark: Mark) -> None:
+        """Say that the directory here has all that the partition had up to its last step, with which it is at home
+        elsewhere from now on. Raises CarrierError."""
         async with self._putting:
             others = [each for each in self._slots(number) if each.home not in ("", home)]
-            await self._put(number, Following(epoch, [Follows(self._home, True), *others], self._clock()))
+            slots = [Follows(self._home, True), *others]
+            await self._put(number, Following(epoch, slots, self._clock(), mark=(mark.line, mark.number)))
+            del self._own[number]
 
     def _slots(self, number: int) -> Sequence[Follows]:
         return self._own[number].slots if number in self._own else []

@@ -89,6 +89,10 @@ class Seats:
         alive = {each.name: each for each, at in self._known.values() if now < at + HELD and each.name != name}
         return alive if self.mine is None else {**alive, name: self._me}
 
+    def drain(self) -> None:
+        """Say from now on that this process is about to leave."""
+        self._me = replace(self._me, drains=True)
+
     async def leave(self) -> None:
         """Give the seat up."""
         if self.mine is None:
@@ -153,7 +157,7 @@ def share(me: str, alive: Mapping[str, Seated], homes: Sequence[str | None]) -> 
 
 def begins(alive: Mapping[str, Seated], homes: Sequence[str | None]) -> list[str | None]:
     """The homes, and where those partitions are to begin that have none: all who are alive share them."""
-    targets = target_homes(len(homes), Counter(each.home for each in alive.values()))
+    targets = target_homes(len(homes), Counter(each.home for each in alive.values() if not each.drains))
     return [target if home is None else home for home, target in zip(homes, targets, strict=True)]
 
 
@@ -167,4 +171,6 @@ def _reader(alive: Mapping[str, Seated], homes: Sequence[str | None]) -> str | N
 
 
 def _at(home: str | None, alive: Mapping[str, Seated]) -> Collection[str]:
-    return [name for name, seated in alive.items() if seated.home == home]
+    """Those who share what is at home there: not those who are about to leave, if others are there."""
+    near = [name for name, seated in alive.items() if seated.home == home]
+    return [name for name in near if not alive[name].drains] or near

@@ -8,6 +8,7 @@ them as the value ``replicas`` of the partition: an array in MessagePack,
     slots   an array of [home, in step]; the home is "" where nobody is named
     now     the time of the owner's clock, in seconds since 1970
     target  the home that is to have the partition; "" if it is where it is to be
+    mark    the line and the number of its last step, if it was handed over with that; else zeros
 
 A replica is *in step* while the owner counts as durable only what that replica has too. No other one may become the
 partition.
@@ -41,6 +42,7 @@ class Following(Struct, array_like=True, frozen=True):
     slots: list[Follows]
     now: float
     target: str = ""
+    mark: tuple[int, int] = (0, 0)
 
     def slot_of(self, home: str) -> int | None:
         """The slot of a home; None if it has none."""

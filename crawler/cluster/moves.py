@@ -1,0 +1,143 @@
+"""Which partitions of one process are to be at home elsewhere, and how they get there.
+
+    wanted     all processes that know the same share the partitions out alike over the homes, by the number of those
+               that work in each. When that names another home for a while, its replica is the one that is to be whole
+    in step    then the run here is stopped. Visits get two seconds; what is under way then stays pending
+    closed     with a last generation, as ever; the replica has all of it, durably
+    told       the other home is noted, then told, in the epoch that the partition had here; the claim is free
+
+One moves at a time, so few hosts wait at once; of a process that drains, all that can. A process that drains takes no
+partition, and is none of those that share them out.
+
+The partition that reads the seeds moves only to where they are given, or from a process that drains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+
+from crawler.cluster.homes import Homes
+from crawler.cluster.log_sending import LogSending
+from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.seats import SEEDED, Seated
+from crawler.partition.replica_homes import target_homes
+
+STABLE = 10.0  # seconds for which another home must be the right one
+GRACE = 2.0  # seconds for visits under way
+SAFE = 5.0  # seconds for the replica's last step to be durable
+SETTLED = 2.0  # seconds after which a process that drains knows of others that do
+_AGAIN = 0.05  # seconds between two looks
+DRAINED = 30.0  # seconds for a process that drains without waiting for copies
+
+
+class Draining(IntEnum):
+    """Whether a process is to leave."""
+
+    NO = 0
+    SOON = 1  # what has a replica in step moves, the rest stays
+    WHOLE = 2  # copies are waited for
+
+
+class Moves:
+    """The moves of one process."""
+
+    def __init__(self, home: str, homes: Homes, sending: LogSending, boottime: Callable[[], float]) -> None:
+        """``home`` is that of this process."""
+        self._home = home
+        self._homes = homes
+        self._sending = sending
+        self._boottime = boottime
+        self._wanted: dict[int, tuple[str, float]] = {}  # another home, and since when
+        self._moving: dict[int, str] = {}  # partitions that are being handed over
+        self._drains_at: float | None = None
+        self.draining = Draining.NO
+
+    def drain(self, how: Draining) -> None:
+        """This process is to leave."""
+        if self._drains_at is None:
+            self._drains_at = self._boottime()
+        self.draining = max(self.draining, how)
+
+    def targets(self, alive: Mapping[str, Seated], opened: Mapping[int, OpenPartition]) -> dict[int, str]:
+        """The homes that partitions are to move to which are open here."""
+        now, workers = self._boottime(), workers_of(alive)
+        placed = target_homes(len(self._homes.known), workers)
+        wanted = {}
+        for number in opened:
+            target = self._target(number, alive, workers, placed[number])
+            if target is not None and target != self._home and number not in self._moving:
+                before, since = self._wanted.get(number, (target, now))
+                wanted[number] = (target, since if before == target else now)
+        self._wanted = wanted
+        patience = 0.0 if self.draining else STABLE
+        return {**{n: home for n, (home, since) in wanted.items() if now >= since + patience}, **self._moving}
+
+    def _target(
+        self, number: int, alive: Mapping[str, Seated], workers: Mapping[str, int], placed: str | None
+    ) -> str | None:
+        if self.draining:
+            if self._home in workers:
+                return None  # others of this home go on
+            able = [home for home in self._homes.slots.homes(number) if home in workers]
+            in_step = [home for home in able if self._homes.slots.in_step(number, home)]
+            return next(iter(in_step), placed if self.draining is Draining.WHOLE else None)
+        if number != SEEDED:
+            return placed
+        seeded = {each.home for each in alive.values() if each.has_seeds and each.home in workers}
+        return None if self._home in seeded else min(seeded, default=None)
+
+    def begin(self, targets: Mapping[int, str], opened: Mapping[int, OpenPartition]) -> None:
+        """Stop the runs of those that can be handed over now."""
+        if self._drains_at is not None and self._boottime() < self._drains_at + SETTLED:
+            return
+        loop = asyncio.get_running_loop()
+        for number, target in targets.items():
+            partition = opened.get(number)
+            if number in self._moving or (self._moving and not self.draining):
+                continue
+            if partition is None or partition.is_rising or partition.is_closing:
+                continue
+            if not self._homes.slots.in_step(number, target):
+                continue
+            self._moving[number] = target
+            self._homes.busy.add(number)
+            partition.run.stop()
+            loop.call_later(GRACE, partition.run.release_all)
+
+    def is_done(self, opened: Mapping[int, OpenPartition], targets: Mapping[int, str]) -> bool:
+        """Whether a process that drains may end: nothing that is here can be handed over."""
+        if self._drains_at is None or self._moving:
+            return False
+        now = self._boottime()
+        if now < self._drains_at + SETTLED:
+            return False
+        is_late = self.draining is Draining.SOON and now >= self._drains_at + DRAINED
+        return is_late or not (targets.keys() & opened.keys())
+
+    async def safe(self, partition: OpenPartition) -> str | None:
+        """The run is over: wait until the replica there has all of it, durably. Returns the home to which the partition
+        is to be given; None: it stays."""
+        target = self._moving.get(partition.number)
+        if target is None or not partition.job.writer.whole:
+            return None
+        try:
+            async with asyncio.timeout(SAFE):
+                while not self._sending.reached(partition.number, target):  # noqa: ASYNC110 - what is told of it
+                    await asyncio.sleep(_AGAIN)
+        except TimeoutError:
+            return None
+        return target
+
+    def over(self, number: int) -> None:
+        """The partition is closed here."""
+        if self._moving.pop(number, None) is not None:
+            self._homes.busy.discard(number)
+        self._wanted.pop(number, None)
+
+
+def workers_of(alive: Mapping[str, Seated]) -> Counter[str]:
+    """How many processes work in each home, and stay."""
+    return Counter(each.home for each in alive.values() if not each.drains)

@@ -1,0 +1,112 @@
+"""Partitions that move from home to home, in virtual time: because a home joins, or because one leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+
+from crawler.cluster.moves import Draining
+from crawler.engine.lifecycle import Stop
+from tests.cluster.members import Crawling, Working
+from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+
+
+def assert_complete(crawl: Crawling) -> None:
+    """Each page is in the output once, was asked for once, and no host was asked too early."""
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+    assert crawl.shortest_gap() >= crawl.settings.politeness.delay
+
+
+def longest_rest(crawl: Crawling, since: float) -> float:
+    """The longest time between two requests, of which one leads to the other."""
+    begins = sorted(each.begin for each in crawl.asked if each.begin > since)
+    return max(after - before for before, after in itertools.pairwise(begins))
+
+
+def homes_of(crawl: Crawling) -> dict[str, list[int]]:
+    found = crawl.directory.glob("*/partitions/[0-9][0-9]")
+    homes: dict[str, list[int]] = {}
+    for path in sorted(found):
+        homes.setdefault(path.parent.parent.name, []).append(int(path.name))
+    return homes
+
+
+def test_a_home_that_joins_gets_its_share(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=16)
+
+    async def test(crawl: Crawling) -> None:
+        first = crawl.begin("a", home="a")
+        await until(lambda: len(first.member.runs) == crawl.partitions)
+        joined = crawl.clock()
+        second = crawl.begin("b", home="b")
+        await until(lambda: len(second.member.runs) >= crawl.partitions // 2 - 1)
+        assert crawl.clock() < joined + 60.0
+        assert not first.member.runs.keys() & second.member.runs.keys()
+        await to_the_end(first, second)
+        assert longest_rest(crawl, joined) < 6.0 + crawl.settings.politeness.delay
+
+    crawl.live(test)
+    assert_complete(crawl)
+    assert len(crawl.asked) == len(crawl.pages)
+
+
+def test_a_process_that_drains_hands_over_and_the_crawl_ends_without_its_directory(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=8)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        left = crawl.clock()
+        b.member.drain()
+        assert (await b.task).reason is Stop.INTERRUPTED
+        assert crawl.clock() < left + 15.0
+        assert not list((tmp_path / "b" / "partitions").iterdir())
+        await to_the_end(a)
+        assert longest_rest(crawl, left) < 6.0 + crawl.settings.politeness.delay
+
+    crawl.live(test)
+    assert_complete(crawl)
+    assert homes_of(crawl) == {"a": [0, 1, 2, 3]}
+
+
+def test_a_process_that_drains_alone_stops_and_one_that_waits_for_copies_hands_all_over(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=16)
+
+    async def test(crawl: Crawling) -> None:
+        alone = crawl.begin("a", home="a")
+        await until(lambda: len(alone.member.runs) == crawl.partitions)
+        alone.member.drain()
+        assert (await alone.task).reason is Stop.INTERRUPTED
+        assert homes_of(crawl) == {"a": [0, 1, 2, 3]}
+        a = crawl.begin("a", home="a")
+        await until(lambda: len(a.member.runs) == crawl.partitions)
+        b = crawl.begin("b", home="b")
+        await asyncio.sleep(1.5)
+        a.member.drain(Draining.WHOLE)
+        assert (await a.task).reason is Stop.INTERRUPTED
+        assert homes_of(crawl) == {"b": [0, 1, 2, 3]}
+        await to_the_end(b)
+
+    crawl.live(test)
+    assert_complete(crawl)
+
+
+def test_all_that_drain_together_stop_where_they_are(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=8)
+
+    async def test(crawl: Crawling) -> list[Working]:
+        members = list(begin_both(crawl))
+        await until(lambda: in_step(*members))
+        before = homes_of(crawl)
+        for each in members:
+            each.member.drain()
+            await asyncio.sleep(0.3)
+        assert {(await each.task).reason for each in members} == {Stop.INTERRUPTED}
+        assert homes_of(crawl) == before
+        members = list(begin_both(crawl))
+        await to_the_end(*members)
+        return members
+
+    crawl.live(test)
+    assert_complete(crawl)

@@ -116,6 +116,8 @@ class Member:
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
         self._stopped = asyncio.Event()
+        self._news = asyncio.Event()  # somebody handed a partition over, or it is stopped
+        following.handed_over = lambda number, mark: self._news.set()
         self._claims_doubted = asyncio.Event()
         ownership.changed, ownership.renewed = self._claim_changed, self._wake
 
@@ -171,9 +173,11 @@ class Member:
         for run in self.runs.values():
             run.stop(reason)
         self._stopped.set()
+        self._news.set()
 
     def drain(self, how: Draining = Draining.SOON) -> None:
         """Leave: hand over to other homes what can be, then stop."""
+        self._news.set()
         self._station.homes.seats.drain()
         self._station.desks.moves.drain(how)
 
@@ -250,7 +254,8 @@ class Member:
                 pause = TICK  # said by ``Reach``; what is open stays open
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._stopped.wait()
+                    await self._news.wait()
+            self._news.clear()
 
     async def _put_in_place(self, alive: Mapping[str, Seated]) -> None:
         """Take over what others have left, and leave what is at home elsewhere. Raises CarrierError, JobError,
@@ -261,7 +266,9 @@ class Member:
                 await station.ownership.free(partition.name)
                 partition.claim_changed.set()
         moves, manned = station.desks.moves, {each.home for each in alive.values()}
-        targets = moves.targets(alive, station.open) if self._crawl.replicas else {}
+        # A replica without bodies would have all its pages fetched again: it takes over when nothing else is left.
+        can_move = self._crawl.replicas and self._settings.partitions.replica_bodies
+        targets = moves.targets(alive, station.open) if can_move else {}
         await homes.slots.look(station.open, manned, targets)
         moves.begin(targets, station.open)
         station.desks.replicas.look(alive, homes.ids, self.name)
@@ -312,6 +319,7 @@ class Member:
             run.finish() if run.is_idle else run.stop(Stop.MAX_PAGES if run.is_spent else Stop.INTERRUPTED)
         self._station.wanted.clear()
         self._stopped.set()
+        self._news.set()
 
     # -- claims ------------------------------------------------------------------------------------------------
 

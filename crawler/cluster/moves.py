@@ -3,7 +3,7 @@
     wanted     all processes that know the same share the partitions out alike over the homes, by the number of those
                that work in each. When that names another home for a while, its replica is the one that is to be whole
     in step    then the run here is stopped. Visits get two seconds; what is under way then stays pending
-    closed     with a last generation, as ever; the replica has all of it, durably
+    closed     the replica has all of it, durably
     told       the other home is noted, then told, in the epoch that the partition had here; the claim is free
 
 One moves at a time, so few hosts wait at once; of a process that drains, all that can. A process that drains takes no
@@ -116,6 +116,10 @@ class Moves:
             return False
         is_late = self.draining is Draining.SOON and now >= self._drains_at + DRAINED
         return is_late or not (targets.keys() & opened.keys())
+
+    def is_moving(self, number: int) -> bool:
+        """Whether the partition is being handed over."""
+        return number in self._moving
 
     async def safe(self, partition: OpenPartition) -> str | None:
         """The run is over: wait until the replica there has all of it, durably. Returns the home to which the partition

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -42,7 +41,6 @@ from crawler.job.replica_moves import demote
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 from crawler.partition import PartitionRouter, Placement
-from crawler.replica import Mark
 from crawler.settings import Settings
 from crawler.slices import entropy
 
@@ -79,14 +77,6 @@ class Station(Struct):
     told: set[str] = field(default_factory=set)  # lines that are said once
 
 
-class Given(NamedTuple):
-    """The home to which a partition is given, the epoch that it had here, and its last step."""
-
-    home: str
-    epoch: int
-    mark: Mark
-
-
 class PartitionLife:
     """The life of the partition ``number``."""
 
@@ -94,7 +84,6 @@ class PartitionLife:
         self._number = number
         self._name = name_of(number)
         self._station = station
-        self._given: Given | None = None
         self._again = 0  # pages that its replica, as which it goes on, was not sent
 
     async def live(self) -> Stop | None:
@@ -122,22 +111,30 @@ class PartitionLife:
                 finally:
                     station.open.pop(self._number, None)
                     await station.options.beside(job.close)
-                    await self._give()
+                    await self._leave()
         finally:
             station.desks.moves.over(self._number)
             await station.ownership.free(self._name)
 
-    async def _give(self) -> None:
-        """The partition is closed: if it is to move, its home is elsewhere from now on. Raises JobError, OSError."""
-        station, given, number = self._station, self._given, self._number
-        if given is None or not station.ownership.may_request(self._name):
+    async def _give(self, partition: OpenPartition) -> None:
+        """The run is over: if the partition is to move and its replica there has all of it, its home is there from now
+        on. Raises JobError, OSError."""
+        station, number = self._station, self._number
+        home = await station.desks.moves.safe(partition)
+        if home is None or not station.ownership.may_request(self._name):
             return
-        with contextlib.suppress(CarrierError):  # it is noted, and told when the carrier answers
-            await station.homes.slots.hand_over(number, given.epoch, given.home, given.mark)
-            await station.homes.settle(number, Home(given.home, given.epoch))
-        if not station.homes.is_here(number):
-            disk, directory = station.options.platform.disk, station.crawl.directory
-            await station.options.beside(lambda: demote(disk, directory, number))
+        slots, mark = station.homes.slots, partition.job.log.mark
+        with contextlib.suppress(CarrierError):  # once it is noted it is told, when the carrier answers
+            await slots.hand_over(number, partition.epoch, home, mark)
+            await station.homes.settle(number, Home(home, partition.epoch))
+            await station.desks.log_sending.hand_over(partition, home)
+
+    async def _leave(self) -> None:
+        """The partition is closed: if it has moved, its directory is a replica. Raises OSError."""
+        home = self._station.homes.known[self._number]
+        if home is not None and home.epoch and not self._station.homes.is_here(self._number):
+            disk, directory = self._station.options.platform.disk, self._station.crawl.directory
+            await self._station.options.beside(lambda: demote(disk, directory, self._number))
 
     async def _is_here(self) -> bool:
         """Whether the partition, whose claim is held, is to be opened in this directory now."""
@@ -308,14 +305,13 @@ class PartitionLife:
         station.tally.add(partition)
         await station.desks.turns.leave(partition)
         if job.writer.whole:
-            await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)
+            if not station.desks.moves.is_moving(self._number):  # the replica has generations of its own
+                await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)
             await job.sync()
             await station.desks.log_sending.flush(partition)
             with contextlib.suppress(CarrierError):  # said, and the sender sends again
                 await station.sending.acknowledge(partition)
-            home = await station.desks.moves.safe(partition)
-            if home is not None:
-                self._given = Given(home, partition.epoch, job.log.mark)
+            await self._give(partition)
         station.sending.forget(partition)
         station.desks.log_sending.forget(partition)
         if job.writer.failed is not None:

@@ -1,13 +1,39 @@
-"""A home that burns: another one goes on with its replicas, in virtual time."""
+"""Homes that burn, and old owners that come back, in virtual time: a replica in step goes on, and nobody else."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 from pathlib import Path
 
-from tests.cluster.members import Crawling
+from crawler.cluster.member_options import no_seeds
+from crawler.job.crawl_file import partitions_gone
+from tests.cluster.members import Crawling, Working
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+
+FIRES = 2
+IN_FLIGHT = 8  # requests of a process at most
+
+
+def assert_complete(crawl: Crawling, lost: int = 0) -> None:
+    """Each page is in the output once, no host was asked too early, and of so many processes that were lost only what
+    was under way was asked again."""
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+    assert crawl.shortest_gap() >= crawl.settings.politeness.delay
+    assert len(crawl.asked) <= len(crawl.pages) + lost * IN_FLIGHT
+
+
+async def all_in_step(crawl: Crawling, *members: Working) -> None:
+    """All partitions are open, each with a replica in step."""
+
+    def whole() -> bool:
+        opened = [number for each in members for number in each.member.runs]
+        lags = [lag for each in members for lag in each.member.replicas]
+        safe = {lag.partition for lag in lags if lag.in_step}
+        return sorted(opened) == sorted(safe) == list(range(crawl.partitions))
+
+    await until(whole)
 
 
 def test_the_crawl_goes_on_where_the_replicas_are(tmp_path: Path) -> None:
@@ -19,10 +45,85 @@ def test_the_crawl_goes_on_where_the_replicas_are(tmp_path: Path) -> None:
         await asyncio.sleep(2.0)
         await b.kill()
         shutil.rmtree(tmp_path / "b")
+        burnt = crawl.clock()
+        await until(lambda: len(a.member.runs) == crawl.partitions)
+        assert crawl.clock() < burnt + 15.0, "the life of a claim, and 5 seconds"
         await to_the_end(a)
         assert any("goes on here with its replica" in line for line in a.said)
 
     crawl.live(test)
     assert not (tmp_path / "b").exists()
-    recorded = crawl.recorded()
-    assert recorded == dict.fromkeys(crawl.pages, 1)
+    assert_complete(crawl, lost=1)
+
+
+def test_an_owner_that_comes_back_is_none_any_more_although_the_carrier_has_forgotten_all(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=12)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        had = set(b.member.runs)
+        await b.kill()
+        await until(lambda: len(a.member.runs) == crawl.partitions)
+        crawl.holdings.forget()
+        b = crawl.begin("b", home="b")
+        await asyncio.sleep(6.0)
+        assert not b.member.runs
+        assert len(a.member.runs) == crawl.partitions
+        assert {int(path.name) for path in (tmp_path / "b" / "replicas").glob("[0-9][0-9]")} >= had
+        assert not partitions_gone(tmp_path / "b")
+        await to_the_end(a, b)
+
+    crawl.live(test)
+    assert_complete(crawl, lost=1)
+
+
+def test_an_owner_that_was_cut_off_learns_that_it_is_none_before_it_asks_anything(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=14)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        b.line.is_cut = True
+        await until(lambda: len(a.member.runs) == crawl.partitions)
+        await asyncio.sleep(3.0)
+        crawl.holdings.forget()
+        b.line.is_cut = False
+        await to_the_end(a, b)
+
+    crawl.live(test)
+    assert_complete(crawl, lost=1)
+
+
+def test_the_partition_of_the_seeds_goes_on_in_a_home_without_them_once_they_are_read(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, each=8)
+
+    async def test(crawl: Crawling) -> None:
+        a = crawl.begin("a", expected=2, home="a")
+        b = crawl.begin("b", expected=2, home="b", seeds=no_seeds)
+        await until(lambda: in_step(a, b))
+        await a.kill()
+        shutil.rmtree(tmp_path / "a")
+        await to_the_end(b)
+
+    crawl.live(test)
+    assert_complete(crawl, lost=1)
+
+
+def test_machines_and_their_disks_burn_one_after_the_other(tmp_path: Path) -> None:
+    crawl, chance = crawling(tmp_path, hosts=12, each=12), random.Random(1)
+
+    async def test(crawl: Crawling) -> None:
+        members = [crawl.begin(name, expected=3, home=name) for name in "abc"]
+        for fire in range(FIRES):
+            await all_in_step(crawl, *members)
+            await asyncio.sleep(chance.uniform(0.0, 3.0))
+            burns = members.pop(chance.randrange(len(members)))
+            await burns.kill()
+            shutil.rmtree(tmp_path / burns.member.name)
+            await asyncio.sleep(chance.uniform(0.0, 12.0))
+            members.append(crawl.begin(f"new{fire}", home=f"new{fire}"))
+        await to_the_end(*members)
+
+    crawl.live(test)
+    assert_complete(crawl, lost=FIRES)

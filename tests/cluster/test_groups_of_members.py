@@ -71,8 +71,7 @@ def crawling_in(directory: Path, settings: Settings, each: int = 3, addresses: i
     return OnFewAddresses(directory, pages, seeds=tuple(pages), settings=settings, addresses=addresses)
 
 
-@pytest.mark.parametrize("members", [1, 3])
-@pytest.mark.parametrize("latency", [0.0, 0.1])
+@pytest.mark.parametrize(("members", "latency"), [(1, 0.0), (3, 0.1)])
 def test_hosts_of_one_address_are_asked_one_after_the_other(tmp_path: Path, members: int, latency: float) -> None:
     crawling = crawling_in(tmp_path, with_key("address"))
     crawling.latency = latency
@@ -127,7 +126,7 @@ def test_what_an_address_asks_for_holds_all_partitions(tmp_path: Path) -> None:
     assert crawling.shortest_in_a_group() >= 1.0 - 1e-3
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_gap_holds_while_members_are_killed_and_handed_over(tmp_path: Path, seed: int) -> None:
     crawling = crawling_in(tmp_path, with_key("address"), each=4)
     crawling.latency, chance = 0.05, random.Random(seed)
@@ -168,7 +167,7 @@ async def test_a_process_that_is_interrupted_between_two_clocks_tells_no_time_th
     ticks = itertools.count()
 
     def clock() -> float:
-        return 99.0 + 0.01 * next(ticks)  # each look takes a while
+        return 99.7 + 0.01 * next(ticks)  # each look takes a while
 
     owner = Lessor(1, 1, 0.0, "clock")
     times = Times(clock, clock, "clock")

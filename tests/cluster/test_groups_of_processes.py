@@ -9,17 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "partitions" / "groups.py"
 
 
-@pytest.mark.parametrize("settings", ["address", "group"])
-def test_the_gap_of_a_group_holds_over_processes(tmp_path: Path, settings: str) -> None:
+def test_the_gap_of_an_address_holds_over_processes(tmp_path: Path) -> None:
     size = ("--names", "48", "--addresses", "6", "--delay", "0.2", "--partitions", "2", "--kills", "1")
     ran = subprocess.run(
-        [sys.executable, SCRIPT, *size, "--settings", settings, "--least", "0", "--keep", tmp_path / "run"],
+        [sys.executable, SCRIPT, *size, "--least", "0", "--keep", tmp_path / "run"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

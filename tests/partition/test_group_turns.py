@@ -238,7 +238,7 @@ def harsh(seed: int) -> World:
     return world
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_two_requests_of_a_group_are_never_closer_than_its_gap(seed: int) -> None:
     world = harsh(seed)
@@ -260,11 +260,11 @@ def test_without_faults_no_request_begins_before_the_one_of_another_partition_ha
         assert later.began >= earlier.ended + gap / 1.0101
 
 
-@pytest.mark.parametrize("gap", [0.1, 0.25, 1.0, 3.0, 10.0, 30.0])
+@pytest.mark.parametrize("gap", [0.1, 1.0, 3.0, 10.0, 30.0])
 def test_notes_that_take_a_fifth_of_a_second_cost_a_twentieth_of_the_requests_at_most(gap: float) -> None:
     world = World(7, Faults(drift=0.01), gap=gap)
     world.lasts = (0.0,)
-    world.run(200 * max(1.0, min(gap, 3.0)) + 40 * gap)
+    world.run(200 * max(1.0, min(gap, 3.0)) + 20 * gap)
     (log,) = world.log.values()
     steady = log[len(log) // 10 :]
     lasted = steady[-1].began - steady[0].began
@@ -284,7 +284,7 @@ def test_with_one_clock_the_time_of_notes_passes_within_the_gap() -> None:
 
 def test_partitions_that_want_a_group_all_have_a_fair_share() -> None:
     world = World(3, Faults(delay=(0.0, 0.1)), gap=0.5)
-    world.run(600.0)
+    world.run(400.0)
     (log,) = world.log.values()
     shares = [sum(request.partition == number for request in log) for number in range(8)]
     assert min(shares) >= 0.7 * max(shares)

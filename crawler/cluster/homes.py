@@ -5,9 +5,9 @@ anybody, so that no partition ever begins in a second one: whatever the carrier 
 meanwhile.
 
 A partition that comes to another home does so in the epoch of its claim, and the greatest epoch counts. Everybody who
-is told of one notes it before anything else, and tells it again when the carrier has forgotten it. So a process that
-was away, however long, learns that its partitions are elsewhere before it opens them: if nobody else is there to say
-so, nobody else can have them.
+is told of a home notes it before anything else, and tells it again when the carrier has forgotten it: the machine of
+partition 0 may be gone with its notes. So a process that was away, however long, learns that its partitions are
+elsewhere before it opens them: if nobody else is there to say so, nobody else can have them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Homes:
         told = await self.seats.homes()
         noted = await self._read()
         self.known = [self._home(number, noted, each) for number, each in enumerate(told)]
-        if decides:
+        if decides and self._may_decide():
             begun = begins(alive, self.ids)
             self.known = [
                 Home(new) if home is None and new is not None else home
@@ -84,10 +84,9 @@ class Homes:
             ]
         known = {number: home for number, home in enumerate(self.known) if home is not None}
         mine = {number for number, home in known.items() if home.id == self._crawl.home}
-        # Of those that stay where they began, only the process that decides notes all.
-        await self._note({n: home for n, home in known.items() if decides or n == SEEDED or home.epoch})
+        await self._note(known)
         for number, home in known.items():
-            if _is_news(told[number], home, decides=decides, mine=number in mine):
+            if _is_news(told[number], home, decides=decides):
                 await self.seats.settle(number, home)
         self._note_look(began, any(told[number] is None for number in mine if holds_job(self._crawl.partition(number))))
         self._others = len(mine) < len(known) or any(each.home != self._crawl.home for each in alive.values())
@@ -150,6 +149,12 @@ class Homes:
         await self._options.beside(lambda: add_homes(disk, directory, known))
         noted.update(known)
 
+    def _may_decide(self) -> bool:
+        """Whether what nobody has told yet is told nowhere. Partition 0 notes all that is decided where it began; where
+        it came to later, others may know more."""
+        home = self.known[SEEDED]
+        return home is None or not home.epoch or self.looks >= LOOKS
+
     def _note_look(self, began: float, forgotten: bool) -> None:
         if forgotten or began > self._looked + ASKED:
             self._since = began
@@ -187,8 +192,8 @@ class Homes:
         )
 
 
-def _is_news(told: Home | None, home: Home, *, decides: bool, mine: bool) -> bool:
+def _is_news(told: Home | None, home: Home, *, decides: bool) -> bool:
     """Whether the carrier is to be told of the home again."""
-    if home.epoch:
-        return told is None or told.epoch < home.epoch
-    return told != home and (decides or (mine and told is None))
+    if told is None or told.epoch < home.epoch:
+        return True
+    return decides and not home.epoch and told != home

@@ -2,11 +2,11 @@
 
 A partition is at home where it was first opened: begun anew in another directory, it would not know what others have
 long sent to it. What carries messages between workers may forget where that is, and the machine may be away at that
-time. So whoever has partition 0 says where a partition is to begin, and notes it here before that. A directory without
-partition 0 notes where that one is.
+time. So whoever has partition 0 says where a partition is to begin, and notes it here before that.
 
 A partition that has moved, or whose replica took its place, has another home, in the epoch of its claim then. The
-greatest epoch counts, and everybody who learns of such a home notes it before anything else.
+greatest epoch counts. Everybody who learns of a home notes it before anything else, because the machine of partition 0
+may be lost with its notes.
 
 The file is an envelope with the number of each partition whose home is known, and the id of that directory. As soon as
 one has moved its version is 2, and each number has a list of the id and the epoch.

@@ -203,7 +203,8 @@ class PartitionLife:
         def may_request() -> bool:
             # Whoever takes the partition over learns from the stored epoch that its hosts may have been asked.
             has_begun = partition is not None and partition.epoch > 0 and not partition.is_rising
-            return has_begun and station.ownership.may_request(self._name)
+            # What others found can overtake the scope, which partition 0 tells: links of its pages would be left out.
+            return has_begun and job.scope.is_known and station.ownership.may_request(self._name)
 
         context = worker.context.with_code(options.code)
         seeds = options.seeds() if number == SEEDED else no_seeds()

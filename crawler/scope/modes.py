@@ -54,6 +54,11 @@ class Scope:
         """The number of origins whose answer is in memory."""
         return len(self._names)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything can belong to the crawl."""
+        return self.mode == "any" or bool(self._entries)
+
     def widen(self, href: str) -> str | None:
         """Add a seed, or the target of a seed's redirect. Returns the new entry, or None if it belonged already."""
         if self.mode == "any" or self.contains(href):

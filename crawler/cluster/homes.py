@@ -20,7 +20,7 @@ from msgspec import Struct
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.ownership import ASKED, HELD
 from crawler.cluster.replica_slots import ReplicaSlots
-from crawler.cluster.seats import SEEDED, Seated, Seats, begins
+from crawler.cluster.seats import SEEDED, SPARE, Seated, Seats, begins
 from crawler.job.directory import holds_job
 from crawler.job.home_register import Home, add_homes, read_homes
 
@@ -162,12 +162,14 @@ class Homes:
 
     def _leave_or_return(self, alive: int, has_some: bool) -> None:
         """There are not many more seats than partitions: who has none for good leaves them to those who have some. With
-        replicas it follows those of others, and may get some."""
+        replicas it follows those of others, and may get some; so many are of use, and some seats stay free."""
+        partitions, replicas = self._crawl.partitions, self._crawl.replicas
+        most = min(partitions * (1 + replicas), partitions + SPARE // 2)
         if has_some or None in self.known:
             self.is_left_out = False
-        elif not self._crawl.replicas or alive > self._crawl.partitions:
+        elif not replicas or alive > most:
             self.is_left_out = True
-        elif alive <= self._crawl.partitions // 2:
+        elif alive <= most // 2:
             self.is_left_out = False
 
     def _look_for_deserted(self, alive: Mapping[str, Seated]) -> None:

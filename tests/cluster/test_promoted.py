@@ -9,8 +9,8 @@ from pathlib import Path
 
 from crawler.cluster.member_options import no_seeds
 from crawler.job.crawl_file import partitions_gone
-from tests.cluster.members import Crawling, Working
-from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+from tests.cluster.members import Crawling, Working, chain
+from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
 
 FIRES = 2
 IN_FLIGHT = 8  # requests of a process at most
@@ -127,3 +127,19 @@ def test_machines_and_their_disks_burn_one_after_the_other(tmp_path: Path) -> No
 
     crawl.live(test)
     assert_complete(crawl, lost=FIRES)
+
+
+def test_a_crawl_with_more_homes_than_partitions_has_replicas(tmp_path: Path) -> None:
+    pages = chain(1, 40)
+    crawl = Crawling(tmp_path, pages, 1, (next(iter(pages)),), replicas=1)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: bool(lags(a) or lags(b)) and all(lag.in_step for lag in (*lags(a), *lags(b))))
+        owner, other = (a, b) if lags(a) else (b, a)
+        await owner.kill()
+        shutil.rmtree(tmp_path / ("a" if owner is a else "b"))
+        await to_the_end(other)
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)

@@ -96,8 +96,8 @@ class PartitionTurns:
 
     def ended(self, group: str, *, more: bool) -> None:
         """See ``Turns``."""
-        self.lessee.ended(group, self._times.boottime(), more=more)
-        self._due.set()  # it may be another one's turn
+        if self.lessee.ended(group, self._times.boottime(), more=more):
+            self._due.set()
 
     def may_send(self, group: str) -> bool:
         """See ``Turns``."""

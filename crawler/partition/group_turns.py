@@ -385,12 +385,14 @@ class Lessee:
         """A visit of the group begins."""
         self._uses[key].inside += 1
 
-    def ended(self, key: str, now: float, *, more: bool = True) -> None:
-        """A visit of the group has ended. ``more``: others are to follow."""
+    def ended(self, key: str, now: float, *, more: bool = True) -> bool:
+        """A visit of the group has ended. ``more``: others are to follow. Returns whether other partitions wait for the
+        group, so that it may have to be given back."""
         use = self._uses[key]
         use.inside -= 1
         use.is_done = not more
         use.idle_from = now + max(use.gap, use.largest)
+        return use.others
 
     def may_send(self, key: str, now: float) -> bool:
         """Whether a request may be sent to the group."""

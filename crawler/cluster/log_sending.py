@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -158,6 +159,20 @@ class LogSending:
             return False
         end = partition.job.log.mark
         return any(each.home == home and each.is_whole and each.safe == end for each in self._of(partition))
+
+    def told(self, partition: OpenPartition) -> dict[str, Any] | None:
+        """What statistics say of the replicas of a partition: how many it is meant to have, how many are in step, and
+        how far the one that is furthest behind is; None if it is meant to have none."""
+        lags = [self._lag(partition, slot) for slot in self._of(partition) if slot.home]
+        has = self._replicated.get(partition)
+        if not lags and (has is None or not has.is_alone):
+            return None
+        return {
+            "wanted": max(1, len(lags)),
+            "in_step": sum(each.in_step for each in lags),
+            "steps": max((each.steps for each in lags), default=0),
+            "seconds": max((each.seconds for each in lags), default=0.0),
+        }
 
     def lags(self) -> list[ReplicaLag]:
         """How far the replicas are behind of all partitions that are open here."""

@@ -217,6 +217,7 @@ class PartitionLife:
             number == SEEDED and options.has_seeds,
             lambda: (0, 0.0) if partition is None else partition.lag(options.clock()),
             station.desks.turns.join(number, job.frontier, options.clock),
+            lambda: None if partition is None else station.desks.log_sending.told(partition),
         )
         run = Run(job, settings, context, seeds, member=member)
         partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)

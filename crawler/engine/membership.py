@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,6 +27,10 @@ def _no_lag() -> tuple[int, float]:
     return 0, 0.0
 
 
+def _no_replicas() -> None:
+    """Nobody follows the partition, and nobody is meant to."""
+
+
 async def _later(_: str) -> Followed | NotNow:
     return NotNow(0.0)
 
@@ -40,7 +45,8 @@ class Membership(Struct, frozen=True):
     ``is_elsewhere(address)``: whether a URL belongs to another partition; ``ask_robots(address)`` has that partition
     fetch a robots.txt. ``has_seeds``: whether the run is given the seeds of the crawl. ``lag()``: how many messages
     wait for other partitions, and for how many seconds some were seen to wait without progress. ``turns``: for groups
-    whose hosts other partitions may ask too; None: there are no such groups."""
+    whose hosts other partitions may ask too; None: there are no such groups. ``replicas()``: what is told of those that
+    other directories keep of the partition, as in statistics; None: it is meant to have none."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
@@ -50,6 +56,7 @@ class Membership(Struct, frozen=True):
     has_seeds: bool = False
     lag: Callable[[], tuple[int, float]] = _no_lag
     turns: Turns | None = None
+    replicas: Callable[[], dict[str, Any] | None] = _no_replicas
 
 
 class FencedNetwork:

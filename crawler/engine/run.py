@@ -326,6 +326,7 @@ class Run:
             recent=self._visitor.harvest,
             left=self.gauges.countdown.told if state is State.RUNNING else None,
             waiting=None if self._member is None else dict(zip(("count", "seconds"), self._member.lag(), strict=True)),
+            replicas=None if self._member is None else self._member.replicas(),
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(

@@ -136,6 +136,13 @@ class RunFigures(Struct, frozen=True):
     stopped: Stopped | None = None
     left: TimeLeft | None = None
     waiting: dict[str, Any] | None = None
+    replicas: dict[str, Any] | None = None
+
+
+def _of_partition(run: RunFigures | None) -> dict[str, Any]:
+    if run is None:
+        return {"messages_waiting": None, "replicas": None}
+    return {"messages_waiting": run.waiting, "replicas": run.replicas}
 
 
 def assemble(
@@ -185,7 +192,7 @@ def assemble(
         "outputs": {name: size._asdict() for name, size in job.outputs.items()},
         "loop_stall_seconds": None if run is None else run.lag,
         "loop_stalls": None if run is None else run.stalls,
-        "messages_waiting": None if run is None else run.waiting,
+        **_of_partition(run),
         "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),
     }
 

@@ -105,6 +105,7 @@ def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
         "urls_in_flight": stats.get("urls_in_flight", 0),
         "hosts": stats.get("hosts", 0),
         "messages_waiting": 0 if part is None else _waiting_of(part),
+        "replicas": stats.get("replicas"),
         "process": None if part is None else part.process,
         **({} if where is None else asdict(where)),
     }
@@ -122,6 +123,14 @@ def _waiting(values: Sequence[Any]) -> dict[str, Any] | None:
     if not known:
         return None
     return {"count": sum(each["count"] for each in known), "seconds": max(each["seconds"] for each in known)}
+
+
+def _replicas(values: Sequence[Any]) -> dict[str, Any] | None:
+    known = _known(values)
+    if not known:
+        return None
+    behind = {key: max(each[key] for each in known) for key in ("steps", "seconds")}
+    return {**{key: sum(each[key] for each in known) for key in ("wanted", "in_step")}, **behind}
 
 
 def _waiting_of(part: Part) -> int | None:
@@ -458,6 +467,7 @@ _SEEN_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 # How a key is made of those of the partitions; a sum if it is not named here.
 _RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "messages_waiting": _waiting,
+    "replicas": _replicas,
     "endless": _any,
     "elapsed_seconds": _most,
     "hosts_pending": _sum_of_all,

@@ -382,6 +382,16 @@ METRICS: tuple[Metric, ...] = (
         ("messages_waiting", "seconds"),
         "For how long some of them have waited without progress.",
     ),
+    _gauge("crawler_replicas_wanted", ("replicas", "wanted"), "Replicas of partitions that there are meant to be."),
+    _gauge(
+        "crawler_replicas_in_step", ("replicas", "in_step"), "Of these, replicas that keep pace: they can take over."
+    ),
+    _gauge("crawler_replica_lag_steps", ("replicas", "steps"), "Steps that the replica furthest behind does not have."),
+    _gauge(
+        "crawler_replica_lag_seconds",
+        ("replicas", "seconds"),
+        "For how long there have been steps that a replica does not have.",
+    ),
     _counter("crawler_commits_total", "commits", "Steps written to the store in this run."),
     _gauge("crawler_checkpoint_generation", ("checkpoint", "generation"), "Number of the last checkpoint."),
     _gauge(

@@ -60,8 +60,18 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
             f" {count(stats['revisits_not_modified'])} answered 304,"
             f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )
-    lines += _outputs(get("outputs") or {})
+    lines += [*_replicas(get("replicas")), *_outputs(get("outputs") or {})]
     return "\n".join([*lines, *_seen(stats), *_partitions(get("partitions") or ())])
+
+
+def replicas_text(replicas: Mapping[str, Any]) -> str:
+    """How many replicas partitions have, and how far they are behind."""
+    behind = f", up to {_duration(replicas['seconds'])} behind" if replicas["seconds"] >= 1.0 else ""
+    return f"{replicas['in_step']} of {replicas['wanted']} in step{behind}"
+
+
+def _replicas(told: Mapping[str, Any] | None) -> list[str]:
+    return [f"replicas  {replicas_text(told)}"] if told else []
 
 
 def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from crawler.metrics import Course, count, counted, duration, forecast, per_second, probability, size
 from crawler.progress.printable import printable
+from crawler.progress.summary import replicas_text
 from crawler.progress.wrapped import wrapped
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
@@ -72,6 +73,8 @@ def _figures(stats: Mapping[str, Any], course: Course, width: int) -> Text:
         ("longest stall", "-" if stall is None else duration(stall["longest"])),
         ("disk free", size(stats["disk_free_bytes"])),
     ]
+    if stats.get("replicas"):
+        cells.append(("replicas", replicas_text(stats["replicas"])))
     return wrapped((Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells), width)
 
 

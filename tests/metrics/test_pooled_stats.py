@@ -139,6 +139,20 @@ def test_what_waits_is_summed_and_the_longest_wait_counts() -> None:
     assert pool([part(0, messages_waiting=None)], 1)["messages_waiting"] is None
 
 
+def test_replicas_are_added_and_the_greatest_lag_counts() -> None:
+    told = [
+        {"wanted": 1, "in_step": 1, "steps": 7, "seconds": 0.5},
+        {"wanted": 2, "in_step": 1, "steps": 3, "seconds": 40.0},
+        None,
+    ]
+    together = pool([part(n, replicas=each) for n, each in enumerate(told)], 4)
+    assert together["replicas"] == {"wanted": 3, "in_step": 2, "steps": 7, "seconds": 40.0}
+    assert [each["replicas"] for each in together["partitions"]] == [*told, None]
+    assert "replicas  2 of 3 in step, up to 40.0 s behind" in summary(together)
+    assert pool([part(0, replicas=None)], 1)["replicas"] is None
+    assert "replicas" not in summary(pool([part(0, replicas=None)], 1))
+
+
 def test_a_pause_is_told_only_if_nothing_runs() -> None:
     paused = {"state": "paused", "paused": "no host answers", "paused_by": "outage"}
     both = pool([part(0, **paused), part(1, state="paused", paused="user did", paused_by="user")], 2)

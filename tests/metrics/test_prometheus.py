@@ -197,6 +197,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested |= {("loop_stall_seconds", key) for key in stats["loop_stall_seconds"]}
     nested |= {("seen", "hash", "forgeable")}
     nested |= {("messages_waiting", key) for key in ("count", "seconds")}  # None: it is no partition
+    nested |= {("replicas", key) for key in ("wanted", "in_step", "steps", "seconds")}  # the same
     nested |= {("harvest", key) for key in ("rated", "relevant", "rate", "recent_rate")}
     nested -= {("seen", "ledger"), ("seen", "hash"), ("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning")}
     # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
@@ -222,6 +223,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         "proxies",
         "endless",  # a setting
         "messages_waiting",
+        "replicas",
     )
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}

@@ -229,7 +229,9 @@ def test_a_crawl_that_does_well_is_scraped_and_no_alert_fires(tmp_path: Path) ->
         # Some come with the first checkpoint, and with the second look ahead; nothing is warned of, nor pauses it.
         warnings = {"crawler_advice_cause", "crawler_pause_cause"}
         # Of code of the user, and of partitions.
-        of_code = {metric.name for metric in METRICS if metric.path[0] in ("hooks", "harvest", "messages_waiting")}
+        of_code = {
+            metric.name for metric in METRICS if metric.path[0] in ("hooks", "harvest", "messages_waiting", "replicas")
+        }
         estimated = {"crawler_time_left_seconds"}  # not before the pace is known
         all_but_warnings = {metric.name for metric in METRICS} - warnings - of_code - estimated
         wait_until(lambda: watch.number("crawler_checkpoint_bytes") is not None, "a checkpoint")

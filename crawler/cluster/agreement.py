@@ -45,6 +45,7 @@ _CLAIM = 5.0  # seconds: whoever dies while it begins a crawl holds up others so
 _PAUSE = 0.1
 # What a machine decides for itself.
 _OWN = ("partitions", "dashboard", "notify")
+_OF_REPLICAS = ("replicas", "replica_bodies")  # but this, of "partitions", is that of all
 _KEPT_BACK = "kept back"  # stands for tables with headers or logins
 
 
@@ -203,7 +204,9 @@ def shared_tables(settings: Settings) -> Tables:
         secret.add("site")
     if settings.fetch.proxy_login:
         secret.add("fetch")
-    tables = {table: values for table, values in as_tables(settings).items() if table not in {*_OWN, *secret}}
+    told = as_tables(settings)
+    tables = {table: values for table, values in told.items() if table not in {*_OWN, *secret}}
+    tables["partitions"] = {name: told["partitions"][name] for name in _OF_REPLICAS}
     if secret:
         tables[_KEPT_BACK] = {}
     return tables

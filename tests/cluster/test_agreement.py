@@ -192,12 +192,13 @@ def test_the_settings_of_the_crawl_reach_who_joins() -> None:
     settings = Settings(
         scope=ScopeSettings(exclude=("*.pdf",)),
         seen=SeenSettings(fpp=0.01),
-        partitions=PartitionSettings(processes=3),
+        partitions=PartitionSettings(processes=3, replicas=2, replica_bodies=False),
     )
 
     got = settings_from(now(pass_on(shared_settings(settings))))
     assert (got.scope, got.seen) == (settings.scope, settings.seen)
-    assert got.partitions == PartitionSettings(), "how many processes there are is a matter of each machine"
+    told = PartitionSettings(replicas=2, replica_bodies=False)
+    assert got.partitions == told, "how many processes there are is a matter of each machine"
     for value in (b"", b"no zlib", zlib.compress(b"no JSON"), zlib.compress(b"[1]"), zlib.compress(b'{"crawl": 1}')):
         with pytest.raises(CarrierRefusedError):
             now(pass_on(value))

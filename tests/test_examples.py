@@ -363,8 +363,10 @@ def test_proxies_and_logins(tmp_path: Path) -> None:
 
 
 def test_settings_by_site() -> None:
-    """The two files of the page, and what it says of the first."""
-    first, hours = (tomllib.loads(block.text) for block in blocks("settings-by-site.md") if block.language == "toml")
+    """The files of the page, and what it says of them."""
+    first, hours, together = (
+        tomllib.loads(block.text) for block in blocks("settings-by-site.md") if block.language == "toml"
+    )
     sites = Sites(settings_from(first))
     own, other = sites.of_host("static.example.org:443"), sites.of_host("www.example.org:80")
     assert (own.politeness.delay, own.politeness.per_host, own.robots.ignore) == (0.0, 4, True)
@@ -376,6 +378,9 @@ def test_settings_by_site() -> None:
     noon, midnight = (datetime(2026, 1, 7, hour, tzinfo=UTC).timestamp() for hour in (11, 23))
     open_ = hours_of(windows.hours, windows.time_zone)
     assert (open_.is_open(noon), open_.is_open(midnight)) == (False, True)
+    house = Sites(settings_from(together))
+    names = ("www.museum.example:443", "archive.example.org:80", "www.example.org:80")
+    assert [house.of_host(name).group for name in names] == ["house", "house", None]
 
 
 def test_moving_a_job(tmp_path: Path) -> None:

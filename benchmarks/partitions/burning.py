@@ -65,6 +65,7 @@ from benchmarks.durability.synced import Synced
 from crawler.bench.machine import describe_machine
 from crawler.cluster.ownership import name_of
 from crawler.cluster.replica_slots import REPLICAS
+from crawler.cluster.seats import HOME
 from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
 from crawler.partition import Placement
 from crawler.partition.replica_homes import decode_following
@@ -81,6 +82,7 @@ COVERED = 120.0  # seconds to wait for these, at most
 ENOUGH = 60  # requests of a machine from its start, or the last event, to its next one
 BEGUN = 90.0  # seconds until all are at work, at most
 PATIENCE = 60.0
+TRIES = 5  # to meet a moment in which all partitions have replicas
 LATE = 0.5  # seconds that a request may come after its sender died
 PROMOTED = 18.0  # seconds after which others have the partitions of a machine
 SNAPSHOT = 60.0  # seconds that it is old
@@ -116,6 +118,7 @@ class Machines(Processes):
         super().__init__(commands, home, self._environment)
         self._work = work
         self.home = home
+        self.count = PARTITIONS
         self.killed = 0.0  # when that was begun last
 
     @property
@@ -135,16 +138,19 @@ class Machines(Processes):
         return frozenset()
 
     def are_covered(self, redis: RedisServer) -> bool:
-        """Whether each partition has a replica in step with it, on another machine that runs."""
+        """Whether each partition is on a machine that runs, with a replica in step on another one."""
         up = [name for name in self._commands if self.is_up(name) and holds_crawl(self.home / name)]
-        homes = {read_crawl_file(self.home / name).id: name for name in up}
-        owned = {number: name for name in up for number in self.partitions(name)}
-        for number, owner in owned.items():
-            said = decode_following(redis.say("HGET", f"crawler:{{{CRAWL}:{name_of(number)}}}:values", REPLICAS))
-            others = {homes.get(each.home, owner) for each in (said.slots if said else ()) if each.in_step}
-            if not others - {owner}:
+        homes = {read_crawl_file(self.home / name).id for name in up}
+        for number in range(self.count):
+            name = f"crawler:{{{CRAWL}:{name_of(number)}}}:values"
+            home, replicas = redis.say("HMGET", name, HOME, REPLICAS)
+            said = decode_following(replicas)
+            if home is None or said is None:
                 return False
-        return bool(owned)
+            owner = home.decode().split()[0]
+            if owner not in homes or not {each.home for each in said.slots if each.in_step} & homes - {owner}:
+                return False
+        return True
 
     def has_begun(self, name: str) -> bool:
         """Whether it is the one that began the crawl, which was not burnt yet."""
@@ -215,13 +221,16 @@ class Fires:
     def give(self, kind: str) -> None:
         """Let it happen, as soon as all have replicas."""
         machines = self._machines
-        machines.rest(COVERED, lambda: self._are_covered() and all(map(machines.is_up, machines.directories)))
-        machines.rest(SETTLED + self._chance.expovariate(1.0))
-        who = self._who(kind)
-        if kind not in {"snapshot", "join"}:
-            machines.rest(PATIENCE, lambda: self._requests(who) > ENOUGH)
-        if kind in {"sender", "receiver"}:
-            machines.rest(PATIENCE, moment(self._log, kind, who))
+        for _ in range(TRIES):
+            machines.rest(COVERED, lambda: self._are_covered() and all(map(machines.is_up, machines.directories)))
+            machines.rest(SETTLED + self._chance.expovariate(1.0))
+            who = self._who(kind)
+            if kind not in {"snapshot", "join"}:
+                machines.rest(PATIENCE, lambda who=who: self._requests(who) > ENOUGH)
+            if kind in {"sender", "receiver"}:
+                machines.rest(PATIENCE, moment(self._log, kind, who))
+            if self._are_covered():  # a partition that has moved meanwhile has none for a while
+                break
         if not machines.is_over:
             self.uncovered += not self._are_covered()
             machines.note(f"event: {kind} {who}")

@@ -81,6 +81,7 @@ def measure(chosen: argparse.Namespace, home: Path, event: str) -> None:
             work = working(chosen, redis.url, home)
             commands = {"first": beginning(chosen, redis.url, home, seeds)} | {NAMES[1]: work[NAMES[1]]}
             machines = Machines(commands, home, work)
+            machines.count = 1
             try:
                 began = time.monotonic()
                 wanted = {f" /l/{host}/0 " for host in range(chains.busy)}

@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,9 @@ TROUBLES = (
     Trouble(0.03, 0.1, 0.02),
     Trouble(0.1, 0.2, 0.05),
 )
+
+
+Fault = Callable[["list[Working]", int], Awaitable[bool]]
 
 
 @dataclass
@@ -110,7 +113,7 @@ class _Watched(FaultyStore):
         self._written.append(copied)
 
 
-class _Fragile(Mortal):
+class Fragile(Mortal):
     """A store whose process may die before any write."""
 
     def write(self, batch: Batch) -> None:
@@ -145,7 +148,7 @@ class Faulty(Crawling):
     def open_store(self, path: Path, line: Line) -> Any:
         if path not in self.stores:
             self.stores[path] = _Watched(path, self.witness)
-        return _Fragile(self.stores[path], line)
+        return Fragile(self.stores[path], line)
 
     def web(self, line: Line) -> FaultyWeb:
         assert isinstance(line, FaultyLine)
@@ -172,7 +175,9 @@ class Faulty(Crawling):
 
 
 class Ordeal:
-    """The faults of one crawl."""
+    """The faults of one crawl: so many a second, for so many seconds."""
+
+    pace, seconds = 0.3, FAULTS
 
     def __init__(self, seed: int, directory: Path) -> None:
         self.chance = random.Random(seed)
@@ -224,7 +229,18 @@ class Ordeal:
     async def _live(self, crawling: Crawling) -> float:
         chance, time = self.chance, asyncio.get_running_loop().time
         members = [self._begin(number, f"m{number}", chance.choice([1, 3])) for number in range(MEMBERS)]
-        faults = {
+        faults = self.faults()
+        while time() < self.seconds and any(not each.task.done() for each in members):
+            await asyncio.sleep(chance.expovariate(self.pace))
+            at, name = chance.randrange(MEMBERS), chance.choice(list(faults))
+            self.crawling.witness.note(name, at)
+            if await faults[name](members, at) is not False:
+                self.crawling.witness.counts[f"fault: {name}"] += 1
+        return await self._come_to_an_end(members)
+
+    def faults(self) -> dict[str, Fault]:
+        """What may go wrong, by its name. One that does not happen now returns False."""
+        return {
             "kill": self._kill,
             "kill in a step": self._kill_in_a_step,
             "loss of power": self._lose_power,
@@ -237,13 +253,6 @@ class Ordeal:
             "failover": self._fail_over,
             "carrier down": self._take_down,
         }
-        while time() < FAULTS and any(not each.task.done() for each in members):
-            await asyncio.sleep(chance.expovariate(0.3))
-            at, name = chance.randrange(MEMBERS), chance.choice(list(faults))
-            self.crawling.witness.note(name, at)
-            if await faults[name](members, at) is not False:
-                self.crawling.witness.counts[f"fault: {name}"] += 1
-        return await self._come_to_an_end(members)
 
     async def _come_to_an_end(self, members: list[Working]) -> float:
         """Without faults, the crawl must end."""

@@ -136,6 +136,14 @@ class Witness:
         self._durable.update(href for href in self._unsynced.pop(path, ()) if href not in gone)
         self.counts["batches lost"] += len(batches)
 
+    def taken_over(self, partition: int, hrefs: Collection[str]) -> None:
+        """A partition goes on elsewhere, and has finished these URLs: what else it had is lost."""
+        self.note("taken over", partition)
+        of_it = {href for href in self._finished | self._durable if self._placement.of(href) == partition}
+        self.counts["finished again"] += len(of_it.difference(hrefs))
+        self._finished = (self._finished - of_it).union(hrefs)
+        self._durable = (self._durable - of_it).union(hrefs)
+
     # -- the end -----------------------------------------------------------------------------------------------
 
     def ends(self, number: int) -> None:

@@ -128,6 +128,8 @@ class EndWatch:
     async def _answer(self, told: Announcement) -> None:
         now, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
         for number, ours in list(self._ours().items()):
+            if self._ours().get(number) is not ours:
+                continue  # it was closed while the one before it was told
             name = name_of(number)
             at_rest, is_sent = ours.is_at_rest, ours.is_sent
             status = Status(told.round, ours.epoch, ours.version, at_rest, is_sent, ours.read_to, ours.is_spent)

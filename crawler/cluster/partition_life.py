@@ -286,7 +286,11 @@ class PartitionLife:
             partition.claim_changed.set()
             await asyncio.sleep(AGAIN)
             return
-        epoch, floor = ownership.epoch(self._name), max(job.epoch, partition.outbox.outrun)
+        home = homes.known[self._number]
+        # A process that died between a promotion and its first epoch has left that of the home alone. The carrier may
+        # have forgotten it since, and smaller ones may be those of the owner before.
+        floor = max(job.epoch, partition.outbox.outrun, 0 if home is None else home.epoch - 1)
+        epoch = ownership.epoch(self._name)
         if epoch is not None and epoch <= floor:
             epoch = await ownership.claim(self._name, floor)
         if epoch is None:

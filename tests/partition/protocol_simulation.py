@@ -385,7 +385,7 @@ class Process:
         if part.is_rising:
             if part.log.replicated is None and part.number in self.world.places.in_step:
                 self.give_up(part)  # of an earlier opening
-            floor = max(part.disk.epoch, outbox.outrun)
+            floor = max(part.disk.epoch, outbox.outrun, self.world.places.epochs[part.number] - 1)
             if epoch <= floor and (self.claim(part.name, floor) or 0) <= floor:
                 return
             part.rise(self.claims[part.name][0])
@@ -491,8 +491,9 @@ class Process:
         if replica is None or replica.disk is None or world.places.in_step.get(number) != self.number:
             return
         floor = replica.disk.epoch + world.chance.randint(1, 2**20)  # epochs of two lines are never the same
-        if world.now < world.places.seen_at[number] + SILENT or self.claim(name_of(number), floor) is None:
+        if world.now < world.places.seen_at[number] + SILENT or (epoch := self.claim(name_of(number), floor)) is None:
             return
+        world.places.epochs[number] = epoch
         world.witness.count("promoted")
         world.witness.loses(number)
         world.places.take(number, self.number, None)
@@ -570,6 +571,7 @@ class Places:
         self.disks: dict[tuple[int, int], Disk] = {}
         self.homes: dict[int, int] = {}
         self.replicas: dict[int, Replica | None] = {}
+        self.epochs: dict[int, int] = defaultdict(int)  # in which partitions came to their homes
         self.in_step: dict[int, int] = {}  # machines whose replicas are waited for: those may be promoted
         self.seen_at: dict[int, float] = defaultdict(float)  # when the owner of a partition was last heard of
 

@@ -24,7 +24,6 @@ from tests.cluster.ordeal_of_members import Fault, Faulty, Fragile, Ordeal, Outc
 from tests.cluster.witness import Witness
 from tests.jobs import rows
 
-
 IN_STEP = 30.0  # seconds that a fire waits for the last replica
 
 

@@ -9,6 +9,11 @@ from pathlib import Path
 
 from crawler.cluster.member_options import no_seeds
 from crawler.job.crawl_file import partitions_gone
+from crawler.job.directory import STORE
+from crawler.job.home_register import read_homes
+from crawler.job.receiving import EPOCH, decode_epoch
+from crawler.kv import Family
+from crawler.store import PartitionStore
 from tests.cluster.members import Crawling, Working, chain
 from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
 
@@ -76,6 +81,35 @@ def test_an_owner_that_comes_back_is_none_any_more_although_the_carrier_has_forg
 
     crawl.live(test)
     assert_complete(crawl, lost=1)
+
+
+def test_no_epoch_of_the_owner_before_is_begun_again(tmp_path: Path) -> None:
+    """The process that took over dies before it has begun an epoch, and the carrier forgets which ones there were."""
+    crawl = crawling(tmp_path, each=12)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        await b.kill()
+        shutil.rmtree(tmp_path / "b")
+
+        def came() -> dict[int, int]:
+            return {number: home.epoch for number, home in read_homes(tmp_path / "a").items() if home.epoch}
+
+        while not came():  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0)
+        await a.kill()
+        took = came()
+        crawl.holdings.forget()
+        a = crawl.begin("a", home="a")
+        await to_the_end(a)
+        for number, epoch in took.items():
+            store = PartitionStore(tmp_path / "a" / "partitions" / f"{number:02}" / STORE)
+            assert decode_epoch(store.get(Family.META, EPOCH)) >= epoch
+            store.close()
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
 
 
 def test_an_owner_that_was_cut_off_learns_that_it_is_none_before_it_asks_anything(tmp_path: Path) -> None:

@@ -143,6 +143,9 @@ class Witness:
         self.counts["finished again"] += len(of_it.difference(hrefs))
         self._finished = (self._finished - of_it).union(hrefs)
         self._durable = (self._durable - of_it).union(hrefs)
+        for request in self._latest.values():
+            if request.fate is Fate.IN_FLIGHT and self._placement.of(request.href) == partition:
+                request.fate = Fate.GIVEN_UP  # by a process that was stopped
 
     # -- the end -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,63 @@
+"""The end of a crawl as one process sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.carrier.verbs import START
+from crawler.cluster.end_watch import EndWatch
+from crawler.cluster.ownership import Ownership
+from crawler.cluster.reach import Reach
+from crawler.partition.end_rounds import decode_status
+from tests.cluster.members import Line
+
+
+@dataclass
+class Quiet:
+    """A partition in which nothing is left. One whose store is closed cannot say so."""
+
+    is_closed: bool = False
+    is_at_rest: bool = True
+    is_spent: bool = False
+    version: int = 3
+    epoch: int = 1
+    read_to: str = START
+
+    @property
+    def is_sent(self) -> bool:
+        assert not self.is_closed, "its store is closed"
+        return True
+
+
+class Closing(Line):
+    """A way on which another partition is closed while one is told."""
+
+    ours: dict[int, Quiet]
+
+    async def put(self, name: str, values: object) -> None:
+        await super().put(name, values)  # type: ignore[arg-type]
+        if name == "p0" and 1 in self.ours:
+            self.ours.pop(1).is_closed = True
+
+
+def test_nothing_is_said_of_a_partition_that_was_closed_meanwhile() -> None:
+    holdings, ours = Holdings(), {0: Quiet(), 1: Quiet()}
+
+    async def test() -> None:
+        line = Closing(MemoryCarrier(holdings, lambda: 0.0))
+        line.ours = ours
+        reach = Reach(line, lambda: 0.0)
+        ownership = Ownership(reach, "a", lambda: 0.0)
+        for name in ("p0", "p1"):
+            await ownership.claim(name, 0)
+        watch = EndWatch(reach, ownership, 2, lambda: ours, lambda _: None)
+        for _ in range(3):
+            await watch.look()
+
+    asyncio.run(test())
+    said = [decode_status(value) for value in holdings.get(["p0", "p1"], "status")]
+    assert said[0] is not None
+    assert said[1] is None
+    assert list(ours) == [0]

@@ -242,7 +242,8 @@ class LogSending:
         for number, home in enumerate(homes):
             if home and (number not in has.slots or has.slots[number].home != home):
                 self._drop(has, number)
-                has.slots[number] = SlotSending(number, home, self._clock())
+                in_step = self._chosen.in_step(partition.number, home)
+                has.slots[number] = SlotSending(number, home, self._clock(), in_step=in_step)
         for number in [each for each in has.slots if each >= len(homes) or not homes[each]]:
             self._drop(has, number)
         return has
@@ -250,7 +251,7 @@ class LogSending:
     @staticmethod
     def _drop(has: Replicated, number: int) -> None:
         dropped = has.slots.pop(number, None)
-        if dropped is not None and dropped.in_step:
+        if dropped is not None and dropped.in_step and dropped.heard is not None:
             has.is_alone = not any(slot.in_step for slot in has.slots.values())
 
     async def _judge(self, partition: OpenPartition, slot: SlotSending) -> None:
@@ -258,7 +259,8 @@ class LogSending:
         job, now, number = partition.job, self._clock(), partition.number
         keeps_up = slot.is_whole and job.log.holds(slot.mark) and not slot.is_silent(now)
         if slot.in_step and not keeps_up:
-            if not self._ownership.may_request(partition.name):
+            is_awaited = slot.heard is None and not slot.is_silent(now)
+            if is_awaited or not self._ownership.may_request(partition.name):
                 return
             await self._chosen.tell_step(number, slot.home, in_step=False)
             slot.in_step = False
@@ -277,7 +279,7 @@ class LogSending:
         """What the replicas have: others may rely on it, and once it is safe there, it may be forgotten here."""
         job, slots = partition.job, self._of(partition)
         counted = [each.mark for each in slots if each.in_step]
-        job.replicas_hold(min(counted, key=_number, default=None))
+        job.replicas_hold(min(counted, key=job.log.commits, default=None))
         now = self._clock()
         served = [each for each in slots if each.in_step or each.copy is not None or not each.is_silent(now)]
         if served and all(each.is_whole and job.log.holds(each.safe) for each in served):

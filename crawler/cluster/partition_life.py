@@ -41,6 +41,7 @@ from crawler.job.replica_moves import demote
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
 from crawler.partition import PartitionRouter, Placement
+from crawler.replica import START
 from crawler.settings import Settings
 from crawler.slices import entropy
 
@@ -297,7 +298,8 @@ class PartitionLife:
             ownership.forget(self._name)
             partition.claim_changed.set()
             return
-        await homes.slots.begin(self._number, epoch)
+        if await homes.slots.begin(self._number, epoch):
+            job.replicas_hold(START)
         await job.begin_epoch(epoch)
         partition.is_rising = partition.claim_changed.is_set()
         partition.run.wake()  # before the epoch it asks nothing

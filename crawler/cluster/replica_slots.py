@@ -3,7 +3,8 @@ all partitions say.
 
 That a replica is in step is a promise of the owner: nothing counts as durable that this replica does not have. So the
 promise is taken back on the carrier before the owner goes on without the replica, and given when it waits for it
-again. Whoever opens a partition takes all promises of the owner before it back first.
+again. Whoever opens a partition keeps the promises of the owner before it, until it has heard from the replica: so one
+that has just moved, or was just taken over, is safe elsewhere all the time.
 """
 
 from __future__ import annotations
@@ -65,16 +66,22 @@ class ReplicaSlots:
         for number, value in enumerate(values):
             self._note(number, decode_following(value))
 
-    async def begin(self, number: int, epoch: int) -> None:
-        """Say that no replica is in step, before the partition begins that epoch: what became durable before counts
-        here alone. Raises CarrierError."""
+    async def begin(self, number: int, epoch: int) -> bool:
+        """Say which replicas the partition has, before it begins that epoch. One that was in step has all that was ever
+        promised, and stays so: then nothing may be promised until it is heard of. Returns whether there is such a
+        replica. Raises CarrierError."""
         own = self._own.get(number)
         if own is not None and own.epoch:
-            return  # it was open all the time, and its replicas are followed on
+            return False  # it was open all the time, and its replicas are followed on
         before = await self.read(number)
         if self._replicas or before.in_step:
-            slots = [Follows(each.home if each.home != self._home else "") for each in before.slots]
+            slots = [
+                Follows("") if each.home == self._home else Follows(each.home, each.in_step and self._replicas > 0)
+                for each in before.slots
+            ]
             await self._put(number, Following(epoch, slots, self._clock()))
+            return any(each.in_step for each in slots)
+        return False
 
     async def read(self, number: int) -> Following:
         """What is said of a partition now, or was said last. Raises CarrierError."""

@@ -18,14 +18,14 @@ COPY_AGAIN = (5.0, 60.0)  # seconds after a copy that broke off, at first and at
 class SlotSending:
     """The replica in one slot, whose home is ``home``. Times are by one clock."""
 
-    def __init__(self, slot: int, home: str, now: float) -> None:
+    def __init__(self, slot: int, home: str, now: float, *, in_step: bool = False) -> None:
         self.slot = slot
         self.home = home
         self.heard: Followed | None = None
         self.head: Position = BEGINNING  # of its stream, when steps were last sent again
         self.copy: int | None = None  # the copy that is being sent
         self.copy_at = now  # when the next one may begin
-        self.in_step = False  # what counts as durable is what it has too
+        self.in_step = in_step  # what counts as durable is what it has too
         self._heard_at = now
         self._moved_at = now
         self._sent: Mark | None = None  # steps are sent up to there

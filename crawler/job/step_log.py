@@ -38,7 +38,7 @@ class StepLog:
         self._most = most
         self._is_kept = False
         self._had_bodies = True  # what the store says
-        self._begun = 0  # number of the last step of former openings
+        self._begun = START  # the last step of former openings
         self._before = START  # the state that the first step that is kept follows
         self._steps: dict[int, Step] = {}  # by number, in order and without holes
 
@@ -46,7 +46,7 @@ class StepLog:
         """Go on from the state of the store. If replicas may have followed the job before, steps are kept from now on:
         they may go on where they are, unless steps have something else than before. Raises OSError, ChunkError."""
         self.mark = self._before = Mark.decode(store.get(Family.META, MARK))
-        self._begun = self.mark.number
+        self._begun = self.mark
         self._had_bodies = not leaves_out(store)
         self._is_kept = self.line != 0 and self.mark != START and self.bodies == self._had_bodies
 
@@ -126,8 +126,10 @@ class StepLog:
                 self._drop_first()
 
     def commits(self, mark: Mark) -> int:
-        """How many transactions of this opening the state has; 0 for a state of another line."""
-        return mark.number - self._begun if mark.line == self.line else 0
+        """How many transactions of this opening the state has; -1 for one that may lack some of former openings."""
+        if mark.line == self.line:
+            return mark.number - self._begun.number
+        return 0 if mark == self._begun else -1
 
     def _drop_first(self) -> None:
         number = self._before.number + 1

@@ -119,7 +119,9 @@ class Inlet:
     def acks(self, durable: int) -> list[Ack]:
         """The acknowledgements that are due, once each: of what has become durable, and of what is durable when a
         parcel comes that is not the next one. ``durable``: the last transaction that is, -1 if none is."""
-        due = []
+        due = list[Ack]()
+        if durable < 0:
+            return due  # not even what was there at the beginning
         for sender in sorted(self._unsettled):
             known = self._from[sender]
             while known.written and known.written[0][0] <= durable:

@@ -100,7 +100,8 @@ def test_a_state_of_another_line_is_none_of_this_one() -> None:
     assert not log.holds(Mark(LINE + 1, 3))
     assert not log.holds(Mark(LINE, 6))
     assert log.commits(Mark(LINE, 3)) == 3
-    assert log.commits(Mark(LINE + 1, 3)) == 0
+    assert log.commits(Mark(LINE + 1, 3)) == -1
+    assert log.commits(START) == 0
 
 
 class Opened:

@@ -11,9 +11,10 @@ these happens, with a crawl of its own:
     kill      they die, and begin again at once, with the same directory: what an ordinary start takes
     leave     the machine gets SIGTERM: the partition moves to the other one
 
-By the servers' log: ``first`` is how many seconds after it the first request came, and from whom; ``all`` is when half
-of the hosts had been asked again. Both have a gap of ``--delay`` in them: a new owner waits it for each host. ``cpu``
-is what the processes that crawl have spent from the event to the first request, in seconds. A claim holds for 10.
+By the servers' log: ``first`` is how many seconds after it the first request came, and from whom (if a machine leaves,
+from another one); ``all`` is when half of the hosts had been asked again, and ``idle`` the longest that a host was not
+asked, up to its last request. All have a gap of ``--delay`` in them: a new owner waits it for each host. ``cpu`` is
+what the machine that asked has spent from the event to the first request, in seconds. A claim holds for 10.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ def main(words: Sequence[str]) -> None:
     chosen.flags += " --partition-count 1"
     for line in describe_machine(("aiohttp", "redis", "rocksdict")):
         print(line)
-    print(f"\n{'event':<8}{'pending':>10}{'read':>8}{'copied':>8}{'first':>8}{'by':>8}{'cpu':>7}{'all':>7}", flush=True)
+    print(
+        f"\n{'event':<8}{'pending':>10}{'read':>8}{'copied':>8}{'first':>8}{'by':>8}{'cpu':>7}{'all':>7}{'idle':>7}",
+        flush=True,
+    )
     for event in chosen.events.split(","):
         with tempfile.TemporaryDirectory() as name:
             home = (chosen.keep or Path(name)) / event
@@ -94,19 +98,24 @@ def measure(chosen: argparse.Namespace, home: Path, event: str) -> None:
                 who = next(name for name in machines.directories if machines.partitions(name))
                 pending = pending_in(home / who)
                 at = give(machines, event, who)
-                before = time_of(machines)
-                machines.rest(WATCHED, lambda: any(asked_after(log, at)))
-                spent = time_of(machines) - before
+                before = {name: time_of(machines, name) for name in machines.directories}
+                gone = who if event == "leave" else ""
+                machines.rest(WATCHED, lambda: any(asked_after(log, at, gone)))
+                after = {name: time_of(machines, name) for name in machines.directories}
+                machines.rest(
+                    WATCHED, lambda: 2 * len({each.host for each in asked_after(log, at, gone)}) > chosen.busy
+                )
                 machines.rest(3 * chosen.delay)
             finally:
                 machines.end(0.0)
     finally:
         redis.kill()
-    asked = asked_after(log, at)
+    asked = asked_after(log, at, gone)
     if not asked:
         print(f"{event:<8}{pending:>10}{read:>8.1f}{copied:>8.1f} nothing was asked for")
         return
     by = next((name for name in NAMES if CONTACT.format(name) in asked[0].who), "?")
+    spent = after[by] - before[by]
     hosts = dict[str, float]()
     for each in asked:
         hosts.setdefault(each.host, each.came - at)
@@ -141,20 +150,30 @@ def pending_in(directory: Path) -> int:
     return int(json.loads(ran.stdout)["urls_pending"])
 
 
-def time_of(machines: Machines) -> float:
-    """CPU seconds of all processes that crawl."""
+def time_of(machines: Machines, name: str) -> float:
+    """CPU seconds of the processes of a machine."""
     ticks = 0
-    for name in machines.directories:
-        for pid in machines.all(name):
-            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(words[11]) + int(words[12])
+    for pid in machines.all(name):
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(words[11]) + int(words[12])
     return ticks / TICKS
 
 
-def asked_after(log: Path, at: float) -> list[Asked]:
-    """What was asked for after a time, in order."""
+def asked_after(log: Path, at: float, but: str = "") -> list[Asked]:
+    """What was asked for after a time, in order, ``but`` for the requests of a machine."""
     asked = [read_line(line) for line in log.read_text().split("\n")[:-1]]
-    return sorted((each for each in asked if each.came > at), key=lambda each: each.came)
+    others = [each for each in asked if each.came > at and not (but and CONTACT.format(but) in each.who)]
+    return sorted(others, key=lambda each: each.came)
+
+
+def longest_idle(log: Path, at: float) -> float:
+    """The longest that a host was not asked, up to its last request."""
+    last, idle = dict[str, float](), 0.0
+    for each in sorted(map(read_line, log.read_text().split("\n")[:-1]), key=lambda each: each.came):
+        if each.host in last and each.came > at:
+            idle = max(idle, each.came - last[each.host])
+        last[each.host] = each.came
+    return idle
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import asyncio
 import json
 import selectors
 from asyncio import FIRST_COMPLETED
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,6 +86,7 @@ class Laboratory:
     settings: Settings = field(default_factory=lambda: SETTINGS)
     addresses: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.2  # of a response
+    connects: Iterator[float] = field(default_factory=lambda: repeat(0.0))  # seconds before a request is sent
     slow: Mapping[str, float] = field(default_factory=dict)  # seconds of hosts that take longer, by name
     busy: float = 0.0  # seconds that each pass of the event loop takes
     waits: Mapping[str, float] = field(default_factory=dict)  # seconds for which bodies of hosts wait for memory
@@ -137,7 +139,10 @@ class Laboratory:
                 raise
             asked.end = clock()
 
-        web = _TimedWeb(self.pages, before, self.addresses)
+        async def dial(_: str) -> None:
+            await asyncio.sleep(next(self.connects))
+
+        web = _TimedWeb(self.pages, before, self.addresses, dial)
         platform = Platform(open_store=lambda _: store, executor=Inline)
         store = _Mortal(self.store)
         job = Job(self.directory, settings, clock(), platform, anchor=self.anchor)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.fetch import Failure, Fetches, Followed, Keeps, NotNow, Response, is_html
-from crawler.fetch.fence import check_fence, may_send
+from crawler.fetch.fence import check_fence, may_send, wait_to_send
 from crawler.frontier import Turns
 
 
@@ -60,11 +60,14 @@ class Membership(Struct, frozen=True):
 
 
 class FencedNetwork:
-    """A network to which a run sends requests only while its partition is its own, and it has the turn of the host."""
+    """A network to which a run sends requests only when the gap to others is over, and, if it is a partition, only
+    while that is its own and has the turn of the host."""
 
-    def __init__(self, fetcher: Fetches, may_send: Callable[[str], bool]) -> None:
-        """``may_send(href)``: whether a request may be sent now."""
+    def __init__(self, fetcher: Fetches, wait: Callable[[str], float], may_send: Callable[[str], bool] | None) -> None:
+        """``wait(href)``: the seconds until a request may be sent; 0: it is sent now. ``may_send(href)``: whether it
+        may be sent at all."""
         self._fetcher = fetcher
+        self._wait = wait
         self._may_send = may_send
 
     async def fetch(
@@ -78,13 +81,15 @@ class FencedNetwork:
         keep: Keeps | None = None,
     ) -> Response | Failure:
         """See ``Fetches``. Raises FencedOffError."""
-        token = may_send.set(partial(self._may_send, href))
+        waits = wait_to_send.set(partial(self._wait, href))
+        token = may_send.set(None if self._may_send is None else partial(self._may_send, href))
         try:
             check_fence()
             fetch = self._fetcher.fetch
             return await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
         finally:
             may_send.reset(token)
+            wait_to_send.reset(waits)
 
     def let_go(self) -> None:
         """See ``Fetches``."""

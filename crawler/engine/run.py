@@ -77,7 +77,7 @@ class Run:
         proxies = ProxyWatch(context.fetcher, context.clock, job)
         wake = context.wake  # ``context`` is another one from here on, which wakes this run
         self._wake: Callable[[bool], None] = lambda _: wake()
-        self._context = context = replace(context, fetcher=_fenced(proxies, member, job), wake=self.wake)
+        self._context = context = replace(context, fetcher=_fenced(proxies, member, job, context.clock), wake=self.wake)
         self._member = member
         job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store), Bounds.of(settings))
         job.held_back.tell = log.warning
@@ -531,11 +531,17 @@ class _Beside:
             task.cancel()
 
 
-def _fenced(fetcher: Fetches, member: Membership | None, job: Job) -> Fetches:
+def _fenced(fetcher: Fetches, member: Membership | None, job: Job, clock: Callable[[], float]) -> Fetches:
+    frontier = job.frontier
+
+    def wait(href: str) -> float:
+        now = clock()
+        return frontier.send(href, now) - now
+
     if member is None:
-        return fetcher
-    may_request, has_turn = member.may_request, job.frontier.may_send
-    return FencedNetwork(fetcher, lambda href: may_request() and has_turn(href))
+        return FencedNetwork(fetcher, wait, None)
+    may_request, has_turn = member.may_request, frontier.may_send
+    return FencedNetwork(fetcher, wait, lambda href: may_request() and has_turn(href))
 
 
 def stop_text(life: Lifecycle) -> str | None:

@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawler.fetch.body_memory import BodyMemory
 from crawler.fetch.capture import Capture, seen
-from crawler.fetch.fence import check_fence
+from crawler.fetch.fence import pass_fence
 from crawler.fetch.kept import Kept
 from crawler.fetch.lenient import MAX_HEADERS, LenientHandler
 from crawler.fetch.patience import Patience
@@ -204,7 +204,7 @@ class Connector(aiohttp.TCPConnector):
     async def _answer(self, request: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
         protocol: Any = connection.protocol
         protocol.set_response_params(**self._reading)
-        check_fence()  # the request is written before this task waits again
+        await pass_fence(current_exchange.get().patience.paused)  # the request is written before this task waits again
         if protocol.capture is None:
             answer = await request.send(connection)
         else:

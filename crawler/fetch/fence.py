@@ -1,14 +1,19 @@
-"""A fence: a request is sent only while whoever makes it may send it. That is asked in the step that sends the request:
-to look up a name and to connect may take longer than an earlier answer holds."""
+"""A fence: a request is sent only while whoever makes it may send it, and when it may. That is asked in the step that
+sends the request: to look up a name and to connect may take longer than an earlier answer holds."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 
 # What is asked before the running task sends a request; None: it may always send one.
 may_send: ContextVar[Callable[[], bool] | None] = ContextVar("may_send", default=None)
+
+
+# What tells the seconds until the running task may send its request; 0: it is sent now. None: it need not wait.
+wait_to_send: ContextVar[Callable[[], float] | None] = ContextVar("wait_to_send", default=None)
 
 
 class FencedOffError(asyncio.CancelledError):
@@ -23,3 +28,14 @@ def check_fence() -> None:
     asked = may_send.get()
     if asked is not None and not asked():
         raise FencedOffError
+
+
+async def pass_fence(waits: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
+    """Wait until the running task may send its request, which it must do in the step in which this returns. It waits
+    in a context of ``waits``. Raises FencedOffError if it may send none."""
+    check_fence()
+    asked = wait_to_send.get()
+    while asked is not None and (wait := asked()) > 0.0:
+        with waits():
+            await asyncio.sleep(wait)
+        check_fence()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from math import inf
 from typing import NamedTuple, Protocol
 
@@ -152,6 +152,15 @@ class Patience:
         self._begun += now - paused
         left = self._due - paused
         self.allow(max(0.0, left), self._silence)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A context in which the exchange waits for us."""
+        at = self.pause()
+        try:
+            yield
+        finally:
+            self.go_on(at)
 
     def judge(self, now: float) -> float | None:
         """Return when to look again; None: the time is over, and so is the exchange."""

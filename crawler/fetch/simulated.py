@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+from crawler.fetch.fence import pass_fence
 from crawler.fetch.fetcher import is_html
 from crawler.fetch.outcome import Failure, Keeps, Response
 from crawler.urls import host_name
@@ -29,17 +30,20 @@ class SimulatedWeb:
 
     ``pages`` maps an href to an answer, to a string for a page, or to a function that answers a request by its own
     headers. Any other href gets a 404. ``before`` is awaited with each href that is requested, and may raise.
-    ``addresses`` maps host names to addresses. ``asked`` records the requests."""
+    ``addresses`` maps host names to addresses. ``dial`` is awaited before a request is sent. ``asked``
+    records the requests."""
 
     def __init__(
         self,
         pages: Mapping[str, Answers],
         before: Callable[[str], Awaitable[None]] | None = None,
         addresses: Mapping[str, str] | None = None,
+        dial: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._pages = pages
         self._before = before
         self._addresses = addresses or {}
+        self._dial = dial
         self.asked: list[str] = []
 
     async def fetch(
@@ -55,6 +59,9 @@ class SimulatedWeb:
         """As ``Fetcher.fetch``. The table decides about limits and types, and what is kept."""
         self.asked.append(href)
         await asyncio.sleep(0)
+        if self._dial is not None:
+            await self._dial(href)
+        await pass_fence()
         if self._before is not None:
             await self._before(href)
         answer = self._pages.get(href)

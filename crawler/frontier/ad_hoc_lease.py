@@ -36,7 +36,7 @@ class AdHocLeases:
     def pause(self, host: Host, now: float) -> float:
         """A request to a leased host has ended, and another follows within the lease. Returns when to ask for it
         (``again``)."""
-        self._gate.hold_gap(host, now)
+        self._gate.ended(host, now)
         return self._gate.again(host, now)
 
     def again(self, host: Host, now: float) -> float:

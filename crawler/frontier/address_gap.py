@@ -1,8 +1,8 @@
 """The gap of an IP address (``politeness.address_delay``): a second gap, besides that of the host key.
 
 Many names may have one address. Requests to the address begin at least this gap after the last one began, and after
-the last one ended. There are no lease slots for an address: answers may overlap. While the gap lasts, one host has the
-next turn, and the others wait in a line.
+the last one ended; ``send_times`` keeps it also between their sendings. There are no lease slots for an address:
+answers may overlap. While the gap lasts, one host has the next turn, and the others wait in a line.
 """
 
 from __future__ import annotations

@@ -117,6 +117,12 @@ class Frontier:
         host = self._workbench.look(self.queue_of(href))
         return host is None or self._gate.leases.may_send(host)
 
+    def send(self, href: str, now: float) -> float:
+        """Ask to send a request for a URL of a leased host. Returns ``now`` if it is to be sent now; it counts as sent
+        then. Returns a later time if it must wait until then and ask again: the gap to another one is not over."""
+        host = self._workbench.kept(self.queue_of(href)) if self._gate.may_overlap() else None
+        return now if host is None else self._workbench.send(host, now)
+
     def change(self, settings: PolitenessSettings, limits: Limits) -> Iterator[None]:
         """Go on with other settings, but the same host key. The caller must exhaust the iterator, between whose steps
         the frontier may be used: then hosts that waited by the old settings have their places by the new ones."""

@@ -27,6 +27,7 @@ from crawler.frontier.own_times import OwnTimes
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
 from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.send_times import SendTimes
 from crawler.frontier.slot_share import SlotShare
 from crawler.settings import BudgetSettings, PolitenessSettings
 
@@ -51,8 +52,7 @@ class Gate:
         self.refused = RefusedHosts()
         self._lines = _Lines(called)
         budget = limits.budget
-        self._sites = limits.sites
-        self._bounded = budget != BudgetSettings() or (self._sites is not None and self._sites.bound)
+        self._bounded = budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)
         self.share = SlotShare(limits.slots, limits.slow_slots, settings.slow_after)
         self._keys = HostKeys(settings.host_key, self.politeness, limits.memory.names, siblings, limits.sites)
@@ -61,10 +61,11 @@ class Gate:
         )
         self.leases: GroupLeases | None = None  # of the groups that other partitions may ask too
         self.loaded = 0.0  # when the run began
+        self._sends = SendTimes()
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
         """Go on with other settings. ``reconsider`` then tells each host."""
-        self.settings, self.limits, self._sites = settings, limits, limits.sites
+        self.settings, self.limits = settings, limits
         self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)
         self.share.change(limits.slow_slots, settings.slow_after)
@@ -156,15 +157,15 @@ class Gate:
 
     def politeness(self, host: Host) -> PolitenessSettings:
         """The settings of politeness that hold for the host."""
-        return self.settings if self._sites is None else self._sites.of_host(host.name).politeness
+        return self.settings if self.limits.sites is None else self.limits.sites.of_host(host.name).politeness
 
     def budget(self, host: Host) -> BudgetSettings:
         """The budget of the host."""
-        return self.limits.budget if self._sites is None else self._sites.of_host(host.name).budget
+        return self.limits.budget if self.limits.sites is None else self.limits.sites.of_host(host.name).budget
 
     def ignores_robots(self, host: Host) -> bool:
         """Whether the host is asked without a look at its robots.txt."""
-        return self._sites is not None and self._sites.of_host(host.name).robots.ignore
+        return self.limits.sites is not None and self.limits.sites.of_host(host.name).robots.ignore
 
     def closure(self, host: Host) -> HostClosed | None:
         """Why requests to the host have stopped; None for an open host."""
@@ -251,7 +252,7 @@ class Gate:
             if at is None:
                 self._lines.wait(host)
             return at
-        if self._sites is not None and (turn := self.own.turn(host.name, now)) > now:
+        if self.limits.sites is not None and (turn := self.own.turn(host.name, now)) > now:
             if group is not None:
                 group.slots.step_back(host.name)
             hold(host.politeness, turn, HoldReason.SITE_RATE)
@@ -271,7 +272,7 @@ class Gate:
         at = max(at, self.held_until(host))
         if at <= now and self.own.has_hours:
             at = self.own.opens(self.politeness(host), now)
-        if at <= now and self._sites is not None:
+        if at <= now and self.limits.sites is not None:
             at = self.own.turn(host.name, now)
         if at <= now and self.leases is not None:
             at = self.leases.again(host, self._gap_of_key(host), now)
@@ -279,6 +280,34 @@ class Gate:
             return at
         self.hold_gap(host, now)
         return now
+
+    def send(self, host: Host, now: float) -> float:
+        """Ask to send a request that has a place. Returns ``now`` if it is to be sent now; it counts as sent then.
+        Returns a later time if it must wait until then and ask again: others with the same gap were quicker."""
+        if not self.may_overlap():
+            return now
+        address = self._addresses and host.politeness.address
+        key = self._keys.key(host)
+        at = self._sends.next_time((f"k{key}", f"a{address}") if address else (f"k{key}",), now)
+        if at == now:
+            self._hold_sends(host, self.hold_gap(host, now), now)
+        return at
+
+    def ended(self, host: Host, now: float) -> float:
+        """A request to the host has ended: hold it for its gap. Returns the gap in seconds."""
+        pause = self.hold_gap(host, now)
+        if self.may_overlap():
+            self._hold_sends(host, pause, now)
+        return pause
+
+    def may_overlap(self) -> bool:
+        """Whether requests with one gap may be under way at the same time."""
+        return self._addresses is not None or self.settings.per_host > 1 or self.limits.sites is not None
+
+    def _hold_sends(self, host: Host, pause: float, now: float) -> None:
+        self._sends.hold(f"k{self._keys.key(host)}", pause, now)
+        if self._addresses is not None and host.politeness.address is not None:
+            self._sends.hold(f"a{host.politeness.address}", self._addresses.delay, now)
 
     def withdraw(self, host: Host) -> None:
         """Take the host out of all lines, and give up a place reserved for it."""
@@ -331,7 +360,7 @@ class Gate:
         group = self._keys.groups.get(host.key) if self._keys.groups else None
         if group is not None:
             group.last_request = now
-        pause = self.hold_gap(host, now)
+        pause = self.ended(host, now)
         if held is not None:
             wait, reason = held
             hold(politeness, now + wait, reason)
@@ -347,7 +376,7 @@ class Gate:
     def hold_gap(self, host: Host, now: float) -> float:
         """Hold the host for its gap from ``now`` on. Returns the gap in seconds."""
         politeness = host.politeness
-        settings = self.settings if self._sites is None else self._sites.of_host(host.name).politeness
+        settings = self.settings if self.limits.sites is None else self.limits.sites.of_host(host.name).politeness
         asked, keys = politeness.crawl_delay, self._keys
         if keys.delays and (largest := keys.delays.get(host.key)) is not None:
             asked = largest if asked is None or asked < largest else asked

@@ -366,6 +366,14 @@ class Workbench:
         gate.leave(lease)
         self.place(host)
 
+    def send(self, host: Host, now: float) -> float:
+        """Ask to send a request (``Gate.send``): the gap of the host begins anew if it is sent."""
+        before = host.politeness.next_time
+        at = self.gate.send(host, now)
+        if host.on_heap and host.politeness.next_time != before:
+            self.place(host)
+        return at
+
     def cancel(self, lease: Lease) -> None:
         """Undo ``begin``, as if the lease had not been given. Nothing changes on disk."""
         host = lease.host
@@ -384,7 +392,7 @@ class Workbench:
         lease.host.politeness.located = False  # its address may have been looked up in the same outage
         if lease.entered:
             lease.host.politeness.last_request = now
-            self.gate.hold_gap(lease.host, now)
+            self.gate.ended(lease.host, now)
         self.cancel(lease)
 
     def _take_back(self, lease: Lease) -> None:

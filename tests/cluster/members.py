@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -150,6 +151,7 @@ class Crawling:
     seeds: tuple[str, ...] = ()
     settings: Settings = field(default_factory=lambda: SETTINGS)
     seconds: float = 0.2  # of a response
+    connects: Iterator[float] = field(default_factory=lambda: repeat(0.0))  # seconds before a request is sent
     latency: float = 0.0  # of a call to the carrier
     replicas: int = 0  # of each partition; with some, stores are on the disk
     asked: list[Asked] = field(default_factory=list)
@@ -247,7 +249,11 @@ class Crawling:
             await asyncio.sleep(self.seconds)
             asked.end = self.clock()
 
-        return SimulatedWeb(self.pages, before)
+        return SimulatedWeb(self.pages, before, dial=self.dial)
+
+    async def dial(self, _: str) -> None:
+        """Connect to a server."""
+        await asyncio.sleep(next(self.connects))
 
     async def lose_power(self, working: Working, chance: random.Random) -> None:
         """End a member as a loss of power does: what it had not synced is gone, from somewhere on."""

@@ -42,7 +42,7 @@ class OnFewAddresses(Crawling):
             await asyncio.sleep(self.seconds)
             asked.end = self.clock()
 
-        return SimulatedWeb(self.pages, before, {host: self.address(host) for host in HOSTS})
+        return SimulatedWeb(self.pages, before, {host: self.address(host) for host in HOSTS}, self.dial)
 
     def shortest_in_a_group(self, group: object = None) -> float:
         """The shortest time from the end of a request to an address to the begin of the next one. With another
@@ -89,7 +89,8 @@ def test_hosts_of_one_address_are_asked_one_after_the_other(tmp_path: Path, memb
 
 def test_the_gap_of_an_address_holds_in_all_partitions(tmp_path: Path) -> None:
     politeness = replace(SETTINGS.politeness, delay=0.0, address_delay=1.0)
-    crawling = crawling_in(tmp_path, replace(SETTINGS, politeness=politeness))
+    crawling = crawling_in(tmp_path, replace(SETTINGS, politeness=politeness), each=2)
+    crawling.connects = itertools.cycle([1.7, 0.0, 0.4, 0.0, 2.6, 0.0, 0.0])
 
     async def test(crawling: Crawling) -> list[Stop]:
         return await to_the_end(*(crawling.begin(f"m{number}", expected=2) for number in range(2)))

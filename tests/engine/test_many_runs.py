@@ -303,7 +303,7 @@ async def test_a_request_is_not_sent_on_a_connection_that_was_made_too_late(kept
     url = await server.start()
     try:
         async with Fetcher(FetchSettings(allow_private=True), concurrency=2, per_host=1) as fetcher:
-            network = FencedNetwork(fetcher, lambda _: answers.pop(0))
+            network = FencedNetwork(fetcher, lambda _: 0.0, lambda _: answers.pop(0))
             if kept:
                 answers += [True, True]
                 assert isinstance(await network.fetch(f"{url}/first"), Response)
@@ -318,6 +318,26 @@ async def test_a_request_is_not_sent_on_a_connection_that_was_made_too_late(kept
     assert server.requests == ["/first"] * kept + ["/last", "/free"]
     assert server.connections == 2
     assert not answers
+
+
+async def test_a_request_waits_for_its_gap_when_it_is_connected() -> None:
+    server, waits = Listener(), [0.01, 0.02, 0.0]
+    seen = list[tuple[int, int]]()
+
+    def wait(_: str) -> float:
+        seen.append((server.connections, len(server.requests)))
+        return waits.pop(0)
+
+    url = await server.start()
+    try:
+        async with Fetcher(FetchSettings(allow_private=True), concurrency=2, per_host=1) as fetcher:
+            answer = await FencedNetwork(fetcher, wait, None).fetch(f"{url}/page")
+    finally:
+        server.stop()
+    assert isinstance(answer, Response)
+    assert answer.status == 200
+    assert server.requests == ["/page"]
+    assert [requests for _, requests in seen] == [0, 0, 0]
 
 
 def test_the_generations_of_partitions_are_written_one_after_the_other(fleet: Fleet) -> None:

@@ -137,6 +137,48 @@ def test_a_new_job_asks_at_once(tmp_path: Path, politeness: dict[str, Any]) -> N
     assert lab.asked[0].begin - began < 0.1
 
 
+def begun_apart(asked: list[Asked], gap: float) -> None:
+    """Each is sent so many seconds after the one before, and after the end of each one before."""
+    for number, (one, other) in enumerate(itertools.pairwise(in_order(asked)), 1):
+        assert other.begin - one.begin >= gap - 1e-6, (one, other)
+        ended = [each.end for each in in_order(asked)[:number] if each.end < other.begin - 1e-6]
+        assert other.begin - max(ended, default=0.0) >= gap - 1e-6, (one, other)
+
+
+@pytest.mark.parametrize(
+    "politeness",
+    [
+        {"delay": 0.0, "address_delay": 1.0},
+        {"delay": 1.0, "host_key": "address", "per_host": 3},
+        {"delay": 1.0, "host_key": "domain", "per_host": 3},
+        {"delay": 1.0, "host_key": "address", "per_host": 2, "address_delay": 1.0},
+    ],
+)
+def test_the_gap_counts_from_the_sending_of_a_request(tmp_path: Path, politeness: dict[str, Any]) -> None:
+    names = [f"n{number}.example.org" for number in range(4)]
+    pages = site(*(f"http://{name}/" for name in names), pages=5)
+    lab = laboratory(tmp_path, pages, **politeness)
+    lab.settings = replace(lab.settings, robots=RobotsSettings(ignore=True))
+    lab.addresses = dict.fromkeys(names, "192.0.2.1")
+    lab.seconds, lab.connects = 2.3, itertools.cycle([2.9, 0.0, 1.2, 0.0, 0.0, 0.7, 1.95])
+    assert lab.run(*(f"http://{name}/" for name in names)) is Stop.FINISHED
+    assert len(lab.records()) == len(lab.asked) == 4 * 6
+    begun_apart(lab.asked, 1.0)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_gap_of_a_host_with_several_slots_counts_from_the_sending_of_a_request(
+    tmp_path: Path, grouped: bool
+) -> None:
+    lab = laboratory(tmp_path, site("http://a.test/", pages=20), delay=1.0, per_host=1 if grouped else 4)
+    table = SiteTable(match="a.test", per_host=4, group="library")
+    lab.settings = replace(lab.settings, site=SitesSettings((table,) * grouped))
+    lab.seconds, lab.connects = 2.3, itertools.cycle([2.9, 0.0, 1.2, 0.0, 0.0, 0.7, 1.95])
+    assert lab.run("http://a.test/") is Stop.FINISHED
+    begun_apart(lab.asked, 1.0)
+    assert len(lab.asked) == 22
+
+
 def test_an_address_has_a_second_gap(tmp_path: Path) -> None:
     names = [f"n{number}.test" for number in range(8)]
     pages = site(*(f"http://{name}/" for name in names), pages=3)

@@ -288,9 +288,9 @@ class PartitionLife:
             await asyncio.sleep(AGAIN)
             return
         home = homes.known[self._number]
-        # A process that died between a promotion and its first epoch has left that of the home alone. The carrier may
-        # have forgotten it since, and smaller ones may be those of the owner before.
-        floor = max(job.epoch, partition.outbox.outrun, 0 if home is None else home.epoch - 1)
+        # Each home begins epochs that none before it had, and moves in a greater one than it came in, also if a process
+        # died between a promotion and its first epoch, and the carrier has forgotten which ones there were.
+        floor = max(job.epoch, partition.outbox.outrun, 0 if home is None else home.epoch)
         epoch = ownership.epoch(self._name)
         if epoch is not None and epoch <= floor:
             epoch = await ownership.claim(self._name, floor)

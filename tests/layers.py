@@ -154,7 +154,8 @@ MODULES: dict[str, str] = {
     "cluster": """
         reach ownership member_options open_partition next_door tally sender quota_desk robots_desk turn_desk receiver
         seats replica_slots homes slot_sending copy_sending log_sending replica_directory replica_life replicas
-        moves promotion end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement
+        moves promotion forgetting drain_file
+        end_watch rate_desk time_left partition_life member crawl_directory settings_file agreement
         worker_channel worker_supervisor
     """,
     "integrity": """
@@ -201,7 +202,7 @@ MODULES: dict[str, str] = {
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority bench config backup options subject export report integrity_text command_words plan repair
         canon browser parquet_after reporting partitioned
-        crawl work launches dashboard slice_table shared_filter dedup explain forget hosts reload restore stats tail top
-        verify demo filter completion
+        drain crawl work launches dashboard slice_table shared_filter dedup explain forget hosts reload restore stats
+        tail top verify demo filter completion
     """,
 }

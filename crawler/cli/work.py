@@ -16,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from crawler.checkpoint import EnvelopeError
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.crawl import build_settings
 from crawler.cli.damaged_job import job_error_text, stopped_text
+from crawler.cli.drain import drain
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, GROUPS
@@ -40,8 +41,9 @@ from crawler.cluster.agreement import (
     settings_of_crawl,
     usable,
 )
+from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member import Member
-from crawler.cluster.member_options import MemberResult
+from crawler.cluster.member_options import Crawl, MemberResult
 from crawler.cluster.ownership import boot_time
 from crawler.cluster.reach import Backoff
 from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
@@ -86,16 +88,29 @@ _REFUSED = (CarrierRefusedError, SeedsError, SettingsError, UsageError)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s --engine URL --crawl NAME --dir DIR [FLAG...]"
+    parser.usage = "%(prog)s --engine URL --crawl NAME --dir DIR [FLAG...]\n       %(prog)s --drain --dir DIR"
     parser.description = (
         "Work on a crawl in partitions that `crawler SEEDS --engine URL --crawl NAME` began, until it has ended, a "
         "limit is reached or Ctrl-C. The settings of the crawl come with it."
     )
     group = parser.add_argument_group("the crawl")
     for flag in ("--engine", "--crawl"):
-        group.add_argument(flag, **{**FLAGS[flag][2], "required": True})
+        group.add_argument(flag, **FLAGS[flag][2])
     group.add_argument(
         "--dir", type=Path, required=True, metavar="DIR", help="the partitions of this worker, and its output"
+    )
+    group.add_argument(
+        "--drain",
+        action="store_true",
+        help="have the worker of DIR hand its partitions over to others, with what has no replica yet, and wait for it",
+    )
+    group.add_argument(
+        "--forget-partition",
+        type=_number,
+        action="append",
+        default=[],
+        metavar="N",
+        help="begin partition N again here from links that come, if its directory is gone for good",
     )
     group.add_argument("--workers", **{"default": argparse.SUPPRESS, **FLAGS["--workers"][2]})
     group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
@@ -110,7 +125,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run, quits_at_once=True)
 
 
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a partition")
+    return int(text)
+
+
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.drain:
+        return drain(arguments.dir)
+    missing = [flag for flag in ("engine", "crawl") if getattr(arguments, flag) is None]
+    if missing:
+        raise UsageError(f"the following arguments are required: {', '.join(f'--{flag}' for flag in missing)}")
     if arguments.channel is not None:
         return asyncio.run(_started(arguments, socket.socket(fileno=arguments.channel)))
     arguments.job, arguments.parquet = arguments.dir, None
@@ -124,7 +150,8 @@ def run(arguments: argparse.Namespace) -> int:
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
         settings, _ = build_settings(arguments)
         _check_whole(settings, arguments.beneath)
-        result = asyncio.run(_by_hand(arguments.dir, settings, rate, tables, view))
+        given = _ByHand(arguments.dir, settings, rate, tables, arguments.forget_partition)
+        result = asyncio.run(_by_hand(given, view))
     except (JobError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error
     except CarrierError as error:
@@ -174,10 +201,19 @@ def _check_whole(settings: Settings, beneath: dict[str, dict[str, Any]]) -> None
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-async def _by_hand(
-    directory: Path, own: Settings, rate: float | None, tables: Tables, view: View | None
-) -> MemberResult:
-    """Work with the worker's ``own`` settings, on a crawl that has this ``rate`` and passes those ``tables`` on."""
+class _ByHand(NamedTuple):
+    """What a worker is given by hand: its ``own`` settings, for a crawl that has this ``rate`` and passes those
+    ``tables`` on, and partitions to ``forget``."""
+
+    directory: Path
+    own: Settings
+    rate: float | None
+    tables: Tables
+    forget: Sequence[int]
+
+
+async def _by_hand(given: _ByHand, view: View | None) -> MemberResult:
+    directory, own, rate, tables, forget = given
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
     settings, disk = _at_rate(own, rate), RealDisk()
     carrier = await open_carrier(engine, name)
@@ -185,6 +221,10 @@ async def _by_hand(
         await check_present(carrier, clock, engine)
         crawl = await joined(carrier, disk, directory, settings, engine)
         keep_settings(disk, directory, tables)
+        if forget:
+            replicas = settings.partitions.replicas
+            whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, replicas)
+            await forget_partitions(carrier, whole, disk, forget, boot_time)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))
         member = _Stoppable()
         time = TimeLeft(carrier, None, boot_time)
@@ -343,6 +383,7 @@ class _Stoppable:
     def __init__(self) -> None:
         self._member: Member | None = None
         self._reason: Stop | None = None
+        self._leaves = False
 
     @property
     def reason(self) -> Stop | None:
@@ -355,8 +396,14 @@ class _Stoppable:
             member.stop(self._reason)
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
-        self._reason = reason
-        if self._member is not None:
+        """Stop. A worker that is interrupted leaves: what other homes have replicas of goes on there."""
+        leaves, self._reason = reason is Stop.INTERRUPTED and not self._leaves, reason
+        self._leaves = self._leaves or leaves
+        if self._member is None:
+            return
+        if leaves:
+            self._member.drain()
+        else:
             self._member.stop(reason)
 
     def change(self, settings: Settings) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.carrier.verbs import Carrier, CarrierError
+from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending, ReplicaLag
@@ -252,6 +253,8 @@ class Member:
                     self._options.notice(f"waiting for {workers} workers, {len(alive)} are there")
             except CarrierError:
                 pause = TICK  # said by ``Reach``; what is open stays open
+                if self._station.desks.moves.gives_up:
+                    self.stop()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._news.wait()
@@ -261,6 +264,8 @@ class Member:
         """Take over what others have left, and leave what is at home elsewhere. Raises CarrierError, JobError,
         OSError."""
         station, homes = self._station, self._station.homes
+        if not station.desks.moves.draining and is_asked(self._crawl.directory):
+            self.drain(Draining.WHOLE)
         for number, partition in list(station.open.items()):
             if homes.known[number] is not None and not homes.is_here(number) and number not in homes.busy:
                 await station.ownership.free(partition.name)

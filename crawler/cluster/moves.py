@@ -30,6 +30,7 @@ GRACE = 2.0  # seconds for visits under way
 SAFE = 5.0  # seconds for the replica's last step to be durable
 SETTLED = 2.0  # seconds after which a process that drains knows of others that do
 _AGAIN = 0.05  # seconds between two looks
+LOST = 5.0  # seconds for a carrier that does not answer a process that drains
 DRAINED = 30.0  # seconds for a process that drains without waiting for copies
 
 
@@ -111,11 +112,16 @@ class Moves:
         """Whether a process that drains may end: nothing that is here can be handed over."""
         if self._drains_at is None or self._moving:
             return False
-        now = self._boottime()
-        if now < self._drains_at + SETTLED:
-            return False
-        is_late = self.draining is Draining.SOON and now >= self._drains_at + DRAINED
-        return is_late or not (targets.keys() & opened.keys())
+        return self._is_late(DRAINED) or not (targets.keys() & opened.keys())
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether a process that drains ends although the carrier cannot be reached."""
+        return self._is_late(LOST)
+
+    def _is_late(self, patience: float) -> bool:
+        drains = self._drains_at is not None and self.draining is Draining.SOON
+        return drains and self._boottime() >= (self._drains_at or 0.0) + patience
 
     def is_moving(self, number: int) -> bool:
         """Whether the partition is being handed over."""

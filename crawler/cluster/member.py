@@ -280,7 +280,8 @@ class Member:
         for number in await self._promotion.look(alive, self._lives):
             if number not in share(self.name, alive, homes.ids):
                 await station.ownership.free(name_of(number))
-        if moves.is_done(station.open, targets):
+        me = alive.get(self.name)
+        if (me is None or me.drains) and moves.is_done(station.open, targets):
             self.stop()
 
     def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
@@ -288,7 +289,7 @@ class Member:
         if self._stopped.is_set():
             return
         if self._station.desks.moves.draining:
-            mine &= self._lives.keys()
+            mine &= self._lives.keys() | self._station.wanted
         self._station.wanted = mine
         for number, run in self.runs.items():
             if number not in mine:

@@ -7,7 +7,6 @@ import itertools
 import shutil
 from pathlib import Path
 
-from crawler.cluster.moves import Draining
 from crawler.engine.lifecycle import Stop
 from tests.cluster.members import Crawling, Working
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
@@ -84,7 +83,7 @@ def test_a_process_that_drains_alone_stops_and_one_that_waits_for_copies_hands_a
         await until(lambda: len(a.member.runs) == crawl.partitions)
         b = crawl.begin("b", home="b")
         await asyncio.sleep(1.5)
-        a.member.drain(Draining.WHOLE)
+        (tmp_path / "a" / "drain").write_text(str(os.getpid()))
         assert (await a.task).reason is Stop.INTERRUPTED
         assert homes_of(crawl) == {"b": [0, 1, 2, 3]}
         await to_the_end(b)

@@ -41,6 +41,7 @@ from crawler.cluster.agreement import (
     settings_of_crawl,
     usable,
 )
+from crawler.cluster.drain_file import is_asked
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberResult
@@ -56,7 +57,7 @@ from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
 from crawler.figures import duration
 from crawler.filters import NoMemoryError
-from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
+from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directories, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.receiving import ForeignPartitionError
 from crawler.job.stored_errors import DAMAGE
@@ -170,6 +171,8 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.FAILED
     if not result.stats and not arguments.quiet:
         say(sys.stderr, "no partition was left for this worker: others have them all")
+    if result.reason is Stop.INTERRUPTED and is_asked(arguments.dir) and not partition_directories(arguments.dir):
+        return Exit.OK  # it was asked to leave, and has nothing any more
     # Another worker may have had the seeds: that none was fetched here means nothing.
     return report_end(Result(result.reason, result.stats, None, 1, None), arguments.quiet)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shutil
 from pathlib import Path
 
 from crawler.engine.lifecycle import Stop
@@ -110,3 +111,20 @@ def test_all_that_drain_together_stop_where_they_are(tmp_path: Path) -> None:
 
     crawl.live(test)
     assert_complete(crawl)
+
+
+def test_a_home_may_burn_in_the_moment_in_which_it_has_got_a_partition(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=16)
+
+    async def test(crawl: Crawling) -> None:
+        first = crawl.begin("a", home="a")
+        await until(lambda: len(first.member.runs) == crawl.partitions)
+        second = crawl.begin("b", home="b")
+        await until(lambda: bool(second.member.runs))
+        await second.kill()
+        shutil.rmtree(tmp_path / "b")
+        await to_the_end(first)
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+    assert crawl.shortest_gap() >= crawl.settings.politeness.delay

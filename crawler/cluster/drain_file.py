@@ -1,0 +1,57 @@
+"""``DIR/drain``: the workers of a directory are asked to leave, and to hand over all that is at home there.
+
+The file has the pid of the process that asks and waits. When that process is gone, nobody is asked any more, so a file
+that was left behind does nothing to a worker that begins later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from crawler.disk import Disk, replace_file
+from crawler.job.crawl_file import PARTITIONS
+from crawler.job.job_lock import lock_holder
+from crawler.job.replica_moves import REPLICAS
+
+DRAIN = "drain"
+
+
+@contextlib.contextmanager
+def asked(disk: Disk, directory: Path) -> Iterator[None]:
+    """A context in which the workers of the directory are asked to leave. Raises OSError."""
+    path = directory / DRAIN
+    replace_file(disk, path, f"{os.getpid()}\n".encode())
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            disk.unlink(path)
+
+
+def is_asked(directory: Path) -> bool:
+    """Whether they are. Raises OSError."""
+    try:
+        text = (directory / DRAIN).read_bytes().strip()
+    except FileNotFoundError:
+        return False
+    return text.isdigit() and is_alive(int(text))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def working_in(directory: Path) -> set[int]:
+    """The processes that have a partition or a replica open there. Raises OSError."""
+    found = [path for parent in (PARTITIONS, REPLICAS) for path in (directory / parent).glob("[0-9]*")]
+    return {pid for path in found if (pid := lock_holder(path))}

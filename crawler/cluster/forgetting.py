@@ -1,0 +1,79 @@
+"""Begins partitions again whose directories are gone for good: what only they knew is lost, links come again.
+
+That is refused as long as anybody can still go on with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from crawler.carrier.verbs import Carrier
+from crawler.cluster.member_options import Crawl
+from crawler.cluster.ownership import Ownership, name_of
+from crawler.cluster.reach import Reach
+from crawler.cluster.replica_slots import ReplicaSlots
+from crawler.cluster.seats import Seated, Seats
+from crawler.disk import Disk, make_private_directory
+from crawler.job.directory import JobError, holds_job
+from crawler.job.home_register import Home, add_homes, read_homes
+from crawler.slices import entropy
+
+LOOKS, PAUSE = 6, 0.5  # looks at who works on the crawl, and seconds between them
+
+
+async def forget_partitions(
+    carrier: Carrier, crawl: Crawl, disk: Disk, numbers: Sequence[int], boottime: Callable[[], float]
+) -> None:
+    """Let these partitions begin again in the directory. Raises JobError if one of them need not, and then nothing is
+    changed; CarrierError, OSError."""
+    reach = Reach(carrier, boottime)
+    ownership = Ownership(reach, entropy.random_bytes(8).hex(), boottime)
+    seats = Seats(reach, ownership, crawl.partitions, Seated(ownership.holder, crawl.home, 0), boottime)
+    slots = ReplicaSlots(reach, crawl.home, crawl.replicas, crawl.partitions, lambda: 0.0)
+    manned = await _manned(seats)
+    noted = read_homes(crawl.directory)
+    lost = dict[int, Home]()
+    for number in sorted(set(numbers)):
+        if number >= crawl.partitions:
+            raise JobError(f"the crawl has {crawl.partitions} partitions: there is no partition {number}")
+        known = [home for home in (noted.get(number), await seats.home(number)) if home is not None]
+        home = max(known, key=lambda each: each.epoch, default=None)
+        if home is None:
+            raise JobError(f"partition {number} has not begun: it begins by itself, nothing is to be forgotten")
+        if home.id in manned or (home.id == crawl.home and holds_job(crawl.partition(number))):
+            raise JobError(f"partition {number} is not gone: a worker has its directory, or it is {crawl.directory}")
+        if manned.intersection((await slots.read(number)).in_step):
+            raise JobError(f"partition {number} is not gone: it has a whole replica, which takes its place by itself")
+        lost[number] = home
+    for number, home in lost.items():
+        await _begin_again(crawl, disk, (number, home), seats, ownership)
+
+
+async def _manned(seats: Seats) -> set[str]:
+    """The homes in which somebody works, who says so each second."""
+    beats, manned = dict[str, int](), set[str]()
+    for _ in range(LOOKS):
+        for name, each in (await seats.look(sits=False)).items():
+            if beats.setdefault(name, each.beats) != each.beats:
+                manned.add(each.home)
+        await asyncio.sleep(PAUSE)
+    return manned
+
+
+async def _begin_again(crawl: Crawl, disk: Disk, lost: tuple[int, Home], seats: Seats, ownership: Ownership) -> None:
+    number, before = lost
+    name = name_of(number)
+    epoch = await ownership.claim(name, before.epoch)
+    if epoch is None:
+        raise JobError(f"partition {number} is not gone: a process has it, or had it until a moment ago")
+    try:
+        directory = crawl.partition(number)
+        # It is there before others learn of it: what comes to a home without a directory waits for one.
+        make_private_directory(directory, parents=True, exist_ok=True)
+        disk.sync_directory(directory.parent)
+        home = Home(crawl.home, epoch)
+        add_homes(disk, crawl.directory, {number: home})
+        await seats.settle(number, home)
+    finally:
+        await ownership.free(name)

@@ -1,0 +1,70 @@
+"""A partition whose only directory is gone: it begins again when somebody says so, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from crawler.cluster.forgetting import forget_partitions
+from crawler.cluster.member_options import Crawl
+from crawler.disk import RealDisk
+from crawler.job.directory import JobError
+from tests.cluster.members import SECRET, Crawling, chain
+from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+
+
+async def forget(crawl: Crawling, home: str, *numbers: int) -> None:
+    whole = Crawl(crawl.directory / home, crawl.partitions, SECRET, home, replicas=crawl.replicas)
+    whole.directory.mkdir(exist_ok=True)
+    await forget_partitions(crawl.carrier, whole, RealDisk(), numbers, crawl.clock)
+
+
+def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path) -> None:
+    pages = chain(12, 4)
+    hub = "http://h0.test/hub"
+    pages = {hub: "".join(f'<a href="{href}">' for href in pages), **pages}
+    crawl = Crawling(tmp_path, pages, 4, (hub,))
+
+    async def test(crawl: Crawling) -> list[int]:
+        a, b = begin_both(crawl)
+        await until(lambda: len(b.member.runs) > 0 and len(crawl.asked) > 20)
+        lost = sorted(b.member.runs)
+        await b.kill()
+        shutil.rmtree(tmp_path / "b")
+        with pytest.raises(JobError, match="is not gone"):
+            await forget(crawl, "c", *lost, *a.member.runs)
+        assert not (tmp_path / "c" / "partitions").exists(), "all or nothing"
+        await asyncio.sleep(12.0)
+        await forget(crawl, "c", *lost)
+        await to_the_end(a, crawl.begin("c", home="c"))
+        return lost
+
+    lost = crawl.live(test)
+    recorded = crawl.recorded()
+    assert set(recorded.values()) == {1}
+    assert {int(path.name) for path in (tmp_path / "c" / "partitions").iterdir()} == set(lost)
+    kept = {asked.href for asked in crawl.asked}
+    assert set(recorded) <= kept
+    assert hub in recorded or 0 in lost
+
+
+def test_one_that_has_a_whole_replica_is_not_forgotten(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        had = sorted(b.member.runs)
+        await b.kill()
+        shutil.rmtree(tmp_path / "b")
+        with pytest.raises(JobError, match="whole replica"):
+            await forget(crawl, "c", *had)
+        with pytest.raises(JobError, match="there is no partition 4"):
+            await forget(crawl, "c", crawl.partitions)
+        await to_the_end(a)
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)

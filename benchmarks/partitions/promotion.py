@@ -121,7 +121,8 @@ def measure(chosen: argparse.Namespace, home: Path, event: str) -> None:
         hosts.setdefault(each.host, each.came - at)
     half = statistics.median(hosts.values()) if 2 * len(hosts) > chosen.busy else math.nan
     print(
-        f"{event:<8}{pending:>10}{read:>8.1f}{copied:>8.1f}{asked[0].came - at:>8.2f}{by:>8}{spent:>7.1f}{half:>7.1f}",
+        f"{event:<8}{pending:>10}{read:>8.1f}{copied:>8.1f}{asked[0].came - at:>8.2f}{by:>8}{spent:>7.1f}{half:>7.1f}"
+        f"{longest_idle(log, at):>7.1f}",
         flush=True,
     )
 

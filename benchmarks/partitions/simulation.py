@@ -2,9 +2,10 @@
 reorders, loses and forgets, and is cut off in one direction or both, while workers are killed, lose power, are stopped
 and go on.
 
-    python benchmarks/partitions/simulation.py [--seeds A-B] [--processes N] [--long-delays] [--planted [NAME]]
+    python benchmarks/partitions/simulation.py [--seeds A-B] [--processes N] [--long-delays | --homes] [--planted [NAME]]
 
-The crawls are those of ``tests/cluster/ordeal_of_members.py``; CI runs some of them. Exits with 1 and names the seed
+The crawls are those of ``tests/cluster/ordeal_of_members.py``; CI runs some of them. With ``--homes`` they are those of
+``tests/cluster/ordeal_of_homes.py``: machines burn with their disks, and replicas take over. Exits with 1 and names the seed
 when a page is missing, recorded twice or asked for again without need, a host's gap is too short, a request begins
 after half the life of a claim, or the crawl ends early or never. The last line is a digest of all that happened: the
 same seeds have the same one. With ``--planted`` it says in which of the seeds each planted fault shows first, and exits
@@ -32,6 +33,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
 from tests.cluster import planted_in_members
+from tests.cluster.ordeal_of_homes import ordeal_of_homes
 from tests.cluster.ordeal_of_members import Outcome, ordeal
 from tests.cluster.planted_in_members import FAULTS
 
@@ -46,6 +48,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="(1)")
     parser.add_argument("--planted", nargs="?", const="", metavar="NAME", help="plant each fault, or those so named")
     parser.add_argument("--long-delays", action="store_true", help="gaps of 12 seconds: longer than a takeover takes")
+    parser.add_argument("--homes", action="store_true", help="machines burn with their disks, and replicas take over")
     chosen = parser.parse_args(words)
     logging.disable(logging.ERROR)
     for line in describe_machine():
@@ -53,7 +56,7 @@ def main(words: Sequence[str]) -> None:
     print(f"\nseeds          {chosen.seeds[0]} to {chosen.seeds[-1]}", flush=True)
     with ProcessPoolExecutor(chosen.processes) as pool:
         if chosen.planted is None:
-            is_right = _right(pool.map(partial(live, long_delays=chosen.long_delays), chosen.seeds))
+            is_right = _right(pool.map(partial(live, long_delays=chosen.long_delays, homes=chosen.homes), chosen.seeds))
         else:
             names = [name for name in FAULTS if chosen.planted in name]
             is_right = _planted(pool.map(partial(_first, chosen.seeds), names), names)
@@ -66,14 +69,14 @@ def _seeds(words: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def live(seed: int, *, long_delays: bool = False) -> tuple[int, Outcome]:
+def live(seed: int, *, long_delays: bool = False, homes: bool = False) -> tuple[int, Outcome]:
     """One crawl, and its seed."""
     logging.disable(logging.ERROR)
     gc.set_threshold(50_000)  # a crawl makes many objects, and little garbage
     directory = Path(tempfile.mkdtemp(prefix="ordeal-", dir=_FAST if _FAST.is_dir() else None))
     try:
         with planted_in_members.long_delays() if long_delays else nullcontext():
-            return seed, ordeal(seed, directory)
+            return seed, (ordeal_of_homes if homes else ordeal)(seed, directory)
     except Exception as error:  # noqa: BLE001  # a bug is an outcome here
         where = traceback.format_exc().splitlines()[-3:]
         return seed, Outcome({"error": [repr(error), *where]}, {"wrong: error": 1}, 0, 0, 0.0, "")
@@ -94,7 +97,16 @@ def _right(lives: Iterator[tuple[int, Outcome]]) -> bool:
             wrong = sum(count for name, count in counts.items() if name.startswith("wrong: "))
             print(f"{crawls:>9,} crawls, {wrong} wrong", flush=True)
     print(f"\n{crawls:>9,}  crawls")
-    for name in ("pages", "requests", "asked again", "probes", "seconds", "slow calls", "batches lost"):
+    for name in (
+        "pages",
+        "requests",
+        "asked again",
+        "probes",
+        "seconds",
+        "slow calls",
+        "batches lost",
+        "finished again",
+    ):
         print(f"{counts[name]:>9,}  {name}")
     _table("faults", {name[7:]: count for name, count in counts.items() if name.startswith("fault: ")})
     calls = Counter[str]()

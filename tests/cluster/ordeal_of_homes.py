@@ -1,7 +1,8 @@
 """One crawl of three machines that follow each other's partitions, under random faults, from a single seed, in virtual
 time. The faults are those of ``ordeal_of_members``, but instead of a loss of power a machine burns with its disk, and a
 new one with an empty directory comes. That happens only while each partition has a replica in step: a second disk that
-is lost before is more than one replica is for.
+is lost before is more than one replica is for. And until the replicas have taken over, the carrier forgets nothing: it
+alone knows which ones are in step, and without that word a partition waits for somebody to decide.
 
 Stores are real ones, because replicas are copied and renamed."""
 
@@ -50,9 +51,11 @@ class _Told(PartitionStore):
 class _Homes(Faulty):
     """A crawl whose partitions move between homes."""
 
+    last_home: dict[str, str]  # of each partition
+
     def open_store(self, path: Path, line: Line) -> Any:
         home, place, number = path.parts[-4:-1]
-        before = self.__dict__.setdefault("_last_home", {})
+        before = self.last_home
         if place == "partitions" and before.setdefault(number, home) != home:
             before[number] = home
             has = [row["url"] for row in rows(path.parent)] if (path.parent / PAGES).exists() else []
@@ -78,12 +81,15 @@ class OrdealOfHomes(Ordeal):
 
     pace, seconds = 0.15, 150.0
 
+    crawling: _Homes
+
     def __init__(self, seed: int, directory: Path) -> None:
         super().__init__(seed, directory)
         crawling = self.crawling
         self.crawling = _Homes(
             directory, crawling.pages, min(4, crawling.partitions), crawling.seeds, crawling.settings, replicas=1
         )
+        self.crawling.last_home = {}
         self.crawling.chance, self.crawling.trouble = crawling.chance, crawling.trouble
         self.has_machines = True
         self._homes = [f"machine{at}" for at in range(3)]
@@ -98,6 +104,16 @@ class OrdealOfHomes(Ordeal):
     def _begin(self, at: int, name: str | None, expected: int = 1) -> Working:
         seeds = None if at == 0 else no_seeds
         return self.crawling.begin(name, expected=expected, home=self._homes[at], seeds=seeds)
+
+    async def _forget(self, members: list[Working], at: int) -> bool:
+        return not self._is_taking_over() and await super()._forget(members, at)
+
+    async def _fail_over(self, members: list[Working], at: int) -> bool:
+        return not self._is_taking_over() and await super()._fail_over(members, at)
+
+    def _is_taking_over(self) -> bool:
+        """Whether replicas are to take over, that only the carrier knows to be in step."""
+        return bool(set(self.crawling.last_home.values()) - set(self._homes))
 
     async def _burn(self, members: list[Working], at: int) -> bool:
         """A machine is gone with its disk, and a new one comes, at once or after a while."""

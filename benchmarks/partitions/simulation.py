@@ -2,11 +2,12 @@
 reorders, loses and forgets, and is cut off in one direction or both, while workers are killed, lose power, are stopped
 and go on.
 
-    python benchmarks/partitions/simulation.py [--seeds A-B] [--processes N] [--long-delays | --homes] [--planted [NAME]]
+    python benchmarks/partitions/simulation.py [--seeds A-B] [--processes N] [--long-delays] [--homes]
+                                               [--planted [NAME]]
 
 The crawls are those of ``tests/cluster/ordeal_of_members.py``; CI runs some of them. With ``--homes`` they are those of
-``tests/cluster/ordeal_of_homes.py``: machines burn with their disks, and replicas take over. Exits with 1 and names the seed
-when a page is missing, recorded twice or asked for again without need, a host's gap is too short, a request begins
+``tests/cluster/ordeal_of_homes.py``: machines burn with their disks, and replicas take over. Exits with 1 and names the
+seed when a page is missing, recorded twice or asked for again without need, a host's gap is too short, a request begins
 after half the life of a claim, or the crawl ends early or never. The last line is a digest of all that happened: the
 same seeds have the same one. With ``--planted`` it says in which of the seeds each planted fault shows first, and exits
 with 1 if one does not.

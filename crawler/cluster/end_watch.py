@@ -148,6 +148,8 @@ class EndWatch:
             self._ownership.forget(CRAWL)
             if await self._ownership.claim(CRAWL, 0) is None:
                 return False
+            if decode_announcement((await call(carrier.get([CRAWL], END)))[0]) != told:
+                return True  # whoever had the claim has announced something since: it may be the end
         rounds = self._rounds = self._rounds or EndRounds(self._partitions, entropy.random_bytes(8).hex())
         statuses = await self._statuses()
         lasts: Sequence[str] = await call(carrier.last(names_of(range(self._partitions))))

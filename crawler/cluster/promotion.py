@@ -99,6 +99,10 @@ class Promotion:
             now = await homes.slots.read(number)
             if homes.known[number] != home or self._crawl.home not in now.in_step:
                 return False
+            if self._options.boottime() < self._deserted[number] + HELD and await homes.slots.has_ended(
+                number, now.epoch
+            ):
+                return False  # its owner has ended with the crawl, which is about to be read here too
             done = await self._made(number)
             if done:
                 await homes.settle(number, Home(self._crawl.home, epoch))

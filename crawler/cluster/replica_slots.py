@@ -13,10 +13,20 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from crawler.carrier.verbs import CRAWL
+from crawler.cluster.end_watch import END
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of, names_of
 from crawler.cluster.reach import Reach
-from crawler.partition.replica_homes import Following, Follows, decode_following, encode_following, slots_for
+from crawler.partition.end_rounds import decode_announcement
+from crawler.partition.replica_homes import (
+    Following,
+    Follows,
+    decode_following,
+    encode_following,
+    newest,
+    slots_for,
+)
 from crawler.replica import Mark
 
 REPLICAS = "replicas"  # the value of a partition
@@ -86,7 +96,13 @@ class ReplicaSlots:
     async def read(self, number: int) -> Following:
         """What is said of a partition now, or was said last. Raises CarrierError."""
         value = (await self._reach.call(self._reach.carrier.get([name_of(number)], REPLICAS)))[0]
-        return decode_following(value) or self.told.get(number) or Following(0, [], 0.0)
+        return newest(decode_following(value), self.told.get(number)) or Following(0, [], 0.0)
+
+    async def has_ended(self, number: int, epoch: int) -> bool:
+        """Whether the crawl has ended for the partition in that epoch. Raises CarrierError."""
+        (value,) = await self._reach.call(self._reach.carrier.get([CRAWL], END))
+        told = decode_announcement(value)
+        return told is not None and told.ends(number, epoch)
 
     def homes(self, number: int) -> Sequence[str]:
         """The homes of the slots of a partition that is open here; "" where nobody is to follow."""
@@ -135,7 +151,7 @@ class ReplicaSlots:
 
     def _note(self, number: int, said: Following | None) -> None:
         before = self.told.get(number)
-        if said is None or said == before or number in self._own:
+        if said is None or said == before or number in self._own or newest(before, said) is before:
             return
         if before is None or said.now != before.now:
             self.skews[number] = min(self.skews.get(number, float("inf")), self._clock() - said.now)

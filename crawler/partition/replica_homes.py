@@ -73,6 +73,14 @@ def decode_following(value: bytes | None) -> Following | None:
     return said if good else None
 
 
+def newest(one: Following | None, other: Following | None) -> Following | None:
+    """What was said last: a carrier that was restored says again what it knew at some time. The clock of an owner never
+    jumps within an epoch."""
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=lambda said: (said.epoch, said.now))
+
+
 def slots_for(
     before: Sequence[str], number: int, home: str, alive: Collection[str], replicas: int, target: str | None = None
 ) -> list[str]:

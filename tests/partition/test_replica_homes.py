@@ -13,6 +13,7 @@ from crawler.partition.replica_homes import (
     Follows,
     decode_following,
     encode_following,
+    newest,
     slots_for,
     target_homes,
 )
@@ -85,3 +86,10 @@ def test_when_a_home_goes_hardly_anything_else_moves(homes: set[str], partitions
     after = target_homes(partitions, dict.fromkeys(homes - {gone}, 1))
     moved = sum(was not in (now, gone) for was, now in zip(before, after, strict=True))
     assert moved <= partitions // 2 + 1
+
+
+def test_what_was_said_last_counts_whoever_says_it_again() -> None:
+    older, newer = Following(2, [Follows("a", True)], 7.0), Following(2, [Follows("b", True)], 8.0)
+    risen = Following(3, [], 5.0)
+    for one, other, last in ((older, newer, newer), (newer, risen, risen), (older, None, older), (None, None, None)):
+        assert newest(one, other) is newest(other, one) is last

@@ -60,6 +60,11 @@ class Homes:
         return [None if home is None else home.id for home in self.known]
 
     @property
+    def elsewhere(self) -> set[int]:
+        """The numbers of the partitions that are at home in other directories."""
+        return {number for number, home in enumerate(self.ids) if home not in (None, self._crawl.home)}
+
+    @property
     def looks(self) -> float:
         """For how many seconds this process has looked without a break at a carrier that forgot nothing."""
         return max(0.0, self._options.boottime() - self._since)

@@ -156,7 +156,7 @@ class Member:
 
     def stats(self) -> dict[str, Any]:
         """The statistics of all partitions that this member has or had, pooled."""
-        return self._station.tally.stats(self._station.open)
+        return self._station.tally.stats(self._station.open, self._station.homes.elsewhere)
 
     def change(self, settings: Settings) -> None:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
@@ -218,7 +218,9 @@ class Member:
             raise _first(errors) from errors
         assert self._reason is not None
         tally = station.tally
-        return MemberResult(self._reason, tally.stats({}), tally.seeds_fetched, tally.last_seed_error)
+        return MemberResult(
+            self._reason, tally.stats({}, station.homes.elsewhere), tally.seeds_fetched, tally.last_seed_error
+        )
 
     async def _take_part(self, group: asyncio.TaskGroup) -> None:
         """Share the partitions with the other members until this one is stopped. Raises JobError, OSError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from crawler.cluster.open_partition import OpenPartition
@@ -33,10 +33,11 @@ class Tally:
         """The seeds that were fetched in these partitions."""
         return sum(self._seeds.values())
 
-    def stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
-        """The statistics of the runs that are over, and of those that are open; empty if there was none yet."""
+    def stats(self, open_now: Mapping[int, OpenPartition], elsewhere: Collection[int]) -> dict[str, Any]:
+        """The statistics of the runs that are over, and of those that are open; empty if there was none yet. Other
+        partitions are at home ``elsewhere``, or nothing was given to them yet."""
         parts = {**self._over, **{number: _part(partition) for number, partition in open_now.items()}}
-        return pool(list(parts.values()), self._partitions) if parts else {}
+        return pool(list(parts.values()), self._partitions, elsewhere=elsewhere) if parts else {}
 
 
 def _part(partition: OpenPartition) -> Part:

@@ -9,7 +9,8 @@ from typing import Any
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
 from crawler.inspect.host_table import Row, Selection
 from crawler.inspect.job_reader import job_stats, open_job
-from crawler.job.crawl_file import partitions_gone
+from crawler.job.crawl_file import partitions_gone, read_crawl_file
+from crawler.job.home_register import homes_elsewhere
 from crawler.job.job_lock import lock_holder
 from crawler.kv import Family
 from crawler.metrics.pooled_stats import GONE, Part, pool
@@ -36,7 +37,8 @@ def pooled(crawl: CrawlPartitions, stats: Sequence[dict[str, Any]], waiting: Seq
         Part(partition.number, told, lock_holder(partition.directory) or None, messages)
         for partition, told, messages in zip(crawl.found, stats, waiting, strict=True)
     ]
-    made = pool(parts, crawl.count, at_work=lock_holder(crawl.directory) is not None)
+    elsewhere = homes_elsewhere(crawl.directory, read_crawl_file(crawl.directory).id)
+    made = pool(parts, crawl.count, at_work=lock_holder(crawl.directory) is not None, elsewhere=elsewhere)
     gone = {int(path.name) for path in partitions_gone(crawl.directory)}
     for line in made["partitions"]:
         if line["partition"] in gone:

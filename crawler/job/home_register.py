@@ -86,6 +86,12 @@ def read_homes(directory: Path) -> dict[int, Home]:
         raise JobError(str(error)) from error
 
 
+def homes_elsewhere(directory: Path, own: str) -> set[int]:
+    """The numbers of the partitions that are at home in other directories than this one, whose id is ``own``, as far as
+    is known here. Raises JobError, OSError."""
+    return {number for number, home in read_homes(directory).items() if home.id != own}
+
+
 def write_homes(disk: Disk, directory: Path, homes: Mapping[int, Home]) -> None:
     """Replace the file, durably. Several processes of the directory may do so at once. Raises OSError."""
     part = directory / f"{HOMES}.{secrets.token_hex(8)}.part"

@@ -12,7 +12,7 @@ mean by slices, by keys asked or without weights would each answer another quest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +23,7 @@ from crawler.filters.watched_keys import wilson
 Stats = Mapping[str, Any]
 
 ABSENT = "absent"  # the state of a partition that nothing was given to yet
+ELSEWHERE = "elsewhere"  # the state of a partition that is at home in another directory
 UNTOLD = "untold"  # the state of a partition of which nobody has told anything
 GONE = "gone"  # the state of a partition whose process, or whose directory, has vanished
 _STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that a partition is in is the crawl's
@@ -56,10 +57,17 @@ class Part(Struct, frozen=True):
         return ("partition", self.number) if self.process is None else (machine, self.process)
 
 
-def pool(parts: Sequence[Part], partitions: int, *, at_work: bool = False, missing: str = ABSENT) -> dict[str, Any]:
+def pool(
+    parts: Sequence[Part],
+    partitions: int,
+    *,
+    at_work: bool = False,
+    missing: str = ABSENT,
+    elsewhere: Collection[int] = (),
+) -> dict[str, Any]:
     """Return the statistics of a crawl with so many ``partitions``, of which ``parts`` exist: at least one. Their order
     does not matter. ``at_work``: the process that begins their runs is there, even if none of them runs now.
-    ``missing``: the state of the others."""
+    ``missing``: the state of the others, but for those that are at home ``elsewhere``."""
     parts = sorted(parts, key=lambda part: part.number)
     several = [part.stats for part in parts]
     state = _state(parts)
@@ -83,15 +91,15 @@ def pool(parts: Sequence[Part], partitions: int, *, at_work: bool = False, missi
         "checkpoint": _checkpoint(parts),
         "seen": _seen(parts),
         "advice": _advice(parts),
-        "partitions": _listed(parts, partitions, missing),
+        "partitions": _listed(parts, partitions, dict.fromkeys(elsewhere, ELSEWHERE), missing),
     }
     return stats
 
 
-def _listed(parts: Sequence[Part], partitions: int, missing: str) -> list[dict[str, Any]]:
+def _listed(parts: Sequence[Part], partitions: int, states: Mapping[int, str], missing: str) -> list[dict[str, Any]]:
     there = {part.number: part for part in parts}
     numbers = range(max(partitions, *(part.number + 1 for part in parts)))
-    return [_line(number, there.get(number), missing) for number in numbers]
+    return [_line(number, there.get(number), states.get(number, missing)) for number in numbers]
 
 
 def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawler.metrics import count, counted, forecast, probability, share, size, trust
-from crawler.metrics.pooled_stats import GONE, UNTOLD
+from crawler.metrics.pooled_stats import ELSEWHERE, GONE, UNTOLD
 from crawler.progress.text_table import text_table
 from crawler.scope import OF_PAGES
 
@@ -83,8 +83,11 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
     shown = [each for each in told if each["state"] in (GONE, UNTOLD) or any(each[key] for key in _OF_PARTITIONS)]
     rows = [_partition(each, from_afar=from_afar) for each in shown]
     table = text_table((*heads, "told", "machine") if from_afar else heads, rows) if rows else []
-    empty = len(told) - len(rows)
-    return ["", *table, *([f"{counted(empty, 'partition')} of {len(told)} had no URL yet"] if empty else [])]
+    elsewhere = sum(each["state"] == ELSEWHERE for each in told)
+    empty = len(told) - len(rows) - elsewhere
+    lines = [f"{counted(empty, 'partition')} of {len(told)} had no URL yet"] if empty else []
+    lines += [f"{counted(elsewhere, 'partition')} of {len(told)} in other directories"] if elsewhere else []
+    return ["", *table, *lines]
 
 
 _OF_PARTITIONS = ("pages_fetched", "urls_pending", "urls_in_flight", "hosts", "messages_waiting")

@@ -12,6 +12,7 @@ from crawler.disk import RealDisk
 from crawler.inspect.crowded_domain import CrowdWatch
 from crawler.job.crawl_file import CrawlFile, partition_directory
 from crawler.job.directory import JobError, holds_job
+from crawler.job.home_register import homes_elsewhere
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.stored_errors import DAMAGE
@@ -25,6 +26,7 @@ class CrawlProgress:
 
     def __init__(self, directory: Path, crawl: CrawlFile, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock`` only goes forward."""
+        self._directory, self._id = directory, crawl.id
         self._directories = [partition_directory(directory, number) for number in range(crawl.partitions)]
         self._parts = dict[int, Part]()
         self._crowd = CrowdWatch(directory, crawl, RealDisk())
@@ -42,7 +44,13 @@ class CrawlProgress:
                 self._parts[number] = Part(number, live.stats, lock_holder(directory) or None)
         if not self._parts or (not self._begun <= self._parts.keys() and self._clock() < self._waits_until):
             return None
-        return pool(list(self._parts.values()), len(self._directories))
+        return pool(list(self._parts.values()), len(self._directories), elsewhere=self._elsewhere())
+
+    def _elsewhere(self) -> set[int]:
+        """What other directories have. What cannot be read now may be later."""
+        with contextlib.suppress(JobError, OSError):
+            return homes_elsewhere(self._directory, self._id)
+        return set()
 
     def advice(self, stats: Mapping[str, Any]) -> str | None:
         """A line that is to be said once. What cannot be read now may be later."""

@@ -276,3 +276,10 @@ def test_the_list_names_partitions_that_nothing_was_given_to() -> None:
         (1, "running", 5),
         (2, "absent", 0),
     ]
+
+
+def test_the_list_tells_partitions_that_other_directories_have_from_those_without_a_url() -> None:
+    stats = pool([part(1, pages_fetched=5, urls_pending=2)], 4, elsewhere={1, 2})
+    assert [line["state"] for line in stats["partitions"]] == ["absent", "running", "elsewhere", "absent"]
+    told = summary(stats).splitlines()[-2:]
+    assert [line.split()[0] for line in told] == ["2", "1"]

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from crawler import Job, JobError
+from crawler.disk import RealDisk
 from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.host_table import Selection
+from crawler.job.crawl_file import read_crawl_file
+from crawler.job.home_register import HOMES, Home, write_homes
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, crawled, told, tree_of
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -77,6 +80,24 @@ def test_the_text_of_the_statistics_names_each_partition(made: Crawled) -> None:
     for number in PAGES:
         assert re.search(rf"^{number:02}\b.*\b(ended|stopped)\b", ran.out, re.MULTILINE), ran.out
     assert "1 partition of 4 had no URL yet" in ran.out
+
+
+def test_a_partition_that_another_directory_has_is_told_from_one_without_a_url(made: Crawled) -> None:
+    own = read_crawl_file(made.directory).id
+    write_homes(RealDisk(), made.directory, {0: Home(own), 1: Home(own), 2: Home("f" * 32), 3: Home(own)})
+    try:
+        lines = told("stats", made.directory)["partitions"]
+        ran = crawler("stats", made.directory)
+    finally:
+        (made.directory / HOMES).unlink()
+    assert {line["partition"]: line["state"] for line in lines} == {
+        0: "ended",
+        1: "stopped",
+        2: "elsewhere",
+        3: "ended",
+    }
+    assert "1 partition of 4 in other directories" in ran.out
+    assert "had no URL yet" not in ran.out
 
 
 def test_hosts_of_all_partitions_stand_in_one_order(made: Crawled) -> None:

@@ -7,6 +7,7 @@ is lost, the directory is opened as the job, and resumes like one that lost its 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.checkpoint import Generations
@@ -52,6 +53,7 @@ class Follower:
             self._finished: bytes | None = None  # the journal's key of the last URL that was finished
             self._told = 0  # finished URLs that were put into its store ...
             self._forgotten = 0  # ... and taken out of it
+            self._has_failed = False  # the store refuses writes until it is opened again
             self._settle()
             self._undo = undo.pop_all()
 
@@ -73,7 +75,11 @@ class Follower:
 
     def apply(self, chunk: Chunk) -> None:
         """Write the steps of the chunk that are not written yet. Hands them to the operating system. Raises GapError,
-        OSError, BatchError; a further call with the same chunk then writes the rest."""
+        OSError, BatchError; a further call with the same chunk then writes the rest, as soon as there is room again."""
+        if self._has_failed:
+            self._store.reopen()
+            self.mark = Mark.decode(self._store.get(Family.META, MARK))
+            self._has_failed = False
         for number, step in enumerate(chunk.steps, chunk.first):
             before = Mark(chunk.line if number > chunk.first else chunk.base, number - 1)
             if self.mark == before:
@@ -96,23 +102,34 @@ class Follower:
         except OutputError as error:
             raise GapError(str(error)) from error
         failpoint("replica.recorded")
-        self._store.write(batch)
+        with self._failing():
+            self._store.write(batch)
         for family, key, value, _ in batch.changes:
             if family is Family.DONE:
                 self._finished = None if value is None else key
                 self._told += value is not None
         failpoint("replica.written")
 
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self._has_failed = True
+            raise
+
     def sync(self) -> None:
         """Make what was applied durable. May run in a thread. Raises OSError."""
         finished, told = self._finished, self._told
         self._outputs.sync()
-        self._store.sync()
+        with self._failing():
+            self._store.sync()
         if finished is not None and told > self._forgotten + FINISHED:
             # Their records are durable. The last one stays, and says where the output ends.
             batch = self._store.batch()
             batch.delete_range(Family.DONE, b"", finished)
-            self._store.write(batch)
+            with self._failing():
+                self._store.write(batch)
             self._forgotten = told
 
     def close(self) -> None:

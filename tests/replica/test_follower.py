@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -10,23 +12,24 @@ from crawler.job import follower
 from crawler.job.follower import Follower
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.step_log import MARK
 from crawler.kv import Batch, Family
 from crawler.records import sequence_key
-from crawler.replica import Chunk, Step
+from crawler.replica import Chunk, Mark, Step
 from crawler.settings import Settings
-from crawler.store import MemoryStore
+from crawler.store import FaultyStore, MemoryStore
 
 LINE = 7
 
 
 def finished(following: Follower, *sequences: int) -> None:
     """A step for each, as if a URL had been finished in it."""
-    steps = []
-    for sequence in sequences:
+    steps, mark = [], following.mark
+    for number, sequence in enumerate(sequences, mark.number + 1):
         batch = Batch()
         batch.put(Family.DONE, sequence_key(sequence), b"where its record is")
+        batch.put(Family.META, MARK, Mark(LINE, number).encode())
         steps.append(Step(batch.encode(), [], []))
-    mark = following.mark
     following.apply(Chunk(3, LINE, mark.line, mark.number + 1, steps))
 
 
@@ -54,5 +57,23 @@ def test_finished_urls_are_forgotten_when_their_records_are_durable(
         finished(following, 9)
         following.sync()
         assert known() == [9]
+    finally:
+        following.close()
+
+
+def test_after_a_full_disk_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    store, settings = FaultyStore(), Settings()
+    platform = Platform(open_store=lambda _: store)
+    Job(tmp_path / "job", settings, 0.0, platform).close()
+    following = Follower(tmp_path / "job", platform, settings.output)
+    try:
+        finished(following, 1)
+        store.full = True
+        for _ in range(2):
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+                finished(following, 2)
+        store.full = False
+        finished(following, 2, 3)
+        assert [int.from_bytes(key, "big") for key, _ in store.rows(Family.DONE)] == [1, 2, 3]
     finally:
         following.close()

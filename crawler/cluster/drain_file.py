@@ -53,5 +53,7 @@ def is_alive(pid: int) -> bool:
 
 def working_in(directory: Path) -> set[int]:
     """The processes that have a partition or a replica open there. Raises OSError."""
-    found = [path for parent in (PARTITIONS, REPLICAS) for path in (directory / parent).glob("[0-9]*")]
+    found = [
+        path for parent in (PARTITIONS, REPLICAS) for path in (directory / parent).glob("*") if path.name.isdecimal()
+    ]
     return {pid for path in found if (pid := lock_holder(path))}

@@ -5,7 +5,7 @@ copy of the partition, and the steps beside it. What is on its way is sent again
 into a stream from which nothing was taken since the last time.
 
 A replica that keeps pace is *in step*: what it does not have counts as durable for nobody else. One that says nothing
-for long, or that has lost ground for good, is left behind: that is said, and told to all who might make it the
+for long, that lacks something for long (its disk may be full), or that has lost ground for good, is left behind: that is said, and told to all who might make it the
 partition, and only then others may rely on what it does not have. That takes a fresh claim, so no process that has lost
 its partition without knowing leaves a replica behind.
 """
@@ -26,7 +26,7 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.replica_slots import ReplicaSlots
-from crawler.cluster.slot_sending import CAUGHT_UP, SILENT, SlotSending
+from crawler.cluster.slot_sending import CAUGHT_UP, LATE, SILENT, SlotSending
 from crawler.partition.replica_values import STATE, Followed, decode_followed, replica_name
 from crawler.replica import Chunk, HandOver, Mark, ReplicaCodec
 
@@ -200,14 +200,14 @@ class LogSending:
         now = self._clock()
         if now < self._looked_at + LOOKED and not any(each.is_closing for each in self._replicated):
             return
-        self._looked_at = now
         still_open = set(self._partitions.values())
         self._replicated = {each: has for each, has in self._replicated.items() if each in still_open}
         asked = [(partition, slot) for partition in self._replicated for slot in self._of(partition)]
-        if not asked:
-            return
         names = [replica_name(partition.number, slot.slot) for partition, slot in asked]
-        for (_, slot), value in zip(asked, await self._reach.call(self._reach.carrier.get(names, STATE)), strict=True):
+        values = await self._reach.call(self._reach.carrier.get(names, STATE)) if asked else ()
+        # Only now: whoever could not be heard, because the carrier could not be reached, is judged after it was.
+        self._looked_at = now
+        for (_, slot), value in zip(asked, values, strict=True):
             said = decode_followed(value)
             if said is not None:
                 slot.hear(said, self._clock())
@@ -257,7 +257,7 @@ class LogSending:
     async def _judge(self, partition: OpenPartition, slot: SlotSending) -> None:
         """Whether the replica is in step from now on. Raises CarrierError."""
         job, now, number = partition.job, self._clock(), partition.number
-        keeps_up = slot.is_whole and job.log.holds(slot.mark) and not slot.is_silent(now)
+        keeps_up = slot.is_whole and job.log.holds(slot.mark) and not slot.is_silent(now) and slot.behind(now) < LATE
         if slot.in_step and not keeps_up:
             is_awaited = slot.heard is None and not slot.is_silent(now)
             if is_awaited or not self._ownership.may_request(partition.name):

@@ -11,8 +11,10 @@ from crawler.replica import START, Mark
 
 AGAIN = 2.0  # seconds without progress after which steps are sent again
 SILENT = 10.0  # seconds after which a replica that says nothing counts as gone
+LATE = 30.0  # seconds after which a replica that lacks a step keeps pace no more: others wait for what it has
 CAUGHT_UP = 5.0  # a replica that gets in so many seconds to where the log ended then keeps pace
 COPY_AGAIN = (5.0, 60.0)  # seconds after a copy that broke off, at first and at most
+_ENDS = 1_024  # of the log that are kept
 
 
 class SlotSending:
@@ -116,6 +118,11 @@ class SlotSending:
         """The log ends there now."""
         if end.number > self.mark.number and (not self._behind or self._behind[-1][0] < end.number):
             self._behind.append((end.number, now))
+        if len(self._behind) > _ENDS:
+            # Pairs become one, at the earlier time: a replica may be behind for days.
+            both = list(self._behind)
+            last = both[-1:] if len(both) % 2 else []
+            self._behind = deque([(later[0], earlier[1]) for earlier, later in zip(both[::2], both[1::2])] + last)
 
     def behind(self, now: float) -> float:
         """For how many seconds the log has had steps that the replica does not have."""

@@ -5,9 +5,9 @@ copy of the partition, and the steps beside it. What is on its way is sent again
 into a stream from which nothing was taken since the last time.
 
 A replica that keeps pace is *in step*: what it does not have counts as durable for nobody else. One that says nothing
-for long, that lacks something for long (its disk may be full), or that has lost ground for good, is left behind: that is said, and told to all who might make it the
-partition, and only then others may rely on what it does not have. That takes a fresh claim, so no process that has lost
-its partition without knowing leaves a replica behind.
+for long, that lacks something for long because its disk is full, or that has lost ground for good, is left behind: that
+is said, and told to all who might make it the partition, and only then others may rely on what it does not have. That
+takes a fresh claim, so no process that has lost its partition without knowing leaves a replica behind.
 """
 
 from __future__ import annotations
@@ -200,14 +200,14 @@ class LogSending:
         now = self._clock()
         if now < self._looked_at + LOOKED and not any(each.is_closing for each in self._replicated):
             return
+        self._looked_at = now
         still_open = set(self._partitions.values())
         self._replicated = {each: has for each, has in self._replicated.items() if each in still_open}
         asked = [(partition, slot) for partition in self._replicated for slot in self._of(partition)]
+        if not asked:
+            return
         names = [replica_name(partition.number, slot.slot) for partition, slot in asked]
-        values = await self._reach.call(self._reach.carrier.get(names, STATE)) if asked else ()
-        # Only now: whoever could not be heard, because the carrier could not be reached, is judged after it was.
-        self._looked_at = now
-        for (_, slot), value in zip(asked, values, strict=True):
+        for (_, slot), value in zip(asked, await self._reach.call(self._reach.carrier.get(names, STATE)), strict=True):
             said = decode_followed(value)
             if said is not None:
                 slot.hear(said, self._clock())

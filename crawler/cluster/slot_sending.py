@@ -119,10 +119,10 @@ class SlotSending:
         if end.number > self.mark.number and (not self._behind or self._behind[-1][0] < end.number):
             self._behind.append((end.number, now))
         if len(self._behind) > _ENDS:
-            # Pairs become one, at the earlier time: a replica may be behind for days.
-            both = list(self._behind)
-            last = both[-1:] if len(both) % 2 else []
-            self._behind = deque([(later[0], earlier[1]) for earlier, later in zip(both[::2], both[1::2])] + last)
+            # Every other one goes, and what follows it counts as old: a replica may be behind for days.
+            ends = list(self._behind)
+            thinned = [(later[0], earlier[1]) for earlier, later in zip(ends[::2], ends[1::2], strict=False)]
+            self._behind = deque(thinned if len(ends) % 2 == 0 else [*thinned, ends[-1]])
 
     def behind(self, now: float) -> float:
         """For how many seconds the log has had steps that the replica does not have."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 from msgspec.structs import replace
 
 from crawler.cluster.slot_sending import AGAIN, COPY_AGAIN, SILENT, SlotSending
@@ -82,3 +84,13 @@ def test_a_copy_that_broke_off_waits_longer_each_time() -> None:
     one.copied()
     one.broke_off(0.0)
     assert one.copy_at == COPY_AGAIN[0]
+
+
+def test_a_replica_that_is_behind_for_days_costs_no_memory() -> None:
+    one = slot()
+    for second in range(1, 100_001):
+        one.look(Mark(LINE, 10 + second), 100.0 + second)
+    assert one.behind(100_100.0) == 100_100.0 - 101.0
+    one.hear(replace(SAID, beats=2, number=10 + 90_000), 100_100.0)
+    assert 9_999.0 <= one.behind(100_100.0) < 100_000.0, "never less than it is"
+    assert len(pickle.dumps(one)) < 64 * 1024

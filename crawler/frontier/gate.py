@@ -66,6 +66,7 @@ class Gate:
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
         """Go on with other settings. ``reconsider`` then tells each host."""
         self.settings, self.limits = settings, limits
+        self._sends.change()
         self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
         self.own = OwnTimes(settings, limits.sites)
         self.share.change(limits.slow_slots, settings.slow_after)
@@ -286,9 +287,10 @@ class Gate:
         Returns a later time if it must wait until then and ask again: others with the same gap were quicker."""
         if not self.may_overlap():
             return now
-        address = self._addresses and host.politeness.address
-        key = self._keys.key(host)
-        at = self._sends.next_time((f"k{key}", f"a{address}") if address else (f"k{key}",), now)
+        gaps = [(f"k{self._keys.key(host)}", self.gap(host)[0])]
+        if self._addresses is not None and host.politeness.address is not None:
+            gaps.append((f"a{host.politeness.address}", self._addresses.delay))
+        at = self._sends.next_time(gaps, now)
         if at == now:
             self._hold_sends(host, self.hold_gap(host, now), now)
         return at

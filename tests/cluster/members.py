@@ -192,6 +192,7 @@ class Crawling:
         boottime: Callable[[], float] | None = None,
         seeds: Callable[[], AsyncIterator[list[str]]] | None = None,
         home: str = "",
+        clock: Callable[[], float] | None = None,
     ) -> Working:
         """Begin a member, which has the seeds of the crawl if it is given no others. ``home``: a machine of its own."""
         line = self.line()
@@ -210,7 +211,7 @@ class Crawling:
 
         options = MemberOptions(
             fetcher=self.web(line),
-            clock=self.clock,
+            clock=clock or self.clock,
             lag=Unwatched(),
             seeds=seeds or own_seeds,
             name=name,

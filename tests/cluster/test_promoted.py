@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from crawler.clock import Anchor, SteadyClock
 from crawler.cluster.member_options import no_seeds
+from crawler.cluster.promotion import UNWANTED
+from crawler.fetch.simulated import Answer, page
 from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import STORE
 from crawler.job.home_register import read_homes
 from crawler.job.receiving import EPOCH, decode_epoch
 from crawler.kv import Family
+from crawler.partition import Placement
+from crawler.settings import RetrySettings
 from crawler.store import PartitionStore
-from tests.cluster.members import Crawling, Line, Working, chain
+from tests.cluster.members import SECRET, Crawling, Line, Working, chain
 from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
 
 FIRES = 2
+WAIT = 60.0  # seconds
 IN_FLIGHT = 8  # requests of a process at most
 
 
@@ -184,3 +191,68 @@ def test_a_crawl_with_more_homes_than_partitions_has_replicas(tmp_path: Path) ->
 
     crawl.live(test)
     assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+
+
+class Clock(SteadyClock):
+    """The clock of a machine that is ahead of others."""
+
+    def __init__(self, crawl: Crawling, machine: str, ahead: float) -> None:
+        self._now, self._ahead, self._machine = crawl.clock, ahead, machine
+
+    def __call__(self) -> float:
+        return self._now() + self._ahead
+
+    @property
+    def anchor(self) -> Anchor:
+        return Anchor(self._machine, self._ahead)
+
+
+@pytest.mark.parametrize("ahead", [3_600.0, -3_600.0])
+def test_the_clock_of_another_machine_is_one_that_was_set(tmp_path: Path, ahead: float) -> None:
+    """What waits there until some time by its clock waits as long here, and not an hour more or less."""
+    crawl, busy = crawling(tmp_path, hosts=4, each=4), dict[str, float]()
+
+    def busy_once(href: str, html: str) -> Callable[[Mapping[str, str]], Answer]:
+        def answer(_: Mapping[str, str]) -> Answer:
+            return html if busy.setdefault(href, crawl.clock()) != crawl.clock() else page("", status=500)
+
+        return answer
+
+    crawl.pages = {
+        href: busy_once(href, str(html)) if href.endswith("/2") else html for href, html in crawl.pages.items()
+    }
+    crawl.settings = replace(crawl.settings, retry=RetrySettings(first_wait=WAIT))
+
+    async def test(crawl: Crawling) -> None:
+        a = crawl.begin("a", expected=2, home="a", clock=Clock(crawl, "a", 0.0))
+        b = crawl.begin("b", expected=2, home="b", clock=Clock(crawl, "b", ahead))
+        of = Placement(SECRET, crawl.partitions).of
+        await until(lambda: in_step(a, b) and any(of(href) in b.member.runs for href in busy))
+        await asyncio.sleep(1.0)
+        await b.kill()
+        shutil.rmtree(tmp_path / "b")
+        burnt = crawl.clock()
+        await to_the_end(a)
+        assert crawl.clock() < burnt + 600.0, "nothing waits for an hour"
+
+    crawl.live(test)
+    again = {each.href: each.begin for each in crawl.asked}
+    assert all(again[href] >= at + WAIT for href, at in busy.items()), "nor is it asked again at once"
+    assert crawl.shortest_gap() >= crawl.settings.politeness.delay
+
+
+def test_a_replica_that_nobody_asks_for_is_removed(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=12, each=26)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        had = min(number for number in range(crawl.partitions) if number not in a.member.runs)
+        left = tmp_path / "a" / "replicas" / f"{had:02}"
+        assert left.exists()
+        shutil.copytree(left, tmp_path / "b" / "replicas" / left.name)
+        await asyncio.sleep(UNWANTED + 5.0)
+        assert left.exists(), "the one that follows stays"
+        assert not (tmp_path / "b" / "replicas" / left.name).exists()
+
+    crawl.live(test)

@@ -95,7 +95,7 @@ def test_hosts_of_one_address_are_asked_one_after_the_other(tmp_path: Path) -> N
     assert crawling.live(test) == [Stop.FINISHED] * 3
     assert_complete(crawling)
     assert crawling.shortest_in_a_group() >= crawling.settings.politeness.delay - 1e-3
-    assert crawling.used() >= 0.95
+    assert crawling.used() >= 0.9, "a member that is killed takes its turn along for seconds, and the crawl is short"
 
 
 def test_the_gap_of_an_address_holds_in_all_partitions(tmp_path: Path) -> None:

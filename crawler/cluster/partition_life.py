@@ -45,6 +45,7 @@ from crawler.replica import START
 from crawler.settings import Settings
 from crawler.slices import entropy
 
+ASKS = 5.0  # seconds after which a partition that knows no scope asks for it
 AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
 
 
@@ -246,15 +247,24 @@ class PartitionLife:
         """Follow the claim until the run is over."""
         over = asyncio.ensure_future(self._station.worker.until_over(partition.run))
         following = asyncio.ensure_future(self._follow_claim(partition))
+        asking = asyncio.ensure_future(self._ask_for_scope(partition))
         try:
             await asyncio.wait({over, following}, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 following.result()
             await over
         finally:
-            for each in (over, following):
+            for each in (over, following, asking):
                 each.cancel()
-            await asyncio.wait({over, following})
+            await asyncio.wait({over, following, asking})
+
+    async def _ask_for_scope(self, partition: OpenPartition) -> None:
+        """A partition that has begun again was told the scope in its former life, and nobody tells it by himself."""
+        while self._number != SEEDED and not partition.job.scope.is_known:
+            await asyncio.sleep(ASKS)
+            partition.inlet.ask(SEEDED)
+            with contextlib.suppress(CarrierError):  # it asks again
+                await self._station.sending.acknowledge(partition)
 
     async def _follow_claim(self, partition: OpenPartition) -> None:
         """Begin the epochs of the claim, until it is lost: then the run ends at once. Raises OSError."""

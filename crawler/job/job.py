@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
@@ -493,7 +493,7 @@ class Job:
         each."""
         return self._as_partition().inlet.acks(self.durable)
 
-    def acknowledged(self, acks: Iterable[Ack], now: float) -> bool:
+    def acknowledged(self, acks: Sequence[Ack], now: float) -> bool:
         """Remove from the outbox, in one transaction, what is durable where it belongs. False if the acknowledgements
         say nothing new: then there is no transaction. Raises OSError."""
         outbox = self._as_partition().outbox
@@ -502,7 +502,19 @@ class Job:
             with self.writer as transaction:
                 for ack in news:
                     outbox.acknowledged(ack, now, transaction.batch)
+        self._tell_again([ack.target for ack in acks if not ack.epoch])
         return bool(news)
+
+    def _tell_again(self, targets: Sequence[int]) -> None:
+        """Tell the scope to those that have nothing of what was told: they have begun again. What waits for one of them
+        comes first, and it asks again."""
+        partition, scope = self._as_partition(), self.scope
+        waiting = partition.outbox.waiting() if targets else {}
+        lacking = [target for target in targets if target in partition.outbox.targets and target not in waiting]
+        if lacking and (entries := scope.entries()):
+            with self.writer as transaction:
+                for target in lacking:
+                    partition.tell_entries(scope.mode, entries, transaction.batch, target)
 
     @property
     def outbox_is_empty(self) -> bool:

@@ -91,6 +91,11 @@ class Inlet:
                 raise InletError(f"a row of the inlet of partition {me} is of partition {sender}")
             self._from[sender] = _From(epoch, number, 0, deque([(0, number)]))
         self._unsettled = {sender for sender, each in self._from.items() if each.written}
+        self._asked = set[int]()
+
+    def ask(self, sender: int) -> None:
+        """Have the sender learn, with the next acknowledgements, that this partition has nothing of what it told."""
+        self._asked.add(sender)
 
     def judge(self, parcel: Parcel) -> Verdict:
         """What is to be done with the parcel: ``ADMITTED`` if it is the next one of its sender."""
@@ -133,4 +138,6 @@ class Inlet:
                 known.owed = False
             if not known.written:
                 self._unsettled.discard(sender)
+        due += [Ack(sender, self.me, 0, 0) for sender in sorted(self._asked)]
+        self._asked.clear()
         return due

@@ -104,17 +104,17 @@ class PartitionRouter:
     def tell_widened(self, hrefs: Sequence[str], batch: Batch) -> None:
         """Tell all others that these URLs have widened the scope."""
         for begin in range(0, len(hrefs), _WIDENED):
-            self._tell_all(Widened(list(hrefs[begin : begin + _WIDENED])), batch)
+            self._tell(Widened(list(hrefs[begin : begin + _WIDENED])), batch)
 
-    def tell_entries(self, mode: str, entries: Sequence[str], batch: Batch) -> None:
-        """Tell all others that the scope of that mode has these."""
+    def tell_entries(self, mode: str, entries: Sequence[str], batch: Batch, target: int | None = None) -> None:
+        """Tell the target, or all others, that the scope of that mode has these."""
         for begin in range(0, len(entries), _WIDENED):
-            self._tell_all(Widened([], mode, list(entries[begin : begin + _WIDENED])), batch)
+            self._tell(Widened([], mode, list(entries[begin : begin + _WIDENED])), batch, target)
 
-    def _tell_all(self, widened: Widened, batch: Batch) -> None:
+    def _tell(self, widened: Widened, batch: Batch, target: int | None = None) -> None:
         message = encode_message(widened)
-        for target in self.outbox.targets:
-            self.outbox.put(target, message, batch)
+        for each in self.outbox.targets if target is None else [target]:
+            self.outbox.put(each, message, batch)
 
 
 def _is_plain(found: Found) -> bool:

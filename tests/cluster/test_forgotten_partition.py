@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member_options import Crawl
 from crawler.disk import RealDisk
 from crawler.job.directory import JobError
-from tests.cluster.members import SECRET, Crawling, chain
+from tests.cluster.members import SECRET, SETTINGS, Crawling, chain
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
 
 
@@ -49,6 +50,32 @@ def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path)
     kept = {asked.href for asked in crawl.asked}
     assert set(recorded) <= kept
     assert hub in recorded or 0 in lost
+
+
+def test_it_learns_the_scope_again(tmp_path: Path) -> None:
+    hosts, last = [f"h{number}.test" for number in range(8)], 40
+    pages = {
+        f"http://{host}/{number}": f'<a href="/{number + 1}"><a href="http://{other}/{number + 1}">'
+        for host, other in zip(hosts, [*hosts[1:], hosts[0]], strict=True)
+        for number in range(last)
+    }
+    pages |= {f"http://{host}/{last}": "the last one" for host in hosts}
+    settings = replace(SETTINGS, crawl=replace(SETTINGS.crawl, scope="host"))
+    crawl = Crawling(tmp_path, pages, 4, tuple(f"http://{host}/0" for host in hosts), settings)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: len(a.member.runs) > 0 and len(b.member.runs) > 0 and len(crawl.asked) > 40)
+        kept, burnt = (a, b) if 0 in a.member.runs else (b, a)
+        lost = sorted(burnt.member.runs)
+        await burnt.kill()
+        shutil.rmtree(tmp_path / burnt.member.name)
+        await asyncio.sleep(12.0)
+        await forget(crawl, "c", *lost)
+        await to_the_end(kept, crawl.begin("c", home="c"))
+
+    crawl.live(test)
+    assert {f"http://{host}/{last}" for host in hosts} <= crawl.recorded().keys()
 
 
 def test_one_that_has_a_whole_replica_is_not_forgotten(tmp_path: Path) -> None:

@@ -28,11 +28,13 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
 
 def test_what_nobody_can_take_stays(tmp_path: Path) -> None:
     assert crawler("work", "--drain", "--dir", tmp_path).code == 2
-    with Chain(8, 16, 0.1) as chain, on_two_machines(tmp_path, chain) as (first, second, reached):
+    with Chain(8, 26, 0.15) as chain, on_two_machines(tmp_path, chain) as (first, second, reached):
+        known = chain.begun
         had = min(numbers(tmp_path / "one"))
         refused = crawler("work", "--dir", tmp_path / "three", *reached, "--forget-partition", str(had))
         assert refused.code == 2
         assert f"partition {had} is not gone" in refused.err
+        wait_until(lambda: chain.begun > known + 10, "the replicas keep pace")
         first.kill()
         first.wait()
         shutil.rmtree(tmp_path / "one")

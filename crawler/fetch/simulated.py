@@ -64,6 +64,10 @@ class SimulatedWeb:
         await pass_fence()
         if self._before is not None:
             await self._before(href)
+        return self.answer(href, headers)
+
+    def answer(self, href: str, headers: Mapping[str, str] | None = None) -> Response | Failure:
+        """What a server answers that has got the request."""
         answer = self._pages.get(href)
         if callable(answer):
             answer = answer(headers or {})

@@ -213,7 +213,7 @@ class FaultyWeb(SimulatedWeb):
         line, chance = self._line, self._line.chance
         slow = line.trouble.share > 0 and chance.random() < 0.02
         await asyncio.sleep(chance.uniform(1.0, 8.0) if slow else chance.choice(CONNECTED))
-        fence.check_fence()
+        await fence.pass_fence()
         if line.is_dead:
             await asyncio.Event().wait()
         if line.web is Way.MUTE:
@@ -232,7 +232,7 @@ class FaultyWeb(SimulatedWeb):
             request.end, request.fate = min(request.end, now()), Fate.GIVEN_UP
             raise
         request.fate = Fate.ANSWERED
-        return await super().fetch(href, **wanted)
+        return self.answer(href, wanted.get("headers"))
 
 
 def is_doubting(state: State) -> bool:

@@ -148,6 +148,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         },
         "outputs": [["pages", "49.6 MiB"], ["links", "1.4 GiB in 2 files"]],
         "shown": {
+            "replicas.seconds seconds": "1.5 s",
             "advice.forecast.bytes bytes": "244.1 KiB",
             "advice.forecast.fpp probability": "1 in 1,400",
             "advice.forecast.slices": "3",

@@ -92,6 +92,7 @@ def test_the_summary_says_how_it_went() -> None:
         "left out  244 links by crawl.max_depth, 31 links out of scope (crawl.scope), 12 links by scope.exclude,"
         " 1 link by links.max_url_length, the rest of 2 pages by links.max_links; a later run with wider limits visits"
         " 40 pages again to follow them",
+        "replicas  1 of 2 in step, up to 1.5 s behind",
         "kept      pages 49.6 MiB in 1 file, links 1.4 GiB in 2 files",
         "seen-set  2 slices, 50.0 KiB, 51% full, 33.2 bits/URL, blake2b with a secret,"
         " estimated fpp 1 in 5,300 (target 1 in 1,000)",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawler.disk import RealDisk
-from crawler.job.home_register import read_homes, write_homes
+from crawler.job.home_register import Home, read_homes, write_homes
 from tests.partitioned.crawls import Crawled, address_of, crawled, told
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -24,7 +24,7 @@ def made(tmp_path: Path) -> Iterator[Crawled]:
 def test_a_crawl_is_restored_as_it_was(made: Crawled, tmp_path: Path) -> None:
     to, new = tmp_path / "backup", tmp_path / "restored"
     before = told("stats", made.directory)
-    homes = {0: "0" * 32, 7: "f" * 32}
+    homes = {0: Home("0" * 32), 7: Home("f" * 32, 12)}
     write_homes(RealDisk(), made.directory, homes)
     first = told("backup", made.directory, to)
     assert (first["urls_admitted"], first["urls_pending"]) == (before["urls_admitted"], before["urls_pending"])

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import re
 import shutil
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.job.job_copy import JobCopy
 from crawler.job.step_log import StepLog
 from crawler.kv import Batch
-from crawler.partition.parcel_codec import Ack
 from crawler.partition.replica_homes import decode_following
 from crawler.partition.replica_values import Being
 from tests.cluster.members import Crawling, Line, Mortal, Working, chain
@@ -30,6 +29,7 @@ from tests.cluster.test_replicas import (
     lags,
     to_the_end,
     until,
+    watch,
 )
 
 PARTITIONS = 2
@@ -250,16 +250,7 @@ def test_a_replica_of_which_nothing_is_heard_is_left_behind_before_others_rely_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_order: bool
 ) -> None:
     crawl = crawling(tmp_path, each=10)
-    unbacked: list[Ack] = []
-    stores: MutableMapping[Path, Any] = {}
-    open_store = crawl.open_store
-
-    def opened(path: Path, line: Line) -> Any:
-        stores[path] = open_store(path, line)
-        return stores[path]
-
-    monkeypatch.setattr(crawl, "open_store", opened)
-    monkeypatch.setattr(crawl, "line", lambda: Late(crawl, stores, unbacked))
+    unbacked = watch(crawl, monkeypatch, Late)
     if not in_order:
 
         async def tell_late(slots: ReplicaSlots, number: int, home: str, *, in_step: bool) -> None:

@@ -249,9 +249,8 @@ class Watched(Line):
         return False
 
 
-@pytest.mark.parametrize("honest", [True, False])
-def test_what_is_acknowledged_is_in_the_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honest: bool) -> None:
-    crawl = crawling(tmp_path, each=8)
+def watch(crawl: Crawling, monkeypatch: pytest.MonkeyPatch, way: type[Watched] = Watched) -> list[Ack]:
+    """Watch what members acknowledge. Gets each acknowledgement that no replica backs."""
     unbacked: list[Ack] = []
     stores: MutableMapping[Path, Any] = {}
     open_store = crawl.open_store
@@ -261,7 +260,14 @@ def test_what_is_acknowledged_is_in_the_replica(tmp_path: Path, monkeypatch: pyt
         return stores[path]
 
     monkeypatch.setattr(crawl, "open_store", opened)
-    monkeypatch.setattr(crawl, "line", lambda: Watched(crawl, stores, unbacked))
+    monkeypatch.setattr(crawl, "line", lambda: way(crawl, stores, unbacked))
+    return unbacked
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_what_is_acknowledged_is_in_the_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honest: bool) -> None:
+    crawl = crawling(tmp_path, each=8)
+    unbacked = watch(crawl, monkeypatch)
     if not honest:
         monkeypatch.setattr(Job, "durable", property(lambda job: job.checkpointer.durable))
 

@@ -68,7 +68,7 @@ MODULES: dict[str, str] = {
     """,
     "partition": """
         placement replica_homes messages parcel_codec outbox inlet router end_rounds quota rate_shares group_turns
-        replica_values notes part_report
+        replica_values notes part_report byte_rate
     """,
     "replica": """
         seal step_codec copy_pieces replica_codec
@@ -131,13 +131,14 @@ MODULES: dict[str, str] = {
         named_stream printable say text_table summary supervisor wrapped top_view live_line
     """,
     "job": """
-        clock_step clock_anchor digest_sum directory receiving formats crawl_file home_register identity job_lock
-        replica_moves
+        clock_step clock_anchor digest_sum directory kept_steps receiving formats crawl_file home_register identity
+        job_lock replica_moves
         crawl_at_rest event_log border held_back history_file survey_file inbox
         platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction
         step_log journal_search promises
         admission live_status last_command recovery rekey conversion run_settings snapshot open_files checkpointer
-        revisit returning follower verdict parsing_notes suspects reclass job seeds_mark durable_frontier copy_target
+        revisit returning replica_generations follower verdict parsing_notes suspects reclass job seeds_mark
+        durable_frontier copy_target
         job_copy spool
     """,
     "inspect": """
@@ -153,8 +154,8 @@ MODULES: dict[str, str] = {
     """,
     "cluster": """
         reach ownership member_options open_partition next_door tally sender quota_desk robots_desk turn_desk receiver
-        seats end_watch replica_slots homes slot_sending copy_sending log_sending replica_directory replica_life
-        replicas moves promotion forgetting drain_file
+        seats end_watch replica_slots homes slot_sending copy_sending log_sending partition_opening replica_directory
+        replica_life replicas moves older_copies promotion forgetting drain_file
         rate_desk time_left partition_life member crawl_directory settings_file agreement
         worker_channel worker_supervisor
     """,

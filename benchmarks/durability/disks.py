@@ -4,7 +4,7 @@
 
 The crawls are those of ``tests/replica/lives.py``; CI runs 12 of them. Half of the deaths take the disk, and a replica
 goes on; the other half are kills and power losses, after which the same directory does. Exits with 1 and names the seed
-when a page is missing or recorded twice, or a replica lacks what others were told.
+when a page is missing or recorded twice, or a replica lacks what others were told or does not know an admitted key.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ def main(words: Sequence[str]) -> None:
             missing=len(life.missing),
             twice=len(life.twice),
             broken=len(life.broken),
+            unseen=life.unseen,
         )
-        if life.missing or life.twice or life.broken:
+        if life.missing or life.twice or life.broken or life.unseen:
             print(f"seed {seed}: missing or unknown {sorted(life.missing)[:5]}, twice {life.twice[:5]}, {life.broken}")
+            print(f"seed {seed}: {life.unseen} keys are not in the seen-set")
     deaths = total["burnt"] + total["restarted"]
     again = (total["asked"] - total["finished"]) / max(1, deaths)
     print(f"\nlives            {chosen.rounds:>9,}   seeds {chosen.first} to {chosen.first + chosen.rounds - 1}")
@@ -64,8 +66,9 @@ def main(words: Sequence[str]) -> None:
     print(f"missing          {total['missing']:>9,}")
     print(f"twice            {total['twice']:>9,}")
     print(f"promises broken  {total['broken']:>9,}")
+    print(f"keys not known   {total['unseen']:>9,}   of those admitted, by the seen-set of what takes its place")
     print(f"seconds          {time.monotonic() - began:>9.0f}")
-    if total["missing"] or total["twice"] or total["broken"]:
+    if total["missing"] or total["twice"] or total["broken"] or total["unseen"]:
         raise SystemExit(1)
 
 

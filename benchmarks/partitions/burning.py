@@ -1,7 +1,8 @@
 """Crawl a web of chains on several machines, take machines away with their disks, and ask the servers what was lost.
 
-    python benchmarks/partitions/burning.py [--events 20] [--kinds NAME,...] [--machines 4] [--links N] [--busy HOSTS]
-        [--seed N] [--chains N] [--steps N] [--hosts N] [--leaves N] [--delay S] [--flags WORDS] [--keep DIR]
+    python benchmarks/partitions/burning.py [--events 20] [--kinds NAME,...] [--machines 4] [--replicas N] [--links N]
+        [--busy HOSTS] [--seed N] [--chains N] [--steps N] [--hosts N] [--leaves N] [--delay S] [--flags WORDS]
+        [--keep DIR]
 
 A machine is one worker with a directory of its own. ``first`` begins the crawl, the others join by ``crawler work``,
 and a Redis is between them. What happens, one after the other, each as soon as all partitions have a replica again:
@@ -13,6 +14,8 @@ and a Redis is between them. What happens, one after the other, each as soon as 
     sender       the same, just when a page is asked for elsewhere whose link the machine has sent
     receiver     the same, just when the machine asks for a page whose link has come from elsewhere
     acked        the same, in the moment after it has told others that their links are durable (a failpoint)
+    both         two machines burn at the same moment: one, and the one that has most of its replicas
+    soon         a machine burns and, a second after its partitions begin to go on, the one where most of them do
     power        the processes die, and what the machine had not synced is cut from its files. It is back at once
     back         the same, but it is back only when others have its partitions
     kill         the processes die by SIGKILL and begin again with the same directory
@@ -31,6 +34,8 @@ is what is left. Besides, for each event:
     oldest       seconds that the oldest of these was answered before the event
     back         seconds until a host of its partitions was asked again
     idle         the longest that a busy host was not asked, in the minute after the event. It has work all the time
+
+``both`` and ``soon`` need two replicas of each partition (``--replicas 2``).
 
 With ``--flags "--output warc"`` the archives of all partitions are read: each page must be in them once, whole.
 
@@ -74,7 +79,8 @@ from tests.carrier.redis_server import RedisServer
 CRAWL = "chains"
 MORE = "fifth"  # the machine that joins and leaves
 BURNS = ("burn", "next", "sender", "receiver", "acked")
-KINDS = (*BURNS, "power", "back", "kill", "zombie", "snapshot", "leave", "join")
+PAIRS = ("both", "soon")
+KINDS = (*BURNS, *PAIRS, "power", "back", "kill", "zombie", "snapshot", "leave", "join")
 USUAL = "burn,next"
 GATHERED, UNSYNCED = 0.1, 1.1  # seconds of steps that nobody else has, and those that are not on the own disk
 SETTLED = 3.0  # seconds from the moment when all replicas are there to the next event
@@ -104,7 +110,7 @@ class Event:
     @property
     def steps(self) -> float:
         """Seconds of steps that may be lost."""
-        if self.kind in BURNS or self.kind in {"zombie", "back"}:
+        if self.kind in {*BURNS, *PAIRS, "zombie", "back"}:
             return GATHERED
         return UNSYNCED if self.kind in {"power", "kill"} else 0.0
 
@@ -137,20 +143,20 @@ class Machines(Processes):
             return frozenset(int(path.name) for path in partition_directories(self.home / name))
         return frozenset()
 
-    def are_covered(self, redis: RedisServer) -> bool:
-        """Whether each partition is on a machine that runs, with a replica in step on another one."""
+    def replicas(self, redis: RedisServer, number: int) -> frozenset[str]:
+        """The machines that run and have a replica in step of a partition, if its owner runs."""
         up = [name for name in self._commands if self.is_up(name) and holds_crawl(self.home / name)]
-        homes = {read_crawl_file(self.home / name).id for name in up}
-        for number in range(self.count):
-            name = f"crawler:{{{CRAWL}:{name_of(number)}}}:values"
-            home, replicas = redis.say("HMGET", name, HOME, REPLICAS)
-            said = decode_following(replicas)
-            if home is None or said is None:
-                return False
-            owner = home.decode().split()[0]
-            if owner not in homes or not {each.home for each in said.slots if each.in_step} & homes - {owner}:
-                return False
-        return True
+        homes = {read_crawl_file(self.home / name).id: name for name in up}
+        home, replicas = redis.say("HMGET", f"crawler:{{{CRAWL}:{name_of(number)}}}:values", HOME, REPLICAS)
+        said = decode_following(replicas)
+        owner = home and home.decode().split()[0]
+        if said is None or owner not in homes:
+            return frozenset()
+        return frozenset(homes[each] for each in said.in_step if each in homes and each != owner)
+
+    def are_covered(self, redis: RedisServer, replicas: int = 1) -> bool:
+        """Whether each partition is on a machine that runs, with so many replicas in step on others."""
+        return all(len(self.replicas(redis, number)) >= replicas for number in range(self.count))
 
     def has_begun(self, name: str) -> bool:
         """Whether it is the one that began the crawl, which was not burnt yet."""
@@ -207,13 +213,13 @@ class Machines(Processes):
 class Fires:
     """What happens to them."""
 
-    def __init__(self, machines: Machines, redis: RedisServer, log: Log, chance: random.Random, *, waits: bool) -> None:
-        """``waits``: for replicas."""
+    def __init__(self, machines: Machines, redis: RedisServer, log: Log, chance: random.Random, replicas: int) -> None:
+        """``replicas``: of each partition, to wait for."""
         self._machines = machines
         self._redis = redis
         self._log = log
         self._chance = chance
-        self._waits = waits
+        self._replicas = replicas
         self._since = Counter[str]()  # requests of a machine before the event before
         self.events: list[Event] = []
         self.uncovered = 0  # events that came although a partition had no replica
@@ -234,11 +240,11 @@ class Fires:
         if not machines.is_over:
             self.uncovered += not self._are_covered()
             machines.note(f"event: {kind} {who}")
-            getattr(self, f"_{'burn' if kind in BURNS else kind}")(kind, who)
+            getattr(self, f"_{'burn' if kind in BURNS else 'pair' if kind in PAIRS else kind}")(kind, who)
             machines.note(f"over: {kind} {who}")
 
     def _are_covered(self) -> bool:
-        return not self._waits or self._machines.are_covered(self._redis)
+        return self._machines.are_covered(self._redis, self._replicas)
 
     def _who(self, kind: str) -> str:
         machines = self._machines
@@ -282,6 +288,28 @@ class Fires:
         machines.burn(who)
         event.at = event.at if kind == "acked" else machines.killed
         machines.leave_down(who, self._chance.uniform(1.0, 20.0))
+
+    def _pair(self, kind: str, who: str) -> None:
+        machines, had = self._machines, self._machines.partitions(who)
+        others = Counter(name for number in had for name in machines.replicas(self._redis, number))
+        time.sleep(self._chance.uniform(0.0, 0.1))
+        event = self._happened(kind, who)
+        second = others.most_common(1)[0][0]
+        if kind == "both":
+            also = self._happened(kind, second)
+            machines.signal(second, signal.SIGKILL)
+        machines.burn(who)
+        event.at = machines.killed
+        if kind == "soon":
+            machines.leave_down(who, PATIENCE)
+            machines.rest(PATIENCE, lambda: any(had & machines.partitions(name) for name in others))
+            machines.rest(1.0)
+            second = max(others, key=lambda name: len(had & machines.partitions(name)))
+            also = self._happened(kind, second)
+        machines.burn(second)
+        also.at = also.at if kind == "both" else machines.killed
+        for each in (who, second):
+            machines.leave_down(each, self._chance.uniform(PROMOTED, 2 * PROMOTED))
 
     def _power(self, kind: str, who: str) -> None:
         event = self._happened(kind, who)
@@ -343,6 +371,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--events", type=int, default=20)
     parser.add_argument("--kinds", default=USUAL, help="of events, by turns")
     parser.add_argument("--machines", type=int, default=4, choices=(2, 3, 4))
+    parser.add_argument("--replicas", type=int, default=1, help="of each partition")
     parser.add_argument("--flags", default="", help="more flags of the command that begins the crawl")
     parser.add_argument("--without-replicas", action="store_true", help="wait for none; not for disks that are removed")
     web_flags(parser, chains=60, steps=300, hosts=60, busy=12, leaves=1_200, delay=1.0)
@@ -366,7 +395,7 @@ def ordeal(chosen: argparse.Namespace, home: Path) -> None:
             names = NAMES[: chosen.machines]
             commands = {"first": beginning(chosen, redis.url, home, seeds)} | {name: work[name] for name in names[1:]}
             machines = Machines(commands, home, work)
-            fires = Fires(machines, redis, Log(log), chance, waits=not chosen.without_replicas)
+            fires = Fires(machines, redis, Log(log), chance, 0 if chosen.without_replicas else chosen.replicas)
             kinds = chosen.kinds.split(",")
             try:
                 machines.rest(BEGUN, lambda: all(CONTACT.format(name) in log.read_text() for name in names))
@@ -429,7 +458,8 @@ def beginning(chosen: argparse.Namespace, engine: str, home: Path, seeds: Path) 
         *(sys.executable, "-m", "crawler", str(seeds), "--job", str(home / "first"), "--partitions", "1"),
         *("--engine", engine, "--crawl", CRAWL, "--workers", str(chosen.machines), "--scope", "any", "--quiet"),
         *("--allow-network", "127.20.0.0/16", "--delay", str(chosen.delay)),
-        *("--concurrency", str(chosen.concurrency), "--contact", CONTACT.format("first"), *chosen.flags.split()),
+        *("--concurrency", str(chosen.concurrency), "--contact", CONTACT.format("first")),
+        *("--replicas", str(chosen.replicas), *chosen.flags.split()),
     ]
 
 

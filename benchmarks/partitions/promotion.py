@@ -59,7 +59,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--flags", default="", help="more flags of the command that begins the crawl")
     parser.add_argument("--without-replicas", action="store_true", help="wait for none")
     parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
-    parser.set_defaults(chains=1, steps=1, hosts=1, links=0, concurrency=16, machines=2)
+    parser.set_defaults(chains=1, steps=1, hosts=1, links=0, concurrency=16, machines=2, replicas=1)
     chosen = parser.parse_args(words)
     chosen.leaves = chosen.pending // chosen.busy
     chosen.flags += " --partition-count 1"

@@ -24,23 +24,23 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
-from tests.cluster import planted_in_members
+from tests.cluster import planted_in_homes, planted_in_members
 from tests.cluster.ordeal_of_homes import ordeal_of_homes
 from tests.cluster.ordeal_of_members import Outcome, ordeal
-from tests.cluster.planted_in_members import FAULTS
 
 _FAST = Path("/dev/shm")
 _TOLD = 100  # seeds
-KINDS = ("missing", "twice", "asked again", "gap", "fence", "early end", "end", "inlet", "error")
+KINDS = ("missing", "twice", "asked again", "gap", "fence", "early end", "end", "inlet", "handed over", "error")
 
 
 def main(words: Sequence[str]) -> None:
@@ -59,8 +59,8 @@ def main(words: Sequence[str]) -> None:
         if chosen.planted is None:
             is_right = _right(pool.map(partial(live, long_delays=chosen.long_delays, homes=chosen.homes), chosen.seeds))
         else:
-            names = [name for name in FAULTS if chosen.planted in name]
-            is_right = _planted(pool.map(partial(_first, chosen.seeds), names), names)
+            names = [name for name in _faults(chosen.homes) if chosen.planted in name]
+            is_right = _planted(pool.map(partial(_first, chosen.seeds, homes=chosen.homes), names), names)
     if not is_right:
         raise SystemExit(1)
 
@@ -130,11 +130,15 @@ def _table(title: str, counts: dict[str, int]) -> None:
         print(f"{count:>9,}  {name}")
 
 
-def _first(seeds: range, fault: str) -> tuple[int, int, list[str]] | None:
+def _faults(homes: bool) -> Mapping[str, Callable[[], AbstractContextManager[Any]]]:
+    return planted_in_homes.FAULTS if homes else planted_in_members.FAULTS
+
+
+def _first(seeds: range, fault: str, *, homes: bool) -> tuple[int, int, list[str]] | None:
     """How many seeds it took until a planted fault showed, which one that was, and as what."""
-    with FAULTS[fault]():
+    with _faults(homes)[fault]():
         for tried, seed in enumerate(seeds, 1):
-            wrong = live(seed)[1].wrong
+            wrong = live(seed, homes=homes)[1].wrong
             if wrong:
                 return tried, seed, sorted(wrong)
     return None

@@ -34,7 +34,15 @@ from crawler.carrier.local_frames import (
     short_address,
 )
 from crawler.carrier.memory_carrier import check_values
-from crawler.carrier.verbs import CarrierError, CarrierFullError, CarrierRefusedError, Entry, Position, StaleEpochError
+from crawler.carrier.verbs import (
+    CarrierError,
+    CarrierFullError,
+    CarrierRefusedError,
+    Entry,
+    Order,
+    Position,
+    StaleEpochError,
+)
 
 T = TypeVar("T")
 
@@ -76,10 +84,10 @@ class LocalCarrier:
         """See ``Carrier``."""
         return await self._ask(Renew(next(self._calls), name, holder, epoch, seconds), bool)
 
-    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
         """See ``Carrier``."""
         check_values(values)
-        await self._ask(Put(next(self._calls), name, values), type(None))
+        return await self._ask(Put(next(self._calls), name, values, order), bool)
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         """See ``Carrier``."""

@@ -96,6 +96,7 @@ class Put(Struct, tag="put", array_like=True, frozen=True):
     call: Number
     name: str
     values: Mapping[str, bytes]
+    order: tuple[Number, Number] | None = None
 
 
 class Get(Struct, tag="get", array_like=True, frozen=True):

@@ -195,8 +195,8 @@ class _Peer:
                 return await carrier.claim(name, holder, floor, seconds)
             case Renew(_, name, holder, epoch, seconds):
                 return await carrier.renew(name, holder, epoch, seconds)
-            case Put(_, name, values):
-                return await carrier.put(name, values)
+            case Put(_, name, values, order):
+                return await carrier.put(name, values, order)
             case Get(_, names, key):
                 return await carrier.get(names, key)
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from crawler.carrier.verbs import START, CarrierFullError, Entry, Position, StaleEpochError
+from crawler.carrier.verbs import START, CarrierFullError, Entry, Order, Position, StaleEpochError
 
 MOST_BYTES = 64 * 2**20  # what all entries and values may take
 MOST_VALUE = 64 * 2**10
@@ -92,6 +92,7 @@ class Holdings:
         self._streams: dict[str, _Stream] = {}
         self._claims: dict[str, _Claim] = {}
         self._values: dict[str, dict[str, bytes]] = {}
+        self._orders: dict[str, dict[str, Order]] = {}  # of values that have one
         self._bytes = 0
 
     def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
@@ -139,14 +140,20 @@ class Holdings:
         held.until = now + seconds
         return True
 
-    def put(self, name: str, values: Mapping[str, bytes]) -> None:
-        """Raises CarrierError if there is no room, and ValueError."""
+    def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        """False if it is older than what is there. Raises CarrierError if there is no room, and ValueError."""
         check_values(values)
+        orders = self._orders.get(name, {})
+        if order is not None and any(orders.get(key, order) > order for key in values):
+            return False
         known = self._values.get(name, {})
         new = {key: value for key, value in values.items() if key not in known}
         grown = sum(len(value) - len(known.get(key, b"")) for key, value in values.items())
         self._take(grown + sum(_ENTRY_COST + len(key) for key in new))
         self._values[name] = {**known, **values}
+        if order is not None:
+            self._orders[name] = {**orders, **dict.fromkeys(values, order)}
+        return True
 
     def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         """None where there is no such value."""
@@ -159,6 +166,7 @@ class Holdings:
             lost = self._streams.pop(name, None)
             if lost is not None:
                 self._bytes -= sum(map(len, lost.entries)) + _ENTRY_COST * len(lost.entries)
+            self._orders.pop(name, None)
             for key, value in self._values.pop(name, {}).items():
                 self._bytes -= len(value) + _ENTRY_COST + len(key)
 
@@ -239,9 +247,9 @@ class MemoryCarrier:
         """See ``Carrier``."""
         return self._holdings.renew(name, holder, epoch, seconds, self._clock())
 
-    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
         """See ``Carrier``."""
-        self._holdings.put(name, values)
+        return self._holdings.put(name, values, order)
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         """See ``Carrier``."""

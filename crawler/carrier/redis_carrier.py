@@ -20,7 +20,16 @@ from crawler.carrier.engine_address import Server
 from crawler.carrier.memory_carrier import check_values
 from crawler.carrier.redis_link import RedisLink, Words, told
 from crawler.carrier.redis_servers import Command, RedisServers
-from crawler.carrier.verbs import CRAWL, START, CarrierError, CarrierRefusedError, Entry, Position, StaleEpochError
+from crawler.carrier.verbs import (
+    CRAWL,
+    START,
+    CarrierError,
+    CarrierRefusedError,
+    Entry,
+    Order,
+    Position,
+    StaleEpochError,
+)
 
 VERSION = b"1"  # of the keys
 _BLOCK = 2.0  # seconds that a server waits at most for an entry
@@ -58,7 +67,22 @@ if ARGV[4] == '0' then redis.call('DEL', KEYS[2])
 else redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4]) end
 return 1
 """
-_HASHES = {script: hashlib.sha1(script.encode()).hexdigest() for script in (_APPEND, _CLAIM, _RENEW)}
+_PUT = """
+local fields = {}
+for i = 3, #ARGV, 2 do
+  local known = redis.call('HGET', KEYS[2], 'order:' .. ARGV[i]) or ''
+  local epoch, number = known:match('^(%d+) (%d+)$')
+  epoch, number = tonumber(epoch) or 0, tonumber(number) or 0
+  local is_newer = epoch > tonumber(ARGV[1]) or epoch == tonumber(ARGV[1]) and number > tonumber(ARGV[2])
+  if is_newer and epoch < 2^50 and number < 2^53 then return 0 end
+  for _, part in ipairs({ARGV[i], ARGV[i + 1], 'order:' .. ARGV[i], ARGV[1] .. ' ' .. ARGV[2]}) do
+    table.insert(fields, part)
+  end
+end
+redis.call('HSET', KEYS[2], unpack(fields))
+return 1
+"""
+_HASHES = {script: hashlib.sha1(script.encode()).hexdigest() for script in (_APPEND, _CLAIM, _RENEW, _PUT)}
 
 
 class RedisCarrier:
@@ -128,16 +152,21 @@ class RedisCarrier:
         time = _milliseconds(seconds) if seconds else 0
         return bool(await self._script(_RENEW, name, "claim", (name, holder, epoch, time)))
 
-    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
         """See ``Carrier``."""
         check_values(values)
-        if values:
-            key = self._key(name, "values")
-            commands = [Command(key, ("HSET", key, *(part for item in values.items() for part in item)))]
-            if name == CRAWL:
-                mark = self._key(CRAWL, "version")
-                commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # it may have been lost with all else
-            await self._servers.ask(commands)
+        if not values:
+            return True
+        parts = [part for item in values.items() for part in item]
+        if order is not None:
+            return bool(await self._script(_PUT, name, "values", (*order, *parts)))
+        key = self._key(name, "values")
+        commands = [Command(key, ("HSET", key, *parts))]
+        if name == CRAWL:
+            mark = self._key(CRAWL, "version")
+            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # it may have been lost with all else
+        await self._servers.ask(commands)
+        return True
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         """See ``Carrier``."""

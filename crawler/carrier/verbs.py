@@ -1,10 +1,11 @@
-"""The contract of a carrier: seven verbs. By them the partitions of one crawl tell each other of links, and each has
+"""The contract of a carrier: eight verbs. By them the partitions of one crawl tell each other of links, and each has
 one owner at a time.
 
 A carrier is never the truth. It may lose everything at any moment, or a part of what it acknowledged: that costs time,
 because whoever appended an entry keeps it until its receiver says that it is durable there. What a carrier must do by
 itself is small: entries of a stream keep their order, a claim has one holder until its time runs out, and an entry of
-an owner that has been replaced is refused.
+an owner that has been replaced is refused. Calls may arrive late, or twice: so a value can have an order, and then an
+older one never takes the place of a newer one.
 
 Names are those of partitions, ``p0`` to ``p1023``, of the slots of their replicas, ``p0r0``, ``p0r1``, ..., of seats,
 ``w0``, ``w1``, ..., or of the crawl, ``crawl``. Of each name there may be a stream, a claim and values. Everything of
@@ -20,6 +21,7 @@ START = ""  # the position before the first entry of a stream
 CRAWL = "crawl"  # the name of the whole crawl
 
 Position = str  # of an entry in its stream; opaque
+Order = tuple[int, int]  # of a value: an epoch below 2^50, and a number below 2^53 of what was said in it
 
 
 class CarrierError(Exception):
@@ -47,7 +49,7 @@ class Entry(NamedTuple):
 
 
 class Carrier(Protocol):
-    """The seven verbs. All raise CarrierError; ``close`` does not."""
+    """The eight verbs. All raise CarrierError; ``close`` does not."""
 
     async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
         """Append the entries in order, all or none, and return the position of the last one; without entries, only let
@@ -75,8 +77,9 @@ class Carrier(Protocol):
         """Hold the name for so long from now. False if another epoch of it is known, or the carrier does not know this
         one any more. With 0 ``seconds`` the name is free at once."""
 
-    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
-        """Set small values of the name, each at most 64 KB."""
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        """Set small values of the name, each at most 64 KB. Of a value that is put with an ``order``, always, the
+        greatest stays: returns False, and sets nothing, if the carrier knows a greater one of any of these."""
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         """The value of that key of each name."""

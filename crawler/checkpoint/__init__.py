@@ -9,10 +9,11 @@ from crawler.checkpoint.envelope import (
     read_bounded,
     read_envelope,
 )
-from crawler.checkpoint.generations import Generations, Loaded, Manifest
+from crawler.checkpoint.generations import Draft, Generations, Loaded, Manifest
 from crawler.checkpoint.renewal import Renewal, must_store
 
 __all__ = [
+    "Draft",
     "EnvelopeError",
     "Generations",
     "Loaded",

@@ -6,13 +6,15 @@ import argparse
 import asyncio
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
 from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
 from crawler.engine.seeds import STDIN, stream_batches
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
+from crawler.job.crawl_file import read_crawl_file
+from crawler.job.home_register import homes_elsewhere
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.job.run_settings import read_run
 from crawler.metrics import counted
@@ -71,7 +73,7 @@ async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -
     if streams and len(arguments.urls) > 1:
         raise UsageError("give URLs, or - for standard input, not both")
     adding: dict[int, _Adding] = {}
-    placement, lost = crawl.placement, 0
+    placement, lost, unreached = crawl.placement, 0, set[int]()
 
     async def add(texts: Sequence[str]) -> None:
         nonlocal lost
@@ -81,11 +83,10 @@ async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -
             # What is no URL is reported by any partition.
             of[placement.of(url.href) if isinstance(url, Canonical) else crawl.found[0].number].append(text)
         absent = {number: urls for number, urls in of.items() if number not in settings}
+        unreached.update(absent)
         if absent and not streams:
             number, urls = next(iter(absent.items()))
-            raise UsageError(
-                f"{urls[0]} belongs to partition {number:02}, which has not begun: name it as a seed of the next run"
-            )
+            raise UsageError(f"{urls[0]} belongs to partition {number:02}, which {_way_out(crawl, [number])}")
         lost += sum(map(len, absent.values()))
         for number, urls in of.items():
             if number in settings:
@@ -100,8 +101,16 @@ async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -
         await add([url.text for url in named_urls(arguments.urls, canonicaliser)])
     code = max([await adding[number].report() for number in sorted(adding)], default=Exit.OK)
     if lost:
-        say(sys.stderr, f"crawler: {counted(lost, 'URL')} of partitions that have not begun: name them as seeds")
+        say(sys.stderr, f"crawler: {counted(lost, 'URL')} left out, of a partition that {_way_out(crawl, unreached)}")
     return Exit.FAILED if lost else code
+
+
+def _way_out(crawl: CrawlPartitions, numbers: Collection[int]) -> str:
+    """What can be done with URLs of partitions without a directory here. Raises JobError, OSError."""
+    elsewhere = homes_elsewhere(crawl.directory, read_crawl_file(crawl.directory).id)
+    if not elsewhere.intersection(numbers):
+        return "has not begun: name it as a seed of the next run"
+    return "is in another directory: add it there; `crawler stats --engine URL --crawl NAME` says where that is"
 
 
 class _Adding:

@@ -98,8 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         return run_partitioned(arguments, Configuration(settings, partial(read_again, arguments)), seeds)
     if settings.partitions != PartitionSettings():
         raise UsageError(
-            "--partition-count, --workers, --crawl and partitions.placed_by describe a crawl in partitions: "
-            "add --partitions N, or leave them out"
+            "--partition-count, --workers, --crawl, --replicas and other settings of [partitions] describe a crawl in "
+            "partitions: add --partitions N, or leave them out"
         )
     new = not holds_job(arguments.job)
     if new and seeds.finite:

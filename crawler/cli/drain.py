@@ -8,43 +8,64 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cluster.drain_file import asked, is_alive, working_in
+from crawler.cluster.drain_file import asked, is_at_work
 from crawler.disk import RealDisk
+from crawler.engine.lifecycle import State
+from crawler.inspect.crawl_reader import stats_of
 from crawler.job.crawl_file import holds_crawl, partition_directories
+from crawler.job.job_lock import lock_holder
+from crawler.metrics import counted
 from crawler.progress.say import say
 
 _LOOK = 0.5  # seconds between two looks
 
 
 def drain(directory: Path) -> int:
-    """Returns the exit code. Raises UsageError, OSError."""
+    """Returns the exit code. Raises UsageError, OSError, and what reading a crawl raises."""
     if not holds_crawl(directory):
         raise UsageError(f"{directory} holds no crawl in partitions")
-    working = working_in(directory)
-    if working:
+    had, worked = _partitions(directory), is_at_work(directory)
+    if worked:
         with asked(RealDisk(), directory):
-            _wait(directory, working)
+            _wait(directory)
     left = _partitions(directory)
-    if not left:
-        say(sys.stderr, f"{directory} has no partition any more: it can be removed")
-        return Exit.OK
+    text = _stayed(directory, left, worked=worked) if left else _empty(directory, had=bool(had), worked=worked)
+    first = lock_holder(directory)
+    if first is not None and not left:
+        text += f", but process {first}, which began the crawl there, starts workers again: stop it first"
+    failed = bool(left) or first is not None
+    say(sys.stderr, f"crawler: {text}" if failed else text)
+    return Exit.FAILED if failed else Exit.OK
+
+
+def _empty(directory: Path, *, had: bool, worked: bool) -> str:
+    if not worked:
+        return f"no worker runs with {directory}, which has no partition: there is nothing to hand over"
+    if not had:
+        return f"the worker of {directory} has ended: it had no partition, and the directory can be removed"
+    return f"{directory} has no partition any more: it can be removed"
+
+
+def _stayed(directory: Path, left: Sequence[int], *, worked: bool) -> str:
     one = len(left) == 1
-    named = f"partition{'' if one else 's'} {', '.join(map(str, left))} {'is' if one else 'are'}"
-    why = "no other worker could take them" if working else "no worker has them open: start it, then drain it"
-    say(sys.stderr, f"crawler: {named} still in {directory}: {why}")
-    return Exit.FAILED
+    named = f"partition{'' if one else 's'} {', '.join(map(str, left))}"
+    if stats_of(directory)["state"] == State.ENDED:  # whether the whole crawl has, this directory does not know
+        done = f"{'has' if one else 'have'} nothing left to do, as at the end of a crawl"
+        return f"{named} {done}, and stay{'s' if one else ''} in {directory}, with all records"
+    why = "no other worker could take them, or the crawl was stopped" if worked else "no worker runs with it"
+    todo = "" if worked else ": start it, then drain it"
+    return f"{named} {'is' if one else 'are'} still in {directory}: {why}{todo}"
 
 
-def _wait(directory: Path, working: set[int]) -> None:
-    """Wait until these processes have ended, and all that take their places. Say how many partitions are left."""
-    told: Sequence[int] = ()
-    while any(map(is_alive, working)):
-        left = _partitions(directory)
-        if left != told:
-            told = left
-            say(sys.stderr, f"{len(left)} partitions left")
+def _wait(directory: Path) -> None:
+    """Wait until its processes have ended, and all that take their places. Say how many partitions are left."""
+    told = -1
+    while is_at_work(directory):
+        left = len(_partitions(directory))
+        if left != told and (left or told > 0):
+            say(sys.stderr, f"{counted(left, 'partition')} left")
+        told = left
         time.sleep(_LOOK)
-        working |= working_in(directory)
 
 
 def _partitions(directory: Path) -> Sequence[int]:

@@ -220,7 +220,7 @@ def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progres
     words = [*words_of(), "work", f"--engine={engine}", f"--crawl={crawl.name}"]
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     words.append(f"--dir={directory}")
-    return Plan(words, environment, given.processes, given.instructions, given.reread, progress.pages)
+    return Plan(words, environment, given.processes, given.instructions, given.reread, lambda: progress.fetched)
 
 
 async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None) -> Outcome:
@@ -257,7 +257,7 @@ async def _look(progress: CrawlProgress, view: Progress | None) -> None:
             await asyncio.sleep(_LOOK)
             stats = progress.look()
             if stats is not None and view is not None:
-                view.update(stats)
+                view.update(stats, progress.fetched)
             if stats is not None and (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
                 log.warning("%s", advice)
             with contextlib.suppress(OSError):

@@ -13,10 +13,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -41,7 +41,7 @@ from crawler.cluster.agreement import (
     settings_of_crawl,
     usable,
 )
-from crawler.cluster.drain_file import is_asked
+from crawler.cluster.drain_file import at_work, is_asked
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberResult
@@ -63,14 +63,17 @@ from crawler.job.receiving import ForeignPartitionError
 from crawler.job.stored_errors import DAMAGE
 from crawler.parent_death import end_with_parent
 from crawler.progress.say import say
+from crawler.progress.summary import left_over
 from crawler.progress.supervisor import Supervisor as ServiceManager
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.front import Result
 from crawler.service.reloading import ConfigurationError
-from crawler.service.status_reporter import View
 from crawler.service.worker_session import WorkOptions, work
 from crawler.settings import Settings, SettingsError, as_tables, settings_from
 from crawler.store import StoreDamagedError
+
+if TYPE_CHECKING:
+    from crawler.progress.live_line import Progress
 
 log = logging.getLogger("crawler")
 
@@ -170,11 +173,14 @@ def run(arguments: argparse.Namespace) -> int:
         say(sys.stderr, f"crawler: stopped: {text}; progress is saved: run the same command to go on")
         return Exit.FAILED
     if not result.stats and not arguments.quiet:
-        say(sys.stderr, "no partition was left for this worker: others have them all")
+        say(sys.stderr, left_over(result.done, result.had, result.seconds))
+    stats, done = result.stats, result.done
+    others = {key: stats[key] - number for key, number in done.items()} if stats else {}
+    # Another worker may have had the seeds: that none was fetched here means nothing.
+    code = report_end(Result(result.reason, stats, others if any(others.values()) else None, 1, None), arguments.quiet)
     if result.reason is Stop.INTERRUPTED and is_asked(arguments.dir) and not partition_directories(arguments.dir):
         return Exit.OK  # it was asked to leave, and has nothing any more
-    # Another worker may have had the seeds: that none was fetched here means nothing.
-    return report_end(Result(result.reason, result.stats, None, 1, None), arguments.quiet)
+    return code
 
 
 async def _passed_on(engine: str, crawl: str, directory: Path) -> Tables:
@@ -215,7 +221,7 @@ class _ByHand(NamedTuple):
     forget: Sequence[int]
 
 
-async def _by_hand(given: _ByHand, view: View | None) -> MemberResult:
+async def _by_hand(given: _ByHand, view: Progress | None) -> MemberResult:
     directory, own, rate, tables, forget = given
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
     settings, disk = _at_rate(own, rate), RealDisk()
@@ -239,7 +245,8 @@ async def _by_hand(given: _ByHand, view: View | None) -> MemberResult:
         ]
         options = WorkOptions(begun=member.begun, own_rate=own.politeness.rate)
         try:
-            with ending_signals(partial(member.signalled, asyncio.get_running_loop())):
+            signals = ending_signals(partial(member.signalled, asyncio.get_running_loop()))
+            with signals, at_work(directory):
                 return await _worked(directory, crawl, carrier, settings, options)
         finally:
             for task in beside:
@@ -263,7 +270,7 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
                 member.change(settings)
 
 
-async def _show(member: _Stoppable, view: View | None) -> None:
+async def _show(member: _Stoppable, view: Progress | None) -> None:
     """On the terminal, and to the service manager."""
     manager = ServiceManager(os.environ)
     try:
@@ -271,7 +278,7 @@ async def _show(member: _Stoppable, view: View | None) -> None:
             await asyncio.sleep(1.0)
             stats = member.stats()
             if stats and view is not None:
-                view.update(stats)
+                view.update(stats, member.done().get("pages_fetched", 0))
             with contextlib.suppress(OSError):
                 words = f"{stats.get('pages_fetched', 0)} pages, {len(member.partitions)} partitions"
                 manager.alive(words, stopping=member.reason is not None)
@@ -352,7 +359,8 @@ async def _instructed(
         return MemberResult(member.reason, {}, 0, None)
     options = WorkOptions(seeds, given.name, given.expected, reread=reread, begun=member.begun)
     try:
-        return await _worked(arguments.dir, crawl, carrier, settings, options)
+        with at_work(arguments.dir):
+            return await _worked(arguments.dir, crawl, carrier, settings, options)
     finally:
         await carrier.close()
 
@@ -423,6 +431,10 @@ class _Stoppable:
 
     def stats(self) -> dict[str, Any]:
         return {} if self._member is None else self._member.stats()
+
+    def done(self) -> Mapping[str, int]:
+        """What this process itself has done."""
+        return {} if self._member is None else self._member.done()
 
     @property
     def partitions(self) -> Sequence[int]:

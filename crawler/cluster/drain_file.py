@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.disk import Disk, replace_file
-from crawler.job.crawl_file import PARTITIONS
-from crawler.job.job_lock import lock_holder
-from crawler.job.replica_moves import REPLICAS
+from crawler.job.crawl_file import CRAWL
+from crawler.job.job_lock import in_use, is_in_use
 
 DRAIN = "drain"
 
@@ -51,9 +50,12 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def working_in(directory: Path) -> set[int]:
-    """The processes that have a partition or a replica open there. Raises OSError."""
-    found = [
-        path for parent in (PARTITIONS, REPLICAS) for path in (directory / parent).glob("*") if path.name.isdecimal()
-    ]
-    return {pid for path in found if (pid := lock_holder(path))}
+def at_work(directory: Path) -> contextlib.AbstractContextManager[None]:
+    """A context in which this process works on the crawl with that directory, whether it has a partition or not. Raises
+    OSError."""
+    return in_use(directory / CRAWL)
+
+
+def is_at_work(directory: Path) -> bool:
+    """Whether any process does. Raises OSError."""
+    return is_in_use(directory / CRAWL)

@@ -95,8 +95,7 @@ class EndWatch:
     async def look(self) -> bool:
         """Read the announcement, answer it, and coordinate if that is ours to do. Returns whether anything changed.
         Raises CarrierError."""
-        carrier, call = self._reach.carrier, self._reach.call
-        told = decode_announcement((await call(carrier.get([CRAWL], END)))[0])
+        told = await self._told()
         changed = told != self._before
         first, self._before, self._has_looked = not self._has_looked, told, True
         if told is not None:
@@ -106,6 +105,26 @@ class EndWatch:
             await self._look_at_streams()
             await self._answer(told)
         return await self._coordinate(told) or changed
+
+    async def may_leave(self, number: int, ours: Ours) -> bool:
+        """The partition, which is closed here, is to go on in another home, in another epoch. Take back what was
+        answered for it, and return whether it may go: not if the crawl has ended with that answer. Its new home would
+        end with all others, without a look at it. Raises CarrierError."""
+        told = await self._told()
+        status, _ = self._answers.get(number, (None, 0.0))
+        if told is not None and not told.ended and status is not None and status.round == told.round and status.idle:
+            taken_back = Status(told.round, ours.epoch, ours.version, False, ours.is_sent, ours.read_to)
+            await self._reach.call(self._reach.carrier.put(name_of(number), {STATUS: encode(taken_back)}))
+            await asyncio.sleep(LATE)  # a coordinator that has read the former one before announces the end until then
+            told = await self._told()
+        if told is None or not told.ends(number, ours.epoch):
+            return True
+        self._ended(told.spent)
+        return False
+
+    async def _told(self) -> Announcement | None:
+        (value,) = await self._reach.call(self._reach.carrier.get([CRAWL], END))
+        return decode_announcement(value)
 
     def _is_over(self, told: Announcement, *, news: bool) -> bool:
         """Whether the announcement ends what is open here. A process without partitions believes what is new: what it
@@ -148,7 +167,7 @@ class EndWatch:
             self._ownership.forget(CRAWL)
             if await self._ownership.claim(CRAWL, 0) is None:
                 return False
-            if decode_announcement((await call(carrier.get([CRAWL], END)))[0]) != told:
+            if await self._told() != told:
                 return True  # whoever had the claim has announced something since: it may be the end
         rounds = self._rounds = self._rounds or EndRounds(self._partitions, entropy.random_bytes(8).hex())
         statuses = await self._statuses()

@@ -17,6 +17,8 @@ from crawler.cluster.seats import Seated, Seats
 from crawler.disk import Disk, make_private_directory
 from crawler.job.directory import JobError, holds_job
 from crawler.job.home_register import Home, add_homes, read_homes
+from crawler.partition.replica_homes import SLOTS_MOST
+from crawler.partition.replica_values import STATE, Being, decode_followed, replica_name
 from crawler.slices import entropy
 
 LOOKS, PAUSE = 6, 0.5  # looks at who works on the crawl, and seconds between them
@@ -43,11 +45,21 @@ async def forget_partitions(
             raise JobError(f"partition {number} has not begun: it begins by itself, nothing is to be forgotten")
         if home.id in manned or (home.id == crawl.home and holds_job(crawl.partition(number))):
             raise JobError(f"partition {number} is not gone: a worker has its directory, or it is {crawl.directory}")
-        if manned.intersection((await slots.read(number)).in_step):
+        if manned.intersection(await _able(reach, number, (await slots.read(number)).in_step)):
             raise JobError(f"partition {number} is not gone: it has a whole replica, which takes its place by itself")
         lost[number] = home
     for number, home in lost.items():
-        await _begin_again(crawl, disk, (number, home), seats, ownership)
+        await _begin_again(crawl, disk, (number, home), (seats, slots), ownership)
+
+
+async def _able(reach: Reach, number: int, in_step: Sequence[str]) -> set[str]:
+    """Those homes whose replica may become the partition: not those that say that they have none which can be opened.
+    Raises CarrierError."""
+    names = [replica_name(number, slot) for slot in range(SLOTS_MOST)]
+    values = await reach.call(reach.carrier.get(names, STATE))
+    said = [each for each in map(decode_followed, values) if each is not None]
+    whole = {each.home for each in said if each.state == Being.WHOLE}
+    return whole.intersection(in_step) | (set(in_step) - {each.home for each in said})
 
 
 async def _manned(seats: Seats) -> set[str]:
@@ -61,10 +73,12 @@ async def _manned(seats: Seats) -> set[str]:
     return manned
 
 
-async def _begin_again(crawl: Crawl, disk: Disk, lost: tuple[int, Home], seats: Seats, ownership: Ownership) -> None:
-    number, before = lost
+async def _begin_again(
+    crawl: Crawl, disk: Disk, lost: tuple[int, Home], told: tuple[Seats, ReplicaSlots], ownership: Ownership
+) -> None:
+    (number, before), (seats, slots) = lost, told
     name = name_of(number)
-    epoch = await ownership.claim(name, before.epoch)
+    epoch = await ownership.claim(name, max(before.epoch, (await slots.read(number)).epoch))
     if epoch is None:
         raise JobError(f"partition {number} is not gone: a process has it, or had it until a moment ago")
     try:
@@ -74,6 +88,7 @@ async def _begin_again(crawl: Crawl, disk: Disk, lost: tuple[int, Home], seats: 
         disk.sync_directory(directory.parent)
         home = Home(crawl.home, epoch)
         add_homes(disk, crawl.directory, {number: home})
+        await slots.forget(number, epoch)
         await seats.settle(number, home)
     finally:
         await ownership.free(name)

@@ -35,6 +35,7 @@ GATHER_EACH = 0.004  # ... for each entry that was sent ...
 GATHER_MOST = 1.0  # ... and at most
 IN_FLIGHT = 4 * 2**20  # bytes of steps that this process has sent and that are not written
 LOOKED = 1.0  # seconds between two looks at what replicas say of themselves
+SAID = 3.0  # seconds that a partition is without a replica until the user is told
 ENDING = 5.0  # seconds that a partition which is closed waits for its replicas
 
 
@@ -53,13 +54,22 @@ class ReplicaLag(Struct, frozen=True):
 
 
 class Replicated(Struct):
-    """The replicas of a partition. ``had_at``: when it was last chosen one. ``is_alone``: it had a replica that kept
+    """The replicas of a partition. ``had_at``: when it was last chosen one. ``alone_since``: it had a replica that kept
     pace, and has none; ``has_said``: the user knows."""
 
     had_at: float
     slots: dict[int, SlotSending] = field(default_factory=dict)
-    is_alone: bool = False
+    alone_since: float | None = None
     has_said: bool = False
+
+    def is_left(self, now: float) -> None:
+        """A replica that kept pace does so no more."""
+        if self.alone_since is None and not any(slot.in_step for slot in self.slots.values()):
+            self.alone_since = now
+
+    def is_alone(self, now: float) -> bool:
+        """Whether it has had none for a while: one that has just moved has one again in a moment."""
+        return self.alone_since is not None and now >= self.alone_since + SAID
 
 
 class LogSending:
@@ -93,7 +103,10 @@ class LogSending:
         backoff = Backoff()
         try:
             while True:
-                await asyncio.sleep(min(GATHER_MOST, max(GATHER, GATHER_EACH * self._sent)))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(GATHER_MOST, max(GATHER, GATHER_EACH * self._sent))):
+                        await self._copies.has_turn.wait()
+                self._copies.has_turn.clear()
                 self._sent = 0
                 try:
                     await self._look()
@@ -107,6 +120,10 @@ class LogSending:
                 self._say()
         finally:
             await self._copies.close()
+
+    def limit_copies(self, rate: float) -> None:
+        """Send at most so many bytes a second of copies, of all partitions together."""
+        self._copies.rate.rate = rate
 
     def heard(self, partition: OpenPartition, said: Followed) -> None:
         """A replica of the partition told that."""
@@ -135,7 +152,7 @@ class LogSending:
                     # No steps: no more will come.
                     last = Chunk(partition.number, end.line, end.line, end.number + 1, [])
                     with contextlib.suppress(CarrierError):  # it goes on without knowing
-                        await self._append(partition, slot, self._codec.encode(last))
+                        await self._append(partition, slot, [self._codec.encode(last)])
             if all(slot.slot in left for slot in slots):
                 break
             await asyncio.sleep(GATHER)
@@ -150,7 +167,7 @@ class LogSending:
         for slot in self._of(partition):
             if slot.home == home:
                 message = HandOver(partition.number, *partition.job.log.mark)
-                await self._append(partition, slot, self._codec.encode(message))
+                await self._append(partition, slot, [self._codec.encode(message)])
 
     def reached(self, number: int, home: str) -> bool:
         """Whether the replica there has all steps, durably."""
@@ -165,7 +182,7 @@ class LogSending:
         how far the one that is furthest behind is; None if it is meant to have none."""
         lags = [self._lag(partition, slot) for slot in self._of(partition) if slot.home]
         has = self._replicated.get(partition)
-        if not lags and (has is None or not has.is_alone):
+        if not lags and (has is None or has.alone_since is None):
             return None
         return {
             "wanted": max(1, len(lags)),
@@ -183,7 +200,8 @@ class LogSending:
         steps = max(0, end.number - slot.mark.number)
         state = None if slot.heard is None or slot.is_silent(now) else slot.heard.state
         seconds = slot.behind(now)
-        return ReplicaLag(partition.number, slot.slot, slot.home, state, slot.in_step, steps, slot.in_flight, seconds)
+        in_step = self._is_told(partition, slot)
+        return ReplicaLag(partition.number, slot.slot, slot.home, state, in_step, steps, slot.in_flight, seconds)
 
     # -- one partition -----------------------------------------------------------------------------------------
 
@@ -231,9 +249,12 @@ class LogSending:
             await self._judge(partition, slot)
             await self._send(partition, slot)
         self._count(partition)
-        in_step = any(slot.in_step for slot in has.slots.values())
-        if in_step:
-            has.is_alone = False
+        if any(self._is_told(partition, slot) for slot in has.slots.values()):
+            has.alone_since = None
+
+    def _is_told(self, partition: OpenPartition, slot: SlotSending) -> bool:
+        """Whether the replica is in step, and others know it, so that it may become the partition."""
+        return slot.in_step and self._chosen.in_step(partition.number, slot.home)
 
     def _choose(self, partition: OpenPartition) -> Replicated:
         """The replicas as they are chosen now. Others were told that one which is chosen no more is not in step."""
@@ -248,11 +269,10 @@ class LogSending:
             self._drop(has, number)
         return has
 
-    @staticmethod
-    def _drop(has: Replicated, number: int) -> None:
+    def _drop(self, has: Replicated, number: int) -> None:
         dropped = has.slots.pop(number, None)
         if dropped is not None and dropped.in_step and dropped.heard is not None:
-            has.is_alone = not any(slot.in_step for slot in has.slots.values())
+            has.is_left(self._clock())
 
     async def _judge(self, partition: OpenPartition, slot: SlotSending) -> None:
         """Whether the replica is in step from now on. Raises CarrierError."""
@@ -264,8 +284,10 @@ class LogSending:
                 return
             await self._chosen.tell_step(number, slot.home, in_step=False)
             slot.in_step = False
-            has = self._replicated[partition]
-            has.is_alone = not any(each.in_step for each in has.slots.values())
+            has = self._replicated.get(partition)
+            if has is None:
+                return  # it was closed meanwhile
+            has.is_left(self._clock())
         elif not slot.in_step and keeps_up and slot.behind(now) < CAUGHT_UP:
             # What was acknowledged without it must be there.
             if job.log.commits(slot.mark) >= job.durable:
@@ -291,7 +313,7 @@ class LogSending:
         if slot.heard is None or slot.is_silent(now):
             return
         if slot.copy is not None:
-            begin = slot.mark if slot.is_copying and log.holds(slot.mark) else self._copies.follows
+            begin = slot.mark if slot.is_copying and log.holds(slot.mark) else slot.copy.follows
         elif slot.is_whole and log.holds(slot.mark):
             begin = slot.mark
         else:
@@ -308,7 +330,7 @@ class LogSending:
             if chunk is None:
                 break
             data = self._codec.encode(chunk)
-            if not await self._append(partition, slot, data):
+            if not await self._append(partition, slot, [data]):
                 break
             slot.sends(chunk.reaches, len(data), now)
             after = chunk.reaches
@@ -321,18 +343,18 @@ class LogSending:
         before, slot.head = slot.head, found[0].position if found else START
         return not found or slot.head != before
 
-    async def _append(self, partition: OpenPartition, slot: SlotSending, data: bytes) -> bool:
+    async def _append(self, partition: OpenPartition, slot: SlotSending, entries: Sequence[bytes]) -> bool:
         """Returns whether the partition may still send. Raises CarrierError."""
         if not self._may_send(partition):
             return False
         try:
             append, name = self._reach.carrier.append, replica_name(partition.number, slot.slot)
-            await self._reach.call(append(name, partition.name, partition.epoch, [data]))
+            await self._reach.call(append(name, partition.name, partition.epoch, entries))
         except StaleEpochError:
             if self._may_send(partition):
                 self.replaced()
             return False
-        self._sent += 1
+        self._sent += len(entries)
         return True
 
     def _in_flight(self) -> int:
@@ -342,10 +364,11 @@ class LogSending:
 
     def _say(self) -> None:
         """Say which partitions have lost their replicas since the last time, and which have one again."""
-        gone = {each.number: has for each, has in self._replicated.items() if has.is_alone and not has.has_said}
-        back = {each.number: has for each, has in self._replicated.items() if has.has_said and not has.is_alone}
+        now, known = self._clock(), [(each.number, has) for each, has in self._replicated.items()]
+        gone = {number: has for number, has in known if has.is_alone(now) and not has.has_said}
+        back = {number: has for number, has in known if has.has_said and has.alone_since is None}
         for has in (*gone.values(), *back.values()):
-            has.has_said = has.is_alone
+            has.has_said = has.alone_since is not None
         if gone:
             self._notice(
                 f"{_partitions(gone)} no replica that keeps pace: what others are told is on the disk of this machine "

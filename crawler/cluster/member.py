@@ -31,9 +31,11 @@ from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending, ReplicaLag
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.cluster.moves import Draining, Moves
+from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.partition_life import Desks, PartitionLife, Station
+from crawler.cluster.partition_opening import Opening
 from crawler.cluster.promotion import Promotion
 from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.rate_desk import RateDesk
@@ -50,6 +52,7 @@ from crawler.cluster.turn_desk import TurnDesk, has_groups
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
+from crawler.job.directory import JobError
 from crawler.partition import ParcelCodec, Placement
 from crawler.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
 from crawler.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
@@ -91,7 +94,7 @@ class Member:
         self._began = options.clock()
         self._reach = Reach(carrier, options.boottime, options.notice)
         ownership = Ownership(self._reach, options.name or entropy.random_bytes(8).hex(), options.boottime)
-        me = Seated(ownership.holder, crawl.home, 0, options.has_seeds)
+        me = Seated(ownership.holder, crawl.home, 0, options.has_seeds, place=options.place(crawl.directory))
         seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
         homes = Homes(crawl, seats, options, ownership.holder, slots)
@@ -108,11 +111,15 @@ class Member:
         codec = ReplicaCodec(crawl.secret)
         log_sending = LogSending(self._reach, codec, opened, slots, ownership, options)
         log_sending.replaced = self._look_at_claims
+        log_sending.limit_copies(settings.partitions.copy_rate)
         following = ReplicaPlace(crawl, options, self._reach, ownership, codec, ParcelCodec(crawl.secret), now)
-        replicas = Replicas(following, homes, log_sending)
-        self._promotion = Promotion(crawl, options, homes, ownership, replicas)
+        opening = Opening(crawl, options, now)
+        replicas = Replicas(following, homes, log_sending, opening)
+        older = OlderCopies(crawl, options, homes, ownership, self._reach)
+        self._promotion = Promotion(crawl, options, homes, ownership, replicas, older)
         moves = Moves(crawl.home, homes, log_sending, options.boottime)
-        desks = Desks(quota, robots, turns, log_sending, replicas, moves)
+        ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
+        desks = Desks(quota, robots, turns, log_sending, replicas, moves, ends, opening, older)
         self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
@@ -155,13 +162,18 @@ class Member:
         return self._station.desks.log_sending.lags()
 
     def stats(self) -> dict[str, Any]:
-        """The statistics of all partitions that this member has or had, pooled."""
-        return self._station.tally.stats(self._station.open, self._station.homes.elsewhere)
+        """The statistics of the partitions that this member has, pooled; empty if it has none."""
+        return self._stats(self._station.open)
+
+    def done(self) -> Mapping[str, int]:
+        """What this member itself has done, by the names of the statistics."""
+        return self._station.tally.done(self._station.open)
 
     def change(self, settings: Settings) -> None:
         """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
         self._settings = settings
         self._rates.change(settings.politeness.rate)
+        self._station.desks.log_sending.limit_copies(settings.partitions.copy_rate)
         for run in self.runs.values():
             run.change(self._crawl.settings_of_partition(settings))
 
@@ -179,14 +191,14 @@ class Member:
     def drain(self, how: Draining = Draining.SOON) -> None:
         """Leave: hand over to other homes what can be, then stop."""
         self._news.set()
-        self._station.homes.seats.drain()
         self._station.desks.moves.drain(how)
+        self._say_of_myself()
 
     # -- its work ----------------------------------------------------------------------------------------------
 
     async def work(self) -> MemberResult:
         """See ``run_member``."""
-        station, partitions = self._station, self._crawl.partitions
+        station, desks = self._station, self._station.desks
         receiving = Receiving(
             self._reach,
             ParcelCodec(self._crawl.secret),
@@ -195,22 +207,20 @@ class Member:
             self._options.clock,
             self._heard,
         )
-        watch = EndWatch(self._reach, station.ownership, partitions, lambda: station.open, self._ended)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(station.worker.serve())
-                parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), station.desks.quota.keep()]
-                parts.append(receiving.keep_next_door(station.sending.next_door))
-                parts += [station.desks.turns.keep(), self._rates.keep(), watch.watch(), self._check_claims()]
-                parts += [station.desks.log_sending.keep(), station.desks.replicas.keep()]
+                parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), desks.quota.keep()]
+                parts += [receiving.keep_next_door(station.sending.next_door), desks.turns.keep(), self._rates.keep()]
+                parts += [desks.ends.watch(), self._check_claims(), desks.log_sending.keep(), desks.replicas.keep()]
                 beside = [group.create_task(each) for each in parts]
                 await self._take_part(group)
                 if self._lives:
                     await asyncio.wait(self._lives.values())
-                await station.desks.replicas.close(ended=self._reason is not Stop.INTERRUPTED)
+                await desks.replicas.close(ended=self._reason is not Stop.INTERRUPTED)
                 for task in beside:
                     task.cancel()
-                await station.desks.robots.close()
+                await desks.robots.close()
                 station.worker.end()
                 await self._rates.leave()
                 await station.homes.seats.leave()
@@ -219,7 +229,13 @@ class Member:
         assert self._reason is not None
         tally = station.tally
         return MemberResult(
-            self._reason, tally.stats({}, station.homes.elsewhere), tally.seeds_fetched, tally.last_seed_error
+            self._reason,
+            self._stats({}),
+            tally.seeds_fetched,
+            tally.last_seed_error,
+            tally.done({}),
+            tally.had,
+            self._options.clock() - self._began,
         )
 
     async def _take_part(self, group: asyncio.TaskGroup) -> None:
@@ -239,6 +255,11 @@ class Member:
                 # There are no more seats than partitions: who has none for good leaves them to those who have some.
                 where = self._station.homes
                 alive = await where.seats.look(sits=not where.is_left_out)
+                if where.seats.has_twin:
+                    raise JobError(
+                        f"{self._crawl.directory} is a copy of a directory with which another worker crawls: name a "
+                        "directory of its own, or stop the other worker first"
+                    )
                 await where.look(alive, decides=SEEDED in self._station.open)
                 await self._put_in_place(alive)
                 if self._stopped.is_set():
@@ -275,6 +296,9 @@ class Member:
         moves, manned = station.desks.moves, {each.home for each in alive.values()}
         # A replica without bodies would have all its pages fetched again: it takes over when nothing else is left.
         can_move = self._crawl.replicas and self._settings.partitions.replica_bodies
+        if can_move and (line := moves.feel(station.worker.unanswered, alive)) is not None:
+            self._options.notice(line)
+        self._say_of_myself()
         targets = moves.targets(alive, station.open) if can_move else {}
         await homes.slots.look(station.open, manned, targets)
         moves.begin(targets, station.open)
@@ -286,6 +310,10 @@ class Member:
         if (me is None or me.drains) and moves.is_done(station.open, targets):
             self.stop()
 
+    def _say_of_myself(self) -> None:
+        station = self._station
+        station.homes.seats.say(drains=station.desks.moves.leaves, unanswered=station.worker.unanswered > 0)
+
     def _take(self, mine: set[int], group: asyncio.TaskGroup) -> None:
         """Begin to work on what is ours, and to hand over what is not."""
         if self._stopped.is_set():
@@ -293,6 +321,7 @@ class Member:
         if self._station.desks.moves.draining:
             mine &= self._lives.keys() | self._station.wanted
         self._station.wanted = mine
+        self._station.tally.others = set(range(self._crawl.partitions)) - mine
         for number, run in self.runs.items():
             if number not in mine:
                 run.stop()
@@ -328,6 +357,11 @@ class Member:
         self._station.wanted.clear()
         self._stopped.set()
         self._news.set()
+
+    def _stats(self, open_now: Mapping[int, OpenPartition]) -> dict[str, Any]:
+        stats = self._station.tally.stats(open_now, self._station.homes.elsewhere)
+        # The time of this process: the oldest run may have moved away.
+        return {**stats, "elapsed_seconds": self._options.clock() - self._began} if stats else stats
 
     # -- claims ------------------------------------------------------------------------------------------------
 

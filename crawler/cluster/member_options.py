@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.fetch import Fetches
-from crawler.job.crawl_file import partition_directory
+from crawler.job.crawl_file import partition_directory, place_of
 from crawler.job.platform import Platform
 from crawler.settings import Settings
 
@@ -56,8 +56,14 @@ async def no_seeds() -> AsyncIterator[list[str]]:
     yield
 
 
-def _nothing(number: int, run: Run) -> None:
+def _nothing(number: int, run: Run, *, moved: bool = False) -> None:
     """Nobody is to be told."""
+
+
+class Closing(Protocol):
+    """Gets a partition and its run when that is over, and whether the partition has ``moved`` to another home."""
+
+    def __call__(self, number: int, run: Run, *, moved: bool) -> None: ...
 
 
 class MemberOptions(Struct, kw_only=True):
@@ -69,7 +75,8 @@ class MemberOptions(Struct, kw_only=True):
     of this process at most, whatever it is lent of those of the crawl. ``opened`` and ``closing`` get each
     partition and its run, before it begins and when it is over, but its job is still open. ``notice`` says lines to the
     user. ``boottime`` counts on while the process is stopped. ``beside`` runs what opens and closes jobs, beside
-    the event loop. ``reading`` makes what reads a copy for a replica; None: a thread."""
+    the event loop. ``reading`` makes what reads a copy for a replica; None: a thread.
+    ``place`` says where a directory is, so that a copy of it is somewhere else."""
 
     fetcher: Fetches
     clock: Callable[[], float]
@@ -81,12 +88,13 @@ class MemberOptions(Struct, kw_only=True):
     expected: int = 1
     own_rate: float | None = None
     opened: Callable[[int, Run], None] = _nothing
-    closing: Callable[[int, Run], None] = _nothing
+    closing: Closing = _nothing
     notice: Callable[[str], None] = log.warning
     boottime: Callable[[], float] = boot_time
     platform: Platform = field(default_factory=Platform)
     beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
     reading: Callable[[], Executor | None] = lambda: None
+    place: Callable[[Path], str] = place_of
 
     @property
     def has_seeds(self) -> bool:
@@ -95,10 +103,13 @@ class MemberOptions(Struct, kw_only=True):
 
 
 class MemberResult(Struct, frozen=True):
-    """How the work of a member ended. ``stats`` are those of its partitions, pooled; empty if it had
-    none."""
+    """How the work of a member ended. ``stats`` are those of its partitions, pooled; empty if it has none. ``done``
+    counts what it has done itself, and ``had`` the partitions that it had at some time."""
 
     reason: Stop
     stats: dict[str, Any]
     seeds_fetched: int
     last_seed_error: str | None
+    done: Mapping[str, int] = {}
+    had: int = 0
+    seconds: float = 0.0

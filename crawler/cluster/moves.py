@@ -9,12 +9,16 @@
 One moves at a time, so few hosts wait at once; of a process that drains, all that can. A process that drains takes no
 partition, and is none of those that share them out.
 
+A process that no host has answered for a while steps aside, if others fetch: it is as one that drains, but stays. When
+a host answers again, it is as one that joins.
+
 The partition that reads the seeds moves only to where they are given, or from a process that drains.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -23,11 +27,14 @@ from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.seats import SEEDED, Seated
+from crawler.job.seeds_mark import seeds_are_read
 from crawler.partition.replica_homes import target_homes
 
 STABLE = 10.0  # seconds for which another home must be the right one
 GRACE = 2.0  # seconds for visits under way
 SAFE = 5.0  # seconds for the replica's last step to be durable
+UNANSWERED = 30.0  # seconds for which no host answers, before a process steps aside
+REST_FIRST, REST_MOST = 60.0, 3_600.0  # seconds aside, if that did not help before: the time doubles
 SETTLED = 2.0  # seconds after which a process that drains knows of others that do
 _AGAIN = 0.05  # seconds between two looks
 LOST = 5.0  # seconds for a carrier that does not answer a process that drains
@@ -54,6 +61,9 @@ class Moves:
         self._wanted: dict[int, tuple[str, float]] = {}  # another home, and since when
         self._moving: dict[int, str] = {}  # partitions that are being handed over
         self._drains_at: float | None = None
+        self._aside_since: float | None = None
+        self._back_at = -math.inf  # from the last time
+        self._rest = 0.0  # seconds to stay aside, at least
         self.draining = Draining.NO
 
     def drain(self, how: Draining) -> None:
@@ -62,29 +72,60 @@ class Moves:
             self._drains_at = self._boottime()
         self.draining = max(self.draining, how)
 
+    def feel(self, unanswered: float, alive: Mapping[str, Seated]) -> str | None:
+        """No host has answered here for so many seconds. Returns what is to be said of that."""
+        now = self._boottime()
+        if self._aside_since is not None:
+            if unanswered or now < self._aside_since + self._rest:
+                return None
+            self._aside_since, self._back_at = None, now
+            return "a host can be reached from here again: this worker takes part as one that joins"
+        others = any(each.fetches and each.home != self._home for each in alive.values())
+        if unanswered < UNANSWERED or not others or self.draining:
+            return None
+        # What can be reached may still not answer.
+        self._rest = 0.0 if now > self._back_at + REST_MOST else min(max(REST_FIRST, 2 * self._rest), REST_MOST)
+        self._aside_since = now
+        return (
+            f"no host has answered here for {UNANSWERED:.0f} seconds, and others work: the partitions that are here "
+            "move to other directories until a host can be reached again"
+        )
+
+    @property
+    def leaves(self) -> bool:
+        """Whether partitions are to leave this process, and none is to come."""
+        return self.draining > Draining.NO or self._aside_since is not None
+
     def targets(self, alive: Mapping[str, Seated], opened: Mapping[int, OpenPartition]) -> dict[int, str]:
         """The homes that partitions are to move to which are open here."""
         now, workers = self._boottime(), workers_of(alive)
+        if self._aside_since is not None:
+            workers = Counter(each.home for each in alive.values() if each.fetches)
         placed = target_homes(len(self._homes.known), workers)
         wanted = {}
-        for number in opened:
-            target = self._target(number, alive, workers, placed[number])
+        for number, partition in opened.items():
+            target = None if self._keeps(partition) else self._target(number, alive, workers, placed[number])
             if target is not None and target != self._home and number not in self._moving:
                 before, since = self._wanted.get(number, (target, now))
                 wanted[number] = (target, since if before == target else now)
         self._wanted = wanted
-        patience = 0.0 if self.draining else STABLE
+        patience = 0.0 if self.leaves else STABLE
         return {**{n: home for n, (home, since) in wanted.items() if now >= since + patience}, **self._moving}
+
+    def _keeps(self, partition: OpenPartition) -> bool:
+        """Whether a process that has stepped aside keeps the partition: only here the rest of the seeds can be read."""
+        is_asked = self.draining > Draining.NO
+        return partition.number == SEEDED and self.leaves and not is_asked and not seeds_are_read(partition.job)
 
     def _target(
         self, number: int, alive: Mapping[str, Seated], workers: Mapping[str, int], placed: str | None
     ) -> str | None:
-        if self.draining:
+        if self.leaves:
             if self._home in workers:
                 return None  # others of this home go on
             able = [home for home in self._homes.slots.homes(number) if home in workers]
             in_step = [home for home in able if self._homes.slots.in_step(number, home)]
-            return next(iter(in_step), placed if self.draining is Draining.WHOLE else None)
+            return next(iter(in_step), None if self.draining is Draining.SOON else placed)
         if number != SEEDED:
             return placed
         seeded = {each.home for each in alive.values() if each.has_seeds and each.home in workers}
@@ -92,12 +133,13 @@ class Moves:
 
     def begin(self, targets: Mapping[int, str], opened: Mapping[int, OpenPartition]) -> None:
         """Stop the runs of those that can be handed over now."""
-        if self._drains_at is not None and self._boottime() < self._drains_at + SETTLED:
+        since = self._aside_since if self._drains_at is None else self._drains_at
+        if since is not None and self._boottime() < since + SETTLED:
             return
         loop = asyncio.get_running_loop()
         for number, target in targets.items():
             partition = opened.get(number)
-            if number in self._moving or (self._moving and not self.draining):
+            if number in self._moving or (self._moving and not self.leaves):
                 continue
             if partition is None or partition.is_rising or partition.is_closing:
                 continue

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from crawler.carrier.verbs import CarrierError, StaleEpochError
-from crawler.clock import SteadyClock
+from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
 from crawler.cluster.moves import Moves
+from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
+from crawler.cluster.partition_opening import Opening
 from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.replicas import Replicas
 from crawler.cluster.robots_desk import RobotsDesk
@@ -31,8 +33,6 @@ from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
-from crawler.integrity.left_out import fetch_left_out
-from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.directory import JobError
 from crawler.job.home_register import Home
 from crawler.job.job import Job
@@ -40,12 +40,12 @@ from crawler.job.job_lock import lock_holder
 from crawler.job.replica_moves import demote
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
-from crawler.partition import PartitionRouter, Placement
+from crawler.partition import Placement
 from crawler.replica import START
 from crawler.settings import Settings
-from crawler.slices import entropy
 
 ASKS = 5.0  # seconds after which a partition that knows no scope asks for it
+ASKS_NEXT = 2.0  # ... the one that reads the seeds, which asks all others in turn
 AGAIN = 0.5  # seconds until a carrier that did not answer is asked again
 
 
@@ -58,6 +58,9 @@ class Desks(Struct):
     log_sending: LogSending
     replicas: Replicas
     moves: Moves
+    ends: EndWatch
+    opening: Opening
+    older: OlderCopies
 
 
 class Station(Struct):
@@ -86,7 +89,6 @@ class PartitionLife:
         self._number = number
         self._name = name_of(number)
         self._station = station
-        self._again = 0  # pages that its replica, as which it goes on, was not sent
 
     async def live(self) -> Stop | None:
         """Open the partition if that is possible now, and return why its run ended; None: it could not be opened, or
@@ -101,7 +103,7 @@ class PartitionLife:
         except CarrierError:
             return None
         try:
-            if not await self._is_here():
+            if not await self._is_here() or not await station.desks.older.is_newest(self._number):
                 return None
             with open_known(station.settings().crawl.known, directory) as known:
                 job = await self._open()
@@ -127,16 +129,25 @@ class PartitionLife:
             return
         slots, mark = station.homes.slots, partition.job.log.mark
         with contextlib.suppress(CarrierError):  # once it is noted it is told, when the carrier answers
+            if not await station.desks.ends.may_leave(number, partition):
+                return
             await slots.hand_over(number, partition.epoch, home, mark)
             await station.homes.settle(number, Home(home, partition.epoch))
             await station.desks.log_sending.hand_over(partition, home)
+        if self._has_moved:
+            station.options.notice(f"partition {number} has moved to another directory, and goes on there")
+
+    @property
+    def _has_moved(self) -> bool:
+        home = self._station.homes.known[self._number]
+        return home is not None and home.epoch > 0 and not self._station.homes.is_here(self._number)
 
     async def _leave(self) -> None:
-        """The partition is closed: if it has moved, its directory is a replica. Raises OSError."""
-        home = self._station.homes.known[self._number]
-        if home is not None and home.epoch and not self._station.homes.is_here(self._number):
+        """The partition is closed: if it has moved, its directory is a replica."""
+        if self._has_moved:
             disk, directory = self._station.options.platform.disk, self._station.crawl.directory
-            await self._station.options.beside(lambda: demote(disk, directory, self._number))
+            with contextlib.suppress(OSError):  # ``Promotion`` tries again, and says why
+                await self._station.options.beside(lambda: demote(disk, directory, self._number))
 
     async def _is_here(self) -> bool:
         """Whether the partition, whose claim is held, is to be opened in this directory now."""
@@ -151,28 +162,12 @@ class PartitionLife:
 
     async def _open(self) -> Job | None:
         """The open job; None if it cannot be opened now."""
-        station, directory = self._station, self._station.crawl.partition(self._number)
-        options, settings = station.options, station.settings()
-        anchor = options.clock.anchor if isinstance(options.clock, SteadyClock) else None
-        router = PartitionRouter(self._number, station.placement)
-        line = int.from_bytes(entropy.random_bytes(8), "big") or 1
-        platform = replace(options.platform, line=line if station.crawl.replicas else 0)
-
-        def open_job() -> Job:
-            check_none_gone(station.crawl.directory)
-            self._again += fetch_left_out(directory, options.clock(), options.platform.disk)
-            job = Job(directory, settings, options.clock(), platform, anchor, router)
-            try:
-                note_begun(job.disk, station.crawl.directory, self._number)
-            except BaseException:
-                job.close()
-                raise
-            return job
-
+        station, desks, number = self._station, self._station.desks, self._number
+        followed = desks.replicas.followed(number)
         try:
-            job: Job = await options.beside(open_job)
+            job, again = await station.options.beside(lambda: desks.opening.open(number, followed))
         except JobError:
-            if lock_holder(directory) is not None:
+            if lock_holder(station.crawl.partition(number)) is not None:
                 return None
             raise
         except OSError as error:
@@ -180,12 +175,13 @@ class PartitionLife:
                 raise
             self._say(f"partitions wait for space, nothing is lost: {no_room(error)}")
             return None
-        if self._again:
+        if again:
             self._say(
-                f"partition {self._number}: {self._again} finished pages are fetched again: the replica that goes on "
-                "here was not sent what was fetched"
+                f"partition {number}: {again} finished pages are fetched again: the replica that goes on here was not "
+                "sent what was fetched"
             )
-        return job
+        opened: Job = job
+        return opened
 
     async def _run(self, job: Job) -> Stop | None:
         """Run the job to the end of its run here, and write its last generation."""
@@ -223,6 +219,7 @@ class PartitionLife:
         )
         run = Run(job, settings, context, seeds, member=member)
         partition = station.open[number] = OpenPartition(number, run, router.outbox, router.inlet, self._is_settled)
+        station.tally.begin(partition)
         options.opened(number, run)
         worker.add(run)
         try:
@@ -259,10 +256,17 @@ class PartitionLife:
             await asyncio.wait({over, following, asking})
 
     async def _ask_for_scope(self, partition: OpenPartition) -> None:
-        """A partition that has begun again was told the scope in its former life, and nobody tells it by himself."""
-        while self._number != SEEDED and not partition.job.scope.is_known:
-            await asyncio.sleep(ASKS)
-            partition.inlet.ask(SEEDED)
+        """A partition that has begun again was told the scope in its former life, and nobody tells it by himself. The
+        one that reads the seeds learns it from them, or, where there are none, from the others: one at a time, because
+        each tells all."""
+        reads_seeds = self._number == SEEDED
+        if reads_seeds and self._station.options.has_seeds:
+            return
+        for other in itertools.cycle(partition.outbox.targets if reads_seeds else [SEEDED]):
+            if partition.job.scope.is_known:
+                return
+            await asyncio.sleep(ASKS_NEXT if reads_seeds else ASKS)
+            partition.inlet.ask(other)
             with contextlib.suppress(CarrierError):  # it asks again
                 await self._station.sending.acknowledge(partition)
 
@@ -297,10 +301,10 @@ class PartitionLife:
             partition.claim_changed.set()
             await asyncio.sleep(AGAIN)
             return
-        home = homes.known[self._number]
+        home, told = homes.known[self._number], await homes.slots.read(self._number)
         # Each home begins epochs that none before it had, and moves in a greater one than it came in, also if a process
         # died between a promotion and its first epoch, and the carrier has forgotten which ones there were.
-        floor = max(job.epoch, partition.outbox.outrun, 0 if home is None else home.epoch)
+        floor = max(job.epoch, partition.outbox.outrun, 0 if home is None else home.epoch, told.epoch)
         epoch = ownership.epoch(self._name)
         if epoch is not None and epoch <= floor:
             epoch = await ownership.claim(self._name, floor)
@@ -336,7 +340,7 @@ class PartitionLife:
             raise job.writer.failed
         if run.life.state is State.ENDED:
             await run.keeper.compress_rest()
-        station.options.closing(self._number, run)
+        station.options.closing(self._number, run, moved=self._has_moved)
 
     def _say(self, line: str) -> None:
         if line not in self._station.told:

@@ -5,10 +5,13 @@ deserted.
               say of another home meanwhile; then the replica's directory becomes the partition's, then others are told
     arrived   its owner has handed it over: the same, but for the claim
     demoted   it was here, and is at home elsewhere: whatever ended its work here, its directory is a replica now, which
-              never comes back as the partition but by one of the ways above
+              never comes back as the partition but by one of the ways above. The same holds for a replica that a
+              process has just put in the place of the partition when it dies, before it has noted that
+    unfit     what cannot be opened never becomes a partition: that is tried first. Another replica does, or it waits
     removed   a replica that its owner does not ask for any more, when it has others that are in step
 
-Each begins again where a killed process has left it, because a home is told of only when its directory is there.
+Each begins again where a killed process has left it, because a home is told of only when its directory is there. So
+does one that the disk refuses: that is said, and whatever else the process has goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -19,70 +22,113 @@ from functools import partial
 from crawler.clock import Anchor, SteadyClock
 from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions
+from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.ownership import HELD, Ownership, name_of
 from crawler.cluster.replica_slots import Replicas
 from crawler.cluster.seats import Seated
+from crawler.disk import FULL, no_room
 from crawler.job.clock_anchor import CLOCK, LEAST, encode_anchor
-from crawler.job.directory import STORE, holds_job
+from crawler.job.directory import STORE, JobError, holds_job
 from crawler.job.home_register import Home
 from crawler.job.replica_moves import demote, promote, remove_replica, replica_directory, replicas_here
 from crawler.job.step_log import MARK
 from crawler.kv import Family, Store
 from crawler.partition.replica_homes import Following
-from crawler.replica import Mark
+from crawler.replica import ChunkError, Mark
 from crawler.slices import entropy
 
 TURN = 2.0  # seconds that the first of several replicas is ahead of the next one
 APART = 20  # bits of a random step between the epochs of two owners that do not know of each other
 UNWANTED = 60.0  # seconds for which nobody asks for a replica before it is removed
+LONG = 2.0  # seconds after which the rest is taken over at the next look: others are to see that this process is there
+
+
+class _Later(Exception):
+    """It cannot be done now."""
 
 
 class Promotion:
     """What one process does with the directories of its home."""
 
     def __init__(
-        self, crawl: Crawl, options: MemberOptions, homes: Homes, ownership: Ownership, replicas: Replicas
+        self,
+        crawl: Crawl,
+        options: MemberOptions,
+        homes: Homes,
+        ownership: Ownership,
+        replicas: Replicas,
+        older: OlderCopies,
     ) -> None:
         self._crawl = crawl
         self._options = options
         self._homes = homes
         self._ownership = ownership
         self._replicas = replicas
+        self._older = older
+        self._said: set[str] = set()  # lines that are said once
         self._deserted: dict[int, float] = {}  # since when nobody works in the home of a partition
         self._unwanted: dict[int, float] = {}  # since when nobody asks for a replica that is here
 
     async def look(self, alive: Mapping[str, Seated], opened: Collection[int]) -> set[int]:
         """Do what is due now. ``opened``: the partitions that are open here. Returns those whose claims this process
-        holds since. Raises CarrierError, JobError, OSError."""
+        holds since. Raises CarrierError, JobError."""
         homes, manned = self._homes, {self._crawl.home, *(each.home for each in alive.values())}
-        taken = set[int]()
+        taken, latest = set[int](), self._options.boottime() + LONG
         for number, home in enumerate(homes.known):
+            if self._options.boottime() >= latest:
+                break
             if home is None or number in homes.busy or number in opened:
                 continue
-            if home.id == self._crawl.home:
-                self._deserted.pop(number, None)
-                if home.epoch and not holds_job(self._crawl.partition(number)):
-                    await self._arrive(number)
-            elif home.epoch and holds_job(self._crawl.partition(number)):
-                await self._demote(number)
-            elif home.id in manned:
-                self._deserted.pop(number, None)
-            elif self._is_mine_to_take(number, manned) and await self._promote(number, home):
-                taken.add(number)
-        await self._clear(manned)
+            try:
+                if await self._fit(number, home, manned):
+                    taken.add(number)
+            except OSError as error:
+                self._say(f"partition {number} waits, its directory cannot be put in its place: {error}; tried again")
+        try:
+            await self._clear(manned)
+        except OSError as error:
+            self._say(f"replicas that nobody asks for are not removed: {error}; tried again")
         return taken
 
     # -- parts -------------------------------------------------------------------------------------------------
 
-    def _is_mine_to_take(self, number: int, manned: Collection[str]) -> bool:
-        """Whether the partition, whose home is deserted, goes on with the replica here."""
+    async def _fit(self, number: int, home: Home, manned: Collection[str]) -> bool:
+        """Do what fits the home of the partition, which is not open. Returns whether this process has its claim since.
+        Raises CarrierError, JobError, OSError."""
+        is_there = holds_job(self._crawl.partition(number))
+        if home.id == self._crawl.home:
+            self._deserted.pop(number, None)
+            # One that begins again has a directory, and nothing that could go on.
+            begins = self._replicas.fault(number) and not self._homes.is_missing(number)
+            if home.epoch and not is_there and not begins:
+                await self._arrive(number)
+        elif is_there:
+            await self._demote(number)
+        elif home.id in manned:
+            self._deserted.pop(number, None)
+        elif await self._is_mine_to_take(number, manned):
+            return await self._promote(number, home)
+        return False
+
+    async def _is_mine_to_take(self, number: int, manned: Collection[str]) -> bool:
+        """Whether the partition, whose home is deserted, goes on with the replica here. Of several, the one goes first
+        that has most: it can give the others what they lack. Raises CarrierError."""
         now = self._options.boottime()
         since = self._deserted.setdefault(number, now)
         told = self._homes.slots.told.get(number)
-        if told is None or self._homes.looks < HELD or self._replicas.mark(number) is None:
+        if told is None or self._homes.looks < HELD:
             return False
         able = [home for home in told.in_step if home in manned]
-        return self._crawl.home in able and now >= since + TURN * able.index(self._crawl.home)
+        if len(able) > 1:
+            has = await self._homes.slots.steps(number)
+            able.sort(key=lambda home: has.get(home, 0), reverse=True)
+        if self._crawl.home not in able or now < since + TURN * able.index(self._crawl.home):
+            return False
+        if self._replicas.mark(number) is None:
+            if (fault := self._replicas.fault(number)) and now >= since + HELD:
+                self._say_unfit(number, fault)
+            return False
+        return True
 
     async def _promote(self, number: int, home: Home) -> bool:
         """Take the partition over. Returns whether that was done. Raises CarrierError, JobError, OSError."""
@@ -103,7 +149,10 @@ class Promotion:
                 number, now.epoch
             ):
                 return False  # its owner has ended with the crawl, which is about to be read here too
-            done = await self._made(number)
+            try:
+                done = await self._made(number)
+            except _Later:
+                return False
             if done:
                 await homes.settle(number, Home(self._crawl.home, epoch))
                 self._deserted.pop(number, None)
@@ -129,18 +178,24 @@ class Promotion:
             if not homes.is_here(number):
                 return
             await self._replicas.release(number)
-            if await self._options.beside(partial(self._has_all, number, told)):
-                await self._made(number)
+            try:
+                is_whole = await self._options.beside(partial(self._has_all, number, told)) and await self._made(number)
+            except _Later:
                 return
-            epoch, before = self._ownership.epoch(name), [each for each in told.in_step if each != self._crawl.home]
-            if epoch is not None and before:
-                await homes.settle(number, Home(before[0], epoch))
+            if is_whole:
+                self._options.notice(f"partition {number} has come here from another directory, and goes on here")
+                return
+            epoch, before = self._ownership.epoch(name), [*told.in_step, told.target]
+            back = next((each for each in before if each not in ("", self._crawl.home)), None)
+            if epoch is not None and back is not None:
+                await homes.settle(number, Home(back, epoch))
         finally:
             homes.busy.discard(number)
             await self._ownership.free(name)
 
     def _has_all(self, number: int, told: Following) -> bool:
-        """Whether the replica here has the last step that was told. Raises OSError."""
+        """Whether the replica here has the step that was told as the last one. It has more if it comes from a home
+        with an older copy."""
         if holds_job(self._crawl.partition(number)):
             return True
         path = replica_directory(self._crawl.directory, number)
@@ -148,20 +203,38 @@ class Promotion:
             return False
         if told.mark == (0, 0):
             return True  # the carrier has forgotten it; whoever handed it over had looked
-        store = self._open_store(number)
         try:
-            return Mark.decode(store.get(Family.META, MARK)) == Mark(*told.mark)
-        finally:
-            store.close()
+            store = self._open_store(number)
+            try:
+                mark = Mark.decode(store.get(Family.META, MARK))
+            finally:
+                store.close()
+        except (OSError, ChunkError):
+            return True  # it is looked at before it becomes the partition
+        return mark == Mark(*told.mark) or mark.number > told.mark[1]
 
     def _open_store(self, number: int) -> Store:
         path = replica_directory(self._crawl.directory, number) / STORE
         return self._options.platform.of_partition(number, self._crawl.partitions).open_store(path)
 
     async def _made(self, number: int) -> bool:
-        """Make the replica the partition."""
+        """Make the replica the partition, if it can be opened as one. Raises _Later."""
         await self._replicas.release(number)
         directory, disk = self._crawl.directory, self._options.platform.disk
+        if holds_job(replica_directory(directory, number)):
+            try:
+                fault = await self._replicas.check(number)
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                self._say(f"the replica of partition {number} takes over as soon as there is space: {no_room(error)}")
+                raise _Later from error
+            except JobError as error:
+                raise _Later from error  # another process of this home has it
+            if fault:
+                self._say_unfit(number, fault)
+                return False
+        self._older.accept(number)
 
         def make() -> bool:
             self._carry_clock(number)
@@ -169,6 +242,20 @@ class Promotion:
 
         made: bool = await self._options.beside(make)
         return made
+
+    def _say_unfit(self, number: int, fault: str) -> None:
+        path = replica_directory(self._crawl.directory, number)
+        self._say(
+            f"{path} cannot be opened, and does not become partition {number}: {fault}. Another replica does if one is "
+            "in step; else start a worker with the directory of the partition. If that is gone for good, stop this "
+            f"worker, keep what is left by `crawler repair {path}`, and start it again, or begin the partition anew "
+            f"from the links that come: `crawler work` with `--forget-partition {number}`"
+        )
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._options.notice(line)
 
     def _carry_clock(self, number: int) -> None:
         """The times in the replica are those of its owner's clock: what opens it next takes the difference for a clock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -14,6 +13,8 @@ from crawler.disk import FULL
 from crawler.job.copy_target import SPOOL, CopyTarget
 from crawler.job.directory import JobError, holds_job, make_directory
 from crawler.job.follower import Follower, GapError
+from crawler.job.job_lock import lock_holder
+from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
 from crawler.job.spool import Spool
 from crawler.job.stored_errors import DAMAGE
@@ -41,7 +42,7 @@ def _alone(method: Callable[Concatenate[ReplicaDirectory, P], T]) -> Callable[Co
 
 class ReplicaDirectory:
     """The replica of a partition. While it is being copied, ``mark`` is that of the steps which wait for the end of the
-    copy. No two of its methods run at once."""
+    copy. No two of its methods run at once, but ``checkpoint`` beside the others."""
 
     def __init__(self, directory: Path, number: int, platform: Platform, codec: ReplicaCodec) -> None:
         self.lock = Lock()
@@ -51,7 +52,7 @@ class ReplicaDirectory:
         self._codec = codec
         self._sizes = OutputSettings()
         self._follower: Follower | None = None
-        self._inode: int | None = None
+        self.keeps = 0  # bytes of the last steps that are kept for other replicas of the partition
         self._copying: _Copying | None = None
         self.safe = START  # the last step that is safe on the disk
         self.is_left = False  # its owner has closed the partition, and said so behind its last step
@@ -78,15 +79,16 @@ class ReplicaDirectory:
         return 0 if self._copying is None else self._copying.target.index
 
     @_alone
-    def open(self, sizes: OutputSettings) -> None:
-        """Go on with the directory if there is one. Raises JobError if another process has it."""
+    def open(self, sizes: OutputSettings, fault: str = "") -> str:
+        """Go on with the directory if there is one, and it is not known to have that fault. Returns why what is there
+        is no replica; "" if it is one. Raises JobError if another process has it, and OSError, also for a full
+        disk."""
         self._sizes = sizes
         replicas, name = self._directory.parent, self._directory.name
         make_directory(replicas, self._platform.disk)
         CopyTarget(replicas, name, self._platform.disk).discard()
         (replicas / f"{name}{SPOOL}").unlink(missing_ok=True)
-        if holds_job(self._directory):
-            self._open()
+        return self._open() if holds_job(self._directory) and not fault else fault
 
     @_alone
     def take(self, messages: Sequence[bytes]) -> Mark | None:
@@ -133,13 +135,27 @@ class ReplicaDirectory:
         else:
             self.safe = mark
 
+    def checkpoint(self, now: float) -> None:
+        """Write a generation of the seen-set. It may take long, and the other methods do not wait for it. Raises
+        OSError if the disk is full."""
+        with self.lock:
+            follower = self._follower
+            if follower is None or self._copying is not None or self._is_gone(follower):
+                return
+        try:
+            self.said.extend(follower.checkpoint(now))
+        except _DAMAGED as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise
+            with self.lock:
+                if self._follower is follower:
+                    self._break_off(f"it is made anew: {error}")
+
     @_alone
-    def close(self) -> None:
-        """Release all files. A copy under way is thrown away."""
-        if self._copying is not None:
-            self._copying.discard()
-            self._copying = None
-        self._close()
+    def close(self) -> KeptSteps | None:
+        """Release all files. A copy under way is thrown away. Returns the last steps, if they were kept."""
+        self._throw_away()
+        return self._close()
 
     # -- its parts ---------------------------------------------------------------------------------------------
 
@@ -156,14 +172,13 @@ class ReplicaDirectory:
         if self._copying is not None:
             self._copying.keep(chunk, data)
         elif self._follower is not None and follows(chunk, self._follower.mark):
+            self._follower.keep(self.keeps)
             self._follower.apply(chunk)
 
     def _begin(self, begin: CopyBegin) -> None:
         if begin.copy == self.copy:
             return  # it came again
-        if self._copying is not None:
-            self._copying.discard()
-            self._copying = None
+        self._throw_away()
         self._copying = _Copying(begin, self._directory, self._platform)
         self.copy = begin.copy
 
@@ -176,10 +191,9 @@ class ReplicaDirectory:
                 return
         except OSError as error:
             raise CopyError(str(error)) from error
+        fault = self._open() if self._follower is None else ""
         if self._follower is None:
-            self._open()
-        if self._follower is None:
-            raise CopyError("what was copied cannot be opened")
+            raise CopyError(f"what was copied cannot be opened: {fault}")
         while (data := copying.next()) is not None:
             chunk = self._codec.decode(data)
             if isinstance(chunk, Chunk) and follows(chunk, self._follower.mark):
@@ -188,45 +202,49 @@ class ReplicaDirectory:
         copying.spool.remove()
         self._copying = None
 
-    def _open(self) -> None:
-        """Raises JobError."""
+    def _open(self) -> str:
+        """Returns why that fails. Raises JobError if another process has the directory, OSError for a full disk."""
         try:
             self._follower = Follower(self._directory, self._platform, self._sizes)
-            self._inode = self._directory.stat().st_ino
-        except JobError:
-            raise
-        except _DAMAGED as error:
-            self.said.append(f"it is made anew: {error}")
+        except (JobError, *_DAMAGED) as error:
+            if isinstance(error, JobError) and is_held(self._directory):
+                raise
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise
+            fault = error.fault if isinstance(error, JobError) else str(error)
+            self.said.append(f"{self._directory} cannot be opened, and is made anew: {fault}")
+            return fault
+        return ""
 
     def _has(self, message: HandOver) -> bool:
         return self.being is Being.WHOLE and self.mark == Mark(message.line, message.number)
 
     def _is_gone(self, follower: Follower) -> bool:
         """Whether somebody removed the directory, or put another one there."""
-        try:
-            inode = self._directory.stat().st_ino
-        except OSError as error:
-            if error.errno != errno.ENOENT:
-                raise
-            inode = None
-        if inode == self._inode:
+        if follower.is_in_place:
             return False
         self._break_off("its directory was taken away: it is made anew")
         return True
 
     def _break_off(self, line: str) -> None:
         self.said.append(line)
-        if self._copying is not None:
-            self._copying.discard()
-            self._copying = None
+        self._throw_away()
         self._close()
 
-    def _close(self) -> None:
+    def _throw_away(self) -> None:
+        """Forget the copy under way."""
+        copying, self._copying = self._copying, None
+        if copying is not None:
+            with contextlib.suppress(OSError):  # the next one begins by removing it, and says what is wrong
+                copying.discard()
+
+    def _close(self) -> KeptSteps | None:
         follower, self._follower = self._follower, None
         self.safe = START
         if follower is not None:
             with contextlib.suppress(OSError):  # what was written is with the operating system; it may be taken away
-                follower.close()
+                return follower.close()
+        return None
 
 
 class _Copying:
@@ -258,8 +276,18 @@ class _Copying:
 
     def discard(self) -> None:
         """Remove all that came."""
-        self.target.discard()
-        self.spool.remove()
+        try:
+            self.target.discard()
+        finally:
+            self.spool.remove()
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a process has the directory open."""
+    try:
+        return lock_holder(directory) is not None
+    except OSError:
+        return False  # nobody could have opened it
 
 
 def follows(chunk: Chunk, mark: Mark) -> bool:

@@ -6,10 +6,12 @@
                are left, and the owner sends them again
     copied     if the owner does not have the steps after ours: the copy is made beside the old directory, steps wait in
                a spool meanwhile, and both together take its place
+    renewed    now and then it gets a generation, so that it can become the partition soon, however long it has followed
     told       the owner learns what is written and what is safe on the disk, at once when it changes and each second
     closed     synced; the claim is freed
 
-A disk that is full makes a replica wait. One that is damaged in any other way is copied anew.
+A disk that is full makes a replica wait. One that is damaged in any other way is copied anew: it says that it has
+nothing, so its owner relies on it no more, and sends a copy.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.reach import Reach
 from crawler.cluster.replica_directory import ReplicaDirectory
 from crawler.disk import FULL, no_room
-from crawler.job.directory import JobError
+from crawler.engine.durability import REST, first_part
+from crawler.job.directory import STORE, JobError
+from crawler.job.kept_steps import KeptSteps
 from crawler.partition.notes import encode_note
 from crawler.partition.parcel_codec import Note, ParcelCodec
 from crawler.partition.replica_values import STATE, Being, Followed, encode_value, replica_name
@@ -44,9 +48,25 @@ AGAIN = 5.0  # seconds until a disk that was full is tried again
 _LINES = 256
 
 
+class Unfit(Struct, frozen=True):
+    """A replica that could not be opened as the partition, and why."""
+
+    stamp: tuple[int, int]
+    fault: str
+
+
+def stamp(directory: Path) -> tuple[int, int]:
+    """What a copy, or a repair, of the directory has another of."""
+    try:
+        return directory.stat().st_ino, (directory / STORE).stat().st_ino
+    except OSError:
+        return 0, 0
+
+
 class ReplicaPlace(Struct):
     """What the replicas of one process share. ``settings()`` are those of a run that begins now. ``handed_over`` is
-    told that the owner of a partition has given it to this home, and that all its steps are written here."""
+    told that the owner of a partition has given it to this home, and that all its steps are written here. ``unfit``:
+    replicas that nobody follows with before they are copied anew."""
 
     crawl: Crawl
     options: MemberOptions
@@ -57,6 +77,18 @@ class ReplicaPlace(Struct):
     settings: Callable[[], Settings]
     handed_over: Callable[[int, Mark], None] = lambda number, mark: None
     told: set[str] = field(default_factory=set)  # lines that are said once
+    # One replica at a time loads its seen-set.
+    renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    unfit: dict[int, Unfit] = field(default_factory=dict)
+
+    def fault(self, number: int) -> str:
+        """Why the replica that is there now cannot become the partition, as far as that was looked at."""
+        unfit = self.unfit.get(number)
+        return "" if unfit is None or unfit.stamp != stamp(self.directory(number)) else unfit.fault
+
+    def distrust(self, number: int, fault: str) -> None:
+        """The replica that is there cannot become the partition."""
+        self.unfit[number] = Unfit(stamp(self.directory(number)), fault)
 
     def say(self, line: str) -> None:
         """Say a line to the user, once."""
@@ -90,6 +122,7 @@ class ReplicaLife:
         self._changed = asyncio.Event()
         self._is_stopping = False
         self.is_free = asyncio.Event()  # whether it takes more entries
+        self.followed: KeptSteps | None = None  # the last steps of a replica that is closed
 
     @property
     def mark(self) -> Mark | None:
@@ -120,13 +153,15 @@ class ReplicaLife:
             await place.ownership.free(self.name)
             return
         try:
-            await place.options.beside(partial(self.replica.open, place.settings().output))
+            open_it = partial(self.replica.open, place.settings().output, place.fault(self._number))
+            if fault := await place.options.beside(open_it):
+                place.distrust(self._number, fault)
             await self._follow()
         except (JobError, OSError) as error:  # the crawl goes on without it, and it is tried again
             place.say(f"the replica of partition {self._number} cannot be opened here: {error}")
         finally:
             self.is_free.clear()
-            await place.options.beside(self.replica.close)
+            self.followed = await place.options.beside(self.replica.close)
             await place.ownership.free(self.name)
 
     async def _skip(self) -> None:
@@ -138,12 +173,12 @@ class ReplicaLife:
             await call(carrier.trim(self.name, self.read_to))
 
     async def _follow(self) -> None:
-        telling = asyncio.ensure_future(self._tell())
+        telling, renewing = asyncio.ensure_future(self._tell()), asyncio.ensure_future(self._renew())
         self.is_free.set()
         try:
             loop = asyncio.get_running_loop()
             synced = loop.time()
-            while not self._is_stopping and not telling.done():
+            while not (self._is_stopping or telling.done() or renewing.done()):
                 # Where nothing comes, what is there is made safe soon: somebody may wait for that to hand over.
                 sync_at = min(synced + SYNCED, max(self.given + QUIET, synced + SYNCED_FIRST))
                 with contextlib.suppress(TimeoutError):
@@ -157,10 +192,12 @@ class ReplicaLife:
                     synced = loop.time()
             await self._sync()
         finally:
-            telling.cancel()
-            await asyncio.wait({telling})
-            if not telling.cancelled():
-                telling.result()
+            for task in (telling, renewing):
+                task.cancel()
+            await asyncio.wait({telling, renewing})
+            for task in (telling, renewing):
+                if not task.cancelled():
+                    task.result()
 
     async def _take(self) -> None:
         """Write what came, and let the carrier forget it."""
@@ -192,10 +229,28 @@ class ReplicaLife:
         self._notice()
         self._changed.set()
 
+    async def _renew(self) -> None:
+        """Write generations until cancelled, as often as the partition does."""
+        place = self._place
+        interval = place.settings().durability.checkpoint_interval
+        pause = interval * first_part((self._number, place.crawl.partitions))
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(pause)
+            async with place.renewing:
+                began = loop.time()
+                try:
+                    await place.options.beside(partial(self.replica.checkpoint, place.options.clock()))
+                except OSError as error:
+                    if error.errno not in FULL:
+                        raise
+            self._notice()
+            pause = max(interval, REST * (loop.time() - began))
+
     def _notice(self) -> None:
-        said, self.replica.said = self.replica.said, []
-        for line in said:
-            self._place.say(f"the replica of partition {self._number}: {line}")
+        said = self.replica.said  # a thread may add to it
+        while said:
+            self._place.say(f"the replica of partition {self._number}: {said.pop(0)}")
 
     # -- what is told ------------------------------------------------------------------------------------------
 

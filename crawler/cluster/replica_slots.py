@@ -3,8 +3,9 @@ all partitions say.
 
 That a replica is in step is a promise of the owner: nothing counts as durable that this replica does not have. So the
 promise is taken back on the carrier before the owner goes on without the replica, and given when it waits for it
-again. Whoever opens a partition keeps the promises of the owner before it, until it has heard from the replica: so one
-that has just moved, or was just taken over, is safe elsewhere all the time.
+again. What an owner says has an order there: a promise that arrives late, or once more, does not come back. Whoever
+opens a partition keeps the promises of the owner before it, until it has heard from the replica: so one that has just
+moved, or was just taken over, is safe elsewhere all the time.
 """
 
 from __future__ import annotations
@@ -13,20 +14,24 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from crawler.carrier.verbs import CRAWL
+from crawler.carrier.verbs import CRAWL, CarrierError
 from crawler.cluster.end_watch import END
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.partition.end_rounds import decode_announcement
 from crawler.partition.replica_homes import (
+    SLOTS_MOST,
     Following,
     Follows,
     decode_following,
     encode_following,
     newest,
+    order_of,
     slots_for,
+    time_after,
 )
+from crawler.partition.replica_values import STATE, Being, decode_followed, replica_name
 from crawler.replica import Mark
 
 REPLICAS = "replicas"  # the value of a partition
@@ -41,6 +46,13 @@ class Replicas(Protocol):
     async def release(self, number: int) -> None:
         """Close that replica, durably, and do not open it again as long as the partition's directories are being moved,
         or it is at home here. Raises OSError."""
+
+    async def check(self, number: int) -> str:
+        """Why the replica, which is released, cannot be opened as the partition; "" if it can. Raises JobError if
+        another process has it, OSError if the disk is full."""
+
+    def fault(self, number: int) -> str:
+        """Why the replica that is here cannot become the partition, as far as that was looked at; "" if it can."""
 
     def reached(self, number: int, home: str) -> bool:
         """Whether the replica there of an own partition has all that was ever written, durably."""
@@ -60,6 +72,7 @@ class ReplicaSlots:
         self.skews: dict[int, float] = {}  # how far the clock here is ahead of an owner's, at most
         self._own: dict[int, Following] = {}  # of partitions that are open here
         self._putting = asyncio.Lock()
+        self._said_at = 0.0  # by the clock
 
     async def look(
         self, opened: Mapping[int, OpenPartition], alive: Collection[str], targets: Mapping[int, str]
@@ -89,7 +102,7 @@ class ReplicaSlots:
                 Follows("") if each.home == self._home else Follows(each.home, each.in_step and self._replicas > 0)
                 for each in before.slots
             ]
-            await self._put(number, Following(epoch, slots, self._clock()))
+            await self._put(number, Following(epoch, slots, self._now()))
             return any(each.in_step for each in slots)
         return False
 
@@ -97,6 +110,14 @@ class ReplicaSlots:
         """What is said of a partition now, or was said last. Raises CarrierError."""
         value = (await self._reach.call(self._reach.carrier.get([name_of(number)], REPLICAS)))[0]
         return newest(decode_following(value), self.told.get(number)) or Following(0, [], 0.0)
+
+    async def steps(self, number: int) -> dict[str, int]:
+        """The number of the last step of each replica of a partition, by its home, as they said last. Raises
+        CarrierError."""
+        told = self.told.get(number)
+        names = [replica_name(number, slot) for slot in range(0 if told is None else len(told.slots))]
+        said = map(decode_followed, await self._reach.call(self._reach.carrier.get(names, STATE)))
+        return {each.home: each.number for each in said if each is not None and each.state == Being.WHOLE}
 
     async def has_ended(self, number: int, epoch: int) -> bool:
         """Whether the crawl has ended for the partition in that epoch. Raises CarrierError."""
@@ -118,18 +139,34 @@ class ReplicaSlots:
         """Tell others so, before it returns. Raises CarrierError."""
         async with self._putting:
             own = self._own.get(number)
-            if own is None or in_step == (home in own.in_step):
-                return
+            if own is None or (in_step and home in own.in_step):
+                return  # that it is not, is said again: that it is may be on its way, although nobody has answered
             slots = [Follows(home, in_step) if each.home == home else each for each in own.slots]
-            await self._put(number, Following(own.epoch, slots, self._clock(), own.target))
+            await self._put(number, Following(own.epoch, slots, self._now(), own.target))
 
     async def hand_over(self, number: int, epoch: int, home: str, mark: Mark) -> None:
         """Say that the directory here has all that the partition had up to its last step, with which it is at home
         elsewhere from now on. Raises CarrierError."""
         async with self._putting:
             others = [each for each in self._slots(number) if each.home not in ("", home)]
-            slots = [Follows(self._home, True), *others]
-            await self._put(number, Following(epoch, slots, self._clock(), mark=(mark.line, mark.number)))
+            # It has all too: whatever ends this process before the home is told, either one may go on.
+            slots = [Follows(self._home, True), *others, Follows(home, True)]
+            await self._put(number, Following(epoch, slots, self._now(), mark=(mark.line, mark.number)))
+            del self._own[number]
+
+    async def forget(self, number: int, epoch: int) -> None:
+        """Say that no replica of a partition is in step which begins again in that epoch. Raises CarrierError."""
+        async with self._putting:
+            await self._put(number, Following(epoch, [], self._now()))
+            del self._own[number]
+
+    async def give_back(self, number: int, epoch: int, mark: Mark) -> None:
+        """Say that the directory here has that step, and lacks some that were promised: the partition is at home
+        elsewhere from now on, and comes back if it cannot be opened there. Raises CarrierError."""
+        async with self._putting:
+            before = (await self.read(number)).slots
+            slots = [*(Follows("") if each.home == self._home else each for each in before), Follows(self._home)]
+            await self._put(number, Following(epoch, slots[-SLOTS_MOST:], self._now(), self._home, mark))
             del self._own[number]
 
     def _slots(self, number: int) -> Sequence[Follows]:
@@ -137,16 +174,24 @@ class ReplicaSlots:
 
     async def _choose(self, partition: OpenPartition, alive: Collection[str], target: str) -> None:
         async with self._putting:
+            if partition.is_closing and partition.number not in self._own:
+                return  # it was handed over: what was said with that counts
             number, before = partition.number, self._slots(partition.number)
             named = [each.home for each in before]
             homes = slots_for(named, number, self._home, alive, self._replicas, target or None)
             in_step = {each.home for each in before if each.in_step}
             slots = [Follows(home, home in in_step) for home in homes]
-            await self._put(number, Following(partition.epoch, slots, self._clock(), target))
+            await self._put(number, Following(partition.epoch, slots, self._now(), target))
+
+    def _now(self) -> float:
+        """The time of what is said next."""
+        self._said_at = time_after(self._clock(), self._said_at)
+        return self._said_at
 
     async def _put(self, number: int, following: Following) -> None:
-        put = self._reach.carrier.put
-        await self._reach.call(put(name_of(number), {REPLICAS: encode_following(following)}))
+        values = {REPLICAS: encode_following(following)}
+        if not await self._reach.call(self._reach.carrier.put(name_of(number), values, order_of(following))):
+            raise CarrierError(f"a later owner has said which replicas partition {number} has")
         self._own[number] = self.told[number] = following
 
     def _note(self, number: int, said: Following | None) -> None:

@@ -14,9 +14,14 @@ from functools import partial
 from crawler.carrier.verbs import CarrierError
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
+from crawler.cluster.partition_opening import UNOPENED, Opening
 from crawler.cluster.reach import Backoff
+from crawler.cluster.replica_directory import is_held
 from crawler.cluster.replica_life import ReplicaLife, ReplicaPlace
 from crawler.cluster.seats import Seated
+from crawler.disk import FULL
+from crawler.job.directory import JobError
+from crawler.job.kept_steps import KeptSteps
 from crawler.partition.placement import place as placed
 from crawler.replica import Mark
 
@@ -24,6 +29,7 @@ WAIT = 0.5  # seconds for an entry; a replica that is opened meanwhile is read a
 ENTRIES = 16  # read at a time, from each stream: 4 MB of steps or pieces
 GATHER = 0.1  # seconds between two readings, at least: entries come meanwhile
 IDLE = 0.2  # seconds between two looks whether a replica is open
+KEPT = 32 * 2**20  # bytes of steps that are kept for other replicas, of all partitions together
 QUIET = 2.5  # seconds without an entry after which no more is expected of owners that end too ...
 ENDED, STOPPED = 5.0, 2.0  # ... and at most: when the crawl is over, and when only this process is stopped, perhaps
 
@@ -31,11 +37,13 @@ ENDED, STOPPED = 5.0, 2.0  # ... and at most: when the crawl is over, and when o
 class Replicas:
     """The replicas of one process."""
 
-    def __init__(self, place: ReplicaPlace, homes: Homes, sending: LogSending) -> None:
+    def __init__(self, place: ReplicaPlace, homes: Homes, sending: LogSending, opening: Opening) -> None:
         self._place = place
+        self._opening = opening
         self._homes = homes
         self._sending = sending
         self._lives: dict[int, tuple[ReplicaLife, asyncio.Task[None]]] = {}
+        self._followed: dict[int, KeptSteps] = {}  # of replicas that are about to be the partition
         self._is_over = False
         self._broken: asyncio.Future[None] | None = None  # of ``keep``: gets what a life raised
 
@@ -51,6 +59,16 @@ class Replicas:
                 task = asyncio.ensure_future(life.live())
                 self._lives[number] = life, task
                 task.add_done_callback(partial(self._ended, number))
+        self._keep_steps(homes)
+
+    def _keep_steps(self, homes: Sequence[str | None]) -> None:
+        """Keep steps of partitions that have other replicas, which may lack them when ours becomes the partition."""
+        told, here = self._homes.slots.told, self._place.crawl.home
+        several = {number for number in self._lives if number in told and len(told[number].homes) > 1}
+        for number, (life, _) in self._lives.items():
+            life.replica.keeps = KEPT // len(several) if number in several else 0
+        ours = {number for number in self._followed if number in self._homes.busy or homes[number] == here}
+        self._followed = {number: self._followed[number] for number in ours}
 
     def _mine(self, alive: Mapping[str, Seated], homes: Sequence[str | None], me: str) -> dict[int, int]:
         """The slot of each partition that this process follows."""
@@ -123,6 +141,32 @@ class Replicas:
         if found is not None:
             found[0].stop()
             await asyncio.wait({found[1]})
+            if found[0].followed is not None:
+                self._followed[number] = found[0].followed
+
+    def followed(self, number: int) -> KeptSteps | None:
+        """The last steps that were sent to the replica which is the partition now, once."""
+        return self._followed.pop(number, None)
+
+    async def check(self, number: int) -> str:
+        """Why the replica, which is released, cannot be opened as the partition; "" if it can. Such a one is followed
+        no more. Raises JobError if another process has it, OSError if the disk is full."""
+        place, directory = self._place, self._place.directory(number)
+        try:
+            await place.options.beside(partial(self._opening.check, number, directory))
+        except UNOPENED as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise
+            if isinstance(error, JobError) and is_held(directory):
+                raise
+            fault = error.fault if isinstance(error, JobError) else str(error)
+            place.distrust(number, fault)
+            return fault
+        return ""
+
+    def fault(self, number: int) -> str:
+        """Why the replica that is here cannot become the partition, as far as that was looked at; "" if it can."""
+        return self._place.fault(number)
 
     def reached(self, number: int, home: str) -> bool:
         """Whether the replica there of an own partition has all that was ever written, durably."""

@@ -38,13 +38,22 @@ MEMBER, HOME = "member", "home"  # values of a seat, and of a partition
 
 class Seated(Struct, frozen=True, array_like=True):
     """What a process says of itself: its ``name``, the ``home`` that its partitions are in, how often it has said
-    so, whether it ``has_seeds``, and whether it ``drains``: it is about to leave, and takes no partition any more."""
+    so, whether it ``has_seeds``, whether it ``drains``: it is about to leave, or cut off from the web, and takes no
+    partition; whether no host answers it now; and the ``place`` of its directory, which a copy of that does not have;
+    empty if unknown."""
 
     name: str
     home: str
     beats: int
     has_seeds: bool = False
     drains: bool = False
+    unanswered: bool = False
+    place: str = ""
+
+    @property
+    def fetches(self) -> bool:
+        """Whether it can fetch what others give it."""
+        return not self.drains and not self.unanswered
 
 
 _decoder = msgspec.msgpack.Decoder(Seated)
@@ -65,11 +74,25 @@ class Seats:
         self._boottime = boottime
         self.mine: str | None = None  # the seat that is held
         self._known: dict[str, tuple[Seated, float]] = {}  # by seat: what was said last, and when that was new
+        self._twins = set[str]()  # names of those that were seen alive with this home in another place
 
     @property
     def names(self) -> list[str]:
         """All seats."""
         return [f"w{number}" for number in range(self._partitions + SPARE)]
+
+    @property
+    def staying(self) -> set[str]:
+        """The homes in which others work who are not about to leave."""
+        now = self._boottime()
+        return {each.home for each, at in self._known.values() if now < at + HELD and not each.drains}
+
+    @property
+    def has_twin(self) -> bool:
+        """Whether another process works with a directory of which that of this one is a copy, or the other way round,
+        and has done so for longer."""
+        me = self._me
+        return any(each.name in self._twins and each.beats >= me.beats for each, _ in self._known.values())
 
     async def look(self, *, sits: bool = True) -> Mapping[str, Seated]:
         """Keep the seat, or take one, or give it up if it ``sits`` no more. Returns all who are alive, by name. Raises
@@ -89,9 +112,9 @@ class Seats:
         alive = {each.name: each for each, at in self._known.values() if now < at + HELD and each.name != name}
         return alive if self.mine is None else {**alive, name: self._me}
 
-    def drain(self) -> None:
-        """Say from now on that this process is about to leave."""
-        self._me = replace(self._me, drains=True)
+    def say(self, *, drains: bool, unanswered: bool) -> None:
+        """Say this of this process from now on."""
+        self._me = replace(self._me, drains=drains, unanswered=unanswered)
 
     async def leave(self) -> None:
         """Give the seat up."""
@@ -111,8 +134,9 @@ class Seats:
         return decode_home((await self._reach.call(self._reach.carrier.get([name_of(partition)], HOME)))[0])
 
     async def settle(self, partition: int, home: Home) -> None:
-        """Say where a partition is at home. Raises CarrierError."""
-        await self._reach.call(self._reach.carrier.put(name_of(partition), {HOME: encode_home(home)}))
+        """Say where a partition is at home, unless the carrier knows a home of a later epoch. Raises CarrierError."""
+        values = {HOME: encode_home(home)}
+        await self._reach.call(self._reach.carrier.put(name_of(partition), values, (home.epoch, 0)))
 
     async def _sit(self) -> str | None:
         """A seat, or None if all are taken."""
@@ -129,8 +153,12 @@ class Seats:
         except msgspec.DecodeError:  # nobody is there any more
             self._known.pop(seat, None)
             return
-        if seat not in self._known or self._known[seat][0] != said:
+        before = self._known.get(seat)
+        if before is None or before[0] != said:
             self._known[seat] = (said, now)
+        is_alive = before is not None and before[0].name == said.name and before[0].beats < said.beats
+        if is_alive and said.home == self._me.home and "" != said.place != self._me.place != "":
+            self._twins.add(said.name)
 
 
 def encode_home(home: Home) -> bytes:

@@ -122,6 +122,8 @@ class Sending:
             return False
         now, room = self._clock(), IN_FLIGHT - self._in_flight()
         parcels = await self._taken(partition, partition.outbox.due(now))
+        if not self._may_send(partition):
+            return False  # it was closed meanwhile
         if room > 0:
             parcels += partition.outbox.gather(now, min(room, _A_TURN))
         return await self._say(partition, parcels) and bool(parcels) and room > _A_TURN

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from msgspec import Struct
+
 from crawler.carrier.verbs import START as BEGINNING
 from crawler.carrier.verbs import Position
 from crawler.partition.replica_values import Being, Followed
@@ -17,6 +19,13 @@ COPY_AGAIN = (5.0, 60.0)  # seconds after a copy that broke off, at first and at
 _ENDS = 1_024  # of the log that are kept
 
 
+class Copying(Struct, frozen=True):
+    """A copy on its way, by its number. The steps beside it are those after the state that it ``follows``."""
+
+    number: int
+    follows: Mark
+
+
 class SlotSending:
     """The replica in one slot, whose home is ``home``. Times are by one clock."""
 
@@ -25,7 +34,7 @@ class SlotSending:
         self.home = home
         self.heard: Followed | None = None
         self.head: Position = BEGINNING  # of its stream, when steps were last sent again
-        self.copy: int | None = None  # the copy that is being sent
+        self.copy: Copying | None = None  # the copy that is being sent
         self.copy_at = now  # when the next one may begin
         self.in_step = in_step  # what counts as durable is what it has too
         self._heard_at = now
@@ -76,7 +85,8 @@ class SlotSending:
     @property
     def is_copying(self) -> bool:
         """Whether the copy that is sent comes in there."""
-        return self.heard is not None and self.heard.state == Being.COPYING and self.heard.copy == self.copy
+        heard, copy = self.heard, self.copy
+        return heard is not None and copy is not None and heard.state == Being.COPYING and heard.copy == copy.number
 
     # -- steps on their way ------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from msgspec import Struct, field
 
 from crawler.engine.judge import request_outcome
 from crawler.fetch import Failure, FailureKind, Fetches, Response
-from crawler.fetch.fence import FencedOffError
+from crawler.fetch.fence import FencedOffError, may_send
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
 from crawler.frontier.outage import HOSTS, Failed, OutageJudge, Pace
 from crawler.job.job import Job
@@ -71,21 +71,24 @@ class _Waiting(Struct, eq=False):
 
 class Surroundings(Struct, frozen=True):
     """What the line needs of its worker. ``interrupt``: who waits for the rate limit gives up. ``wake``: all runs may
-    have something to hand out. ``doubt``: a visit lends its slot, or takes it back."""
+    have something to hand out. ``doubt``: a visit lends its slot, or takes it back. ``reaches``:
+    whether a connection to the host of an href can be opened."""
 
     clock: Callable[[], float]
     rate: Callable[[], Awaitable[None]]
     interrupt: Callable[[], None]
     wake: Callable[[], None]
     doubt: Callable[[bool], None]
+    reaches: Callable[[str], Awaitable[bool]]
 
 
 class _Outages(Struct):
-    """What is told of outages. ``since`` and ``reason`` are about the present one."""
+    """What is told of outages. ``since``, ``known_at`` and ``reason`` are about the present one."""
 
     number: int = 0
     seconds: float = 0.0  # of those that are over
     since: float | None = None
+    known_at: float | None = None  # that there is one
     reason: str = ""
 
 
@@ -162,6 +165,11 @@ class OwnLine:
     def any_counts(self) -> bool:
         """Whether a failure waits that may show that the line is down."""
         return any(each.counts for each in self._waiting)
+
+    def down(self, now: float) -> float:
+        """For how many seconds it has been known that no host answers; 0 if one does."""
+        known_at = self.told.known_at
+        return 0.0 if known_at is None else max(0.001, now - known_at)
 
     @property
     def hosts(self) -> int:
@@ -264,7 +272,7 @@ class OwnLine:
             await self._unless_heard(asyncio.sleep(wait))
             if self._heard.is_set():
                 return
-            if number % 3 == 2:
+            if number % 3 == 2 and self._ends:
                 # Perhaps all these hosts are gone for good, and others are not: visit whatever URL is next.
                 self._scout = True
                 self.surroundings.wake()
@@ -294,13 +302,14 @@ class OwnLine:
         for end in list(self._ends):
             if end.knows(href):
                 return await end.probe(href)
-        return None  # its run is over
+        # All runs may have gone on in other processes, which ask these hosts now: that one can be reached must do.
+        return None if self._ends else await self.surroundings.reaches(href)
 
     def _begin_outage(self) -> None:
         now, told = self.surroundings.clock(), self.told
         self.state = State.DOWN
         told.number += 1
-        told.since = self.judge.first or now
+        told.since, told.known_at = self.judge.first or now, now
         self.take_back()
         hosts = counted(sum(len(end.told.hosts) for end in self._ends), "host")
         log.warning("paused: no host answers (%s; %s): hosts that answered before are asked until one does", hosts,
@@ -312,7 +321,7 @@ class OwnLine:
         now, told = self.surroundings.clock(), self.told
         lasted = now - (told.since or now)
         told.seconds += lasted
-        told.since = None
+        told.since = told.known_at = None
         self._scout = False
         log.warning("a host answers again after %s: the crawl resumes, and no host is blamed", duration(lasted))
         for end in self._ends:
@@ -517,6 +526,18 @@ class LineEnd:
         elif isinstance(answer, Failure) and answer.kind.silent:
             self._line.judge.failed(name, Failed(now, href, answer.address, witness=True, local=answer.local))
         return answered
+
+
+async def connects(network: Fetches, href: str) -> bool:
+    """Whether a connection to the host of an href can be opened. No request is sent on it."""
+    before = may_send.set(lambda: False)
+    try:
+        await network.fetch(robots_url(href), accept=_nothing)
+    except FencedOffError:
+        return True  # it would have been sent now
+    finally:
+        may_send.reset(before)
+    return False
 
 
 def _is_response(result: Response | Failure) -> bool:

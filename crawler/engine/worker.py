@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
-from crawler.engine.own_line import OwnLine, Surroundings
+from crawler.engine.own_line import OwnLine, Surroundings, connects
 from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
@@ -82,10 +82,11 @@ class Worker:
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
         slots.tell = self._wake.set
-        ways = Surroundings(clock, self.rate.turn, self._interrupted.set, self._touch_all, slots.doubt)
         lag = lag or LoopLag()
         reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
+        reaches = partial(connects, network)
+        ways = Surroundings(clock, self.rate.turn, self._interrupted.set, self._touch_all, slots.doubt, reaches)
         self.context = Context(
             network,
             clock,
@@ -106,6 +107,11 @@ class Worker:
         if settings.rate != self._settings.rate:
             self.rate.change(settings.rate)
         self._settings = replace(self._settings, rate=settings.rate)
+
+    @property
+    def unanswered(self) -> float:
+        """For how many seconds it has been known that no host answers; 0 if one does."""
+        return self.context.line.down(self.context.clock())
 
     async def drive(self, *runs: Run) -> None:
         """Drive the runs until all are over.

@@ -21,7 +21,9 @@ from typing import NamedTuple, Protocol
 
 from crawler.inspect.crawl_partitions import PARTITIONS, crawl_partitions, holds_crawl
 from crawler.inspect.record_stream import Tail
+from crawler.job.crawl_file import read_crawl_file
 from crawler.job.directory import PAGES
+from crawler.job.home_register import homes_elsewhere
 from crawler.output.changes import BEGINNING, Cursor, CursorError, told_change
 from crawler.output.reverse_reader import decoded
 
@@ -58,13 +60,15 @@ class _Found(NamedTuple):
 
 class CrawlTail:
     """The records of the crawl in ``directory`` with one of these ``outcomes``, or all if that is empty; also of
-    partitions that begin later. Raises JobError, OSError."""
+    partitions that begin or come here later, and without those that have moved to another directory. Raises JobError,
+    OSError."""
 
     def __init__(self, directory: Path, outcomes: Collection[str] = ()) -> None:
         self._directory = directory
         self._outcomes = outcomes
         self._tails: dict[int, Tail] = {}
         self._read: dict[int, Cursor] = {}  # the last record that was shown with its change
+        self._away: dict[int, int] = {}  # how far partitions were read that have moved to another directory
         self._look()
 
     def last(self, count: int) -> list[bytes] | None:
@@ -82,7 +86,8 @@ class CrawlTail:
         """As of a `Tail`. Raises CursorError."""
         read = parse_places(since)
         self._look()
-        if not read.keys() <= self._tails.keys():
+        # A partition that is in another directory now may come back: its place stays in the cursor until then.
+        if not read.keys() - self._tails.keys() <= self._elsewhere():
             raise CursorError(
                 f"the cursor {since} does not belong to this crawl: begin again, with 0 and an empty copy"
             )
@@ -112,9 +117,22 @@ class CrawlTail:
         return heapq.merge(*(_records(number, tail) for number, tail in self._tails.items()))
 
     def _look(self) -> None:
-        for partition in crawl_partitions(self._directory).found:
-            if partition.number not in self._tails:
-                self._tails[partition.number] = Tail(partition.directory, self._outcomes)
+        found = {each.number: each.directory for each in crawl_partitions(self._directory).found}
+        moved = self._tails.keys() - found.keys()
+        for number in moved & self._elsewhere() if moved else ():
+            self._away[number] = self._tails.pop(number).at
+        for number, directory in found.items():
+            if number not in self._tails:
+                self._tails[number] = Tail(directory, self._outcomes, self._place(number))
+                self._away.pop(number, None)
+
+    def _place(self, number: int) -> int:
+        """How far a partition was read that was not here, or not for a while."""
+        read = self._read.get(number)
+        return self._away.get(number, 0) if read is None else read.end
+
+    def _elsewhere(self) -> set[int]:
+        return homes_elsewhere(self._directory, read_crawl_file(self._directory).id)
 
 
 def _records(number: int, tail: Tail) -> Iterator[_Found]:

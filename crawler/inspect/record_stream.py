@@ -31,19 +31,24 @@ _PIECE = 2**20  # bytes per read
 
 
 class Tail:
-    """The records of the job in ``directory`` with one of these ``outcomes``, or all if that is empty. Raises JobError
-    if there is no job, and what ``open_job`` raises."""
+    """The records of the job in ``directory`` with one of these ``outcomes``, or all if that is empty, from the offset
+    ``at`` on. Raises JobError if there is no job, and what ``open_job`` raises."""
 
-    def __init__(self, directory: Path, outcomes: Collection[str] = ()) -> None:
+    def __init__(self, directory: Path, outcomes: Collection[str] = (), at: int = 0) -> None:
         check_readable(directory)
         self._directory = directory
         self._path = directory / PAGES
         self._wanted = [f'"outcome":"{outcome}"'.encode("ascii") for outcome in outcomes]
         self._outcomes = frozenset(outcomes)
         self._file: tuple[int, int] | None = None
-        self._at = 0
+        self._at = at
         # The end of the output if no crawl is running, with the size and modification time of the file at that moment.
         self._idle_end: tuple[tuple[int, int], int] | None = None
+
+    @property
+    def at(self) -> int:
+        """The offset up to which it was read."""
+        return self._at
 
     def knows_end(self) -> bool:
         """Whether it is known how far records are final; a new run says so after its first sync."""

@@ -230,10 +230,11 @@ class Reconciliation:
             self._context.done(Done.ENTRIES_REMOVED, count=gone)
         self._drop_repeated()
         urls = found.urls.all()
-        marks = as_halves(urls)
-        for url, entry in again.items():
-            digest = halves(self._digests.digests([url]))
-            if np.isin(as_halves(digest), marks).any():
+        marks = halves(self._digests.digests(list(again)))
+        # All at once: to look for one URL takes as long as the queue has others.
+        waiting = np.isin(as_halves(marks), as_halves(urls))
+        for entry, mark, waits in zip(again.values(), marks, waiting.tolist(), strict=True):
+            if waits:
                 continue  # it also has a valid row
             name = queue_of(entry.href)
             slot = slot_of(self._order, entry, number)
@@ -246,7 +247,7 @@ class Reconciliation:
             queue.sizes.setdefault(name, [0, 0])[0] += 1
             if entry.revisit:
                 queue.revisits.add(entry.href.encode("ascii"))
-            urls.extend(digest)
+            urls.append(mark)
             found.revisits.append(entry.revisit)
         return number
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from crawler import __version__
 from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
+from crawler.clock import BOOT_ID
 from crawler.disk import Disk, make_private_directory, write_file
 from crawler.job.directory import UNUSABLE, JobError, holds_job, make_directory
 from crawler.settings import PARTITIONS_MOST, SHAPING
@@ -69,6 +70,16 @@ def partition_directories(directory: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     return sorted(found, key=lambda path: int(path.name))
+
+
+def place_of(directory: Path) -> str:
+    """What only processes of this machine say of the directory, and nobody of a copy of it; empty if the machine has
+    no name. Raises OSError."""
+    try:
+        boot = BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        return ""
+    return f"{boot} {directory.stat().st_ino}"
 
 
 def note_begun(disk: Disk, directory: Path, number: int) -> None:

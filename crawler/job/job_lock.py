@@ -5,10 +5,11 @@ DIR/lock    held (flock) by the process that writes the job; its pid is inside
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from crawler.disk import PRIVATE_FILE
@@ -71,6 +72,30 @@ def _locked(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def in_use(path: Path) -> Iterator[None]:
+    """A context in which ``is_in_use`` of a file that is there is true: for any number of processes at once. Raises
+    OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    _held.add(fd)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)  # who looks has it for a moment only
+        yield
+    finally:
+        if fd in _held:
+            _held.remove(fd)
+            os.close(fd)
+
+
+def is_in_use(path: Path) -> bool:
+    """Whether any process is in such a context. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return not _locked(fd)
+    finally:
+        os.close(fd)
 
 
 def lock_holder(directory: Path) -> int | None:

@@ -85,7 +85,7 @@ class OpenFiles:
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
             self.log = StepLog(platform.line, bodies=bodies)
-            self.log.load(self.store)
+            self.log.load(self.store, platform.followed)
             _make_private(directory / STORE)
             self._store_place = os.stat(directory / STORE)  # RocksDB holds it open
             self.dropped = dropped_records(directory / STORE)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from crawler.checkpoint import Renewal
 from crawler.disk import Disk, RealDisk
 from crawler.job.formats import KNOWN, Formats
+from crawler.job.kept_steps import KeptSteps
 from crawler.kv import Store
 from crawler.store import PartitionStore, RocksStore
 
@@ -25,7 +26,8 @@ class Platform(Struct, frozen=True):
     ``renewal`` says how often the seen-set is stored again, ``formats`` which jobs can be opened, and
     ``fetcher`` whose: None is this program. ``partition``: the number of the partition of a crawl that the job is, and
     how many the crawl has; None: it is a crawl of its own. ``line``: the random number of the log of steps that this
-    opening of the job keeps for a replica; 0: none."""
+    opening of the job keeps for a replica; 0: none. ``followed``: the last steps that the job was sent as a
+    replica."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
@@ -35,6 +37,7 @@ class Platform(Struct, frozen=True):
     fetcher: str | None = None
     partition: tuple[int, int] | None = None
     line: int = 0
+    followed: KeptSteps | None = None
 
     def of_partition(self, number: int, partitions: int) -> Platform:
         """The same for a partition of a crawl."""

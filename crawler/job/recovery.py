@@ -12,7 +12,7 @@ import heapq
 import itertools
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -98,9 +98,12 @@ def restore_seen(
     store: Store,
     spec: SeenSpec,
     numbers: Sequence[int] | None = None,
+    *,
+    end: int | None = None,
+    look: Callable[[], object] = lambda: None,
 ) -> RestoredSeen:
-    """The seen-set as of the last written transaction. ``numbers`` are the generations to choose from, newest first
-    (default: all).
+    """The seen-set as of the last written transaction, or the last one before the journal sequence ``end``. ``numbers``
+    are the generations to choose from, newest first (default: all). ``look`` is called now and then, and may raise.
 
     Raises UnknownVersionError, and JobError when the generations do not belong to the store."""
     loaded, faults = generations.load_newest(numbers)
@@ -123,18 +126,20 @@ def restore_seen(
         manifest = loaded.manifest
         seen = load_seen(manifest.state, loaded.payloads, store)
         if seen.hash == spec.hash:
-            replayed = _replay(seen, store, manifest.seen_sequence)
+            replayed = _replay(seen, store, (manifest.seen_sequence, end), look)
             return RestoredSeen(seen, manifest.sequence, replayed, faults)
         faults.append(f"generation {manifest.generation} has another hash than the journal")
         generations.newest = None
     seen = make_seen(spec.settings, store, spec.hash)
-    return RestoredSeen(seen, 0, _replay(seen, store, 0), faults)
+    return RestoredSeen(seen, 0, _replay(seen, store, (0, end), look), faults)
 
 
-def _replay(seen: SeenSet, store: Reader, sequence: int) -> int:
-    """Apply the journal from ``sequence`` on to the seen-set. Returns how many keys it added or removed."""
-    replayed = 0
-    for rows in store.pages(Family.ADMITTED, sequence_key(sequence)):
+def _replay(seen: SeenSet, store: Reader, span: tuple[int, int | None], look: Callable[[], object]) -> int:
+    """Apply the journal from the first sequence on, up to and excluding the second one, to the seen-set. Returns how
+    many keys it added or removed."""
+    replayed, (first, end) = 0, span
+    for rows in store.pages(Family.ADMITTED, sequence_key(first), None if end is None else sequence_key(end)):
+        look()
         # Events are small, and a batch costs the same for one key as for a hundred.
         for forgotten, events in itertools.groupby((decode_seen(value) for _, value in rows), key=itemgetter(0)):
             digests = b"".join([event for _, event in events])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from crawler.job.kept_steps import CHUNK, KeptSteps
 from crawler.job.transaction import Sink, Transaction
 from crawler.kv import Batch, Family, Reader
 from crawler.output.body_files import DIRECTORY
@@ -20,8 +21,6 @@ from crawler.replica import START, Chunk, Mark, Step
 MARK = b"step"  # the META key of the last step
 LEFT_OUT = b"left-out"  # the META key of the outputs that the steps do not have; none if they have all
 MOST = 16 * 2**20  # bytes of steps that are kept: seconds of a fast crawl, so that a slow replica holds up no memory
-CHUNK = 256 * 1024  # bytes of steps in a chunk, unless one step alone has more
-_STEPS = 4_096  # in a chunk
 _NAMES = " ".join([DIRECTORY, *sorted(FORMS[kind].name for kind in OF_BODIES)]).encode("ascii")
 
 
@@ -34,21 +33,28 @@ class StepLog:
         self.line = line
         self.bodies = bodies
         self.mark = START
-        self.size = 0
         self._most = most
-        self._is_kept = False
+        self._kept: KeptSteps | None = None
         self._had_bodies = True  # what the store says
         self._begun = START  # the last step of former openings
-        self._before = START  # the state that the first step that is kept follows
-        self._steps: dict[int, Step] = {}  # by number, in order and without holes
 
-    def load(self, store: Reader) -> None:
+    @property
+    def size(self) -> int:
+        """The bytes of steps that are kept."""
+        return 0 if self._kept is None else self._kept.size
+
+    def load(self, store: Reader, followed: KeptSteps | None = None) -> None:
         """Go on from the state of the store. If replicas may have followed the job before, steps are kept from now on:
-        they may go on where they are, unless steps have something else than before. Raises OSError, ChunkError."""
-        self.mark = self._before = Mark.decode(store.get(Family.META, MARK))
-        self._begun = self.mark
+        they may go on where they are, unless steps have something else than before. ``followed``: the last steps that
+        the directory was sent as a replica, so that others may lack them. Raises OSError, ChunkError."""
+        self.mark = self._begun = Mark.decode(store.get(Family.META, MARK))
         self._had_bodies = not leaves_out(store)
-        self._is_kept = self.line != 0 and self.mark != START and self.bodies == self._had_bodies
+        if not self.line or self.mark == START or self.bodies != self._had_bodies:
+            return
+        if followed is None or followed.mark != self.mark:
+            followed = KeptSteps(self.mark, self._most)
+        self._kept = followed
+        followed.most = self._most
 
     def begin(self, batch: Batch) -> None:
         """Let the store say what the steps leave out. Without a line they are not numbered any more: no replica follows
@@ -75,55 +81,39 @@ class StepLog:
     def add(self, transaction: Transaction) -> None:
         """The store has the step."""
         self.mark = Mark(self.line, self.mark.number + 1)
-        if not self._is_kept:
+        if self._kept is None:
             return
         written, bodies = transaction.written, [(body.digest, body.data) for body in transaction.bodies]
         if not self.bodies:
             written, bodies = [each for each in written if kind_of(each.file) not in OF_BODIES], []
-        step = Step(transaction.batch.encode(), written, bodies)
-        self._steps[self.mark.number] = step
-        self.size += _size(step)
-        while self.size > self._most:
-            self._drop_first()
+        self._kept.add(self.line, Step(transaction.batch.encode(), written, bodies))
 
     # -- readers -----------------------------------------------------------------------------------------------
 
     def keep(self) -> None:
         """Keep steps from now on. Nothing changes if they are kept already."""
-        if not self._is_kept and self.line:
-            self._is_kept, self._before = True, self.mark
+        if self._kept is None and self.line:
+            self._kept = KeptSteps(self.mark, self._most)
 
     def drop(self) -> None:
         """Keep no steps any more: every replica begins again with a copy."""
-        self._steps.clear()
-        self._is_kept, self.size = False, 0
+        self._kept = None
 
     def holds(self, mark: Mark) -> bool:
         """Whether all steps after that state are kept."""
-        if not self._is_kept:
-            return False
-        return mark == self._before or (
-            mark.line == self.line and self._before.number < mark.number <= self.mark.number
-        )
+        return self._kept is not None and self._kept.holds(mark)
 
     def after(self, mark: Mark, partition: int, most: int = CHUNK) -> Chunk | None:
         """The next steps after that state, in a chunk of at most ``most`` bytes or of one step; None if there is none.
         Raises ValueError if the log does not hold them."""
-        if not self.holds(mark):
-            raise ValueError(f"the steps after {mark} are not kept")
-        taken, size = list[Step](), 0
-        while len(taken) < _STEPS and (step := self._steps.get(mark.number + 1 + len(taken))) is not None:
-            size += _size(step)
-            if taken and size > most:
-                break
-            taken.append(step)
-        return Chunk(partition, self.line, mark.line, mark.number + 1, taken) if taken else None
+        if self._kept is None:
+            raise ValueError("no steps are kept")
+        return self._kept.after(mark, partition, most)
 
     def forget(self, mark: Mark) -> None:
         """All replicas have the steps up to that one."""
-        if self.holds(mark):
-            while self._before.number < mark.number:
-                self._drop_first()
+        if self._kept is not None:
+            self._kept.forget(mark)
 
     def commits(self, mark: Mark) -> int:
         """How many transactions of this opening the state has; -1 for one that may lack some of former openings."""
@@ -131,20 +121,10 @@ class StepLog:
             return mark.number - self._begun.number
         return 0 if mark == self._begun else -1
 
-    def _drop_first(self) -> None:
-        number = self._before.number + 1
-        self.size -= _size(self._steps.pop(number))
-        self._before = Mark(self.line, number)
-
 
 def leaves_out(store: Reader) -> bool:
     """Whether the steps that the store has, and the copy before them, left out what was fetched. Raises OSError."""
     return store.get(Family.META, LEFT_OUT) is not None
-
-
-def _size(step: Step) -> int:
-    written = sum(len(each.data) for each in step.written)
-    return len(step.batch) + written + sum(len(data) for _, data in step.bodies)
 
 
 def logged(records: Sink, store: Sink, log: StepLog) -> Sequence[Sink]:

@@ -10,6 +10,9 @@ them as the value ``replicas`` of the partition: an array in MessagePack,
     target  the home that is to have the partition; "" if it is where it is to be
     mark    the line and the number of its last step, if it was handed over with that; else zeros
 
+They are put with an order, that of ``epoch`` and ``now``: an older word that arrives late never takes the place of a
+newer one.
+
 A replica is *in step* while the owner counts as durable only what that replica has too. No other one may become the
 partition.
 """
@@ -26,6 +29,9 @@ from msgspec import Struct
 from crawler.partition.placement import place
 
 SLOTS_MOST = 8  # in a value: more than there can be
+
+
+_TICK = 2e-6  # seconds; more than a time since 1970 is rounded by
 
 
 class Follows(Struct, array_like=True, frozen=True):
@@ -47,6 +53,11 @@ class Following(Struct, array_like=True, frozen=True):
     def slot_of(self, home: str) -> int | None:
         """The slot of a home; None if it has none."""
         return next((slot for slot, each in enumerate(self.slots) if each.home == home != ""), None)
+
+    @property
+    def homes(self) -> list[str]:
+        """The homes that are to follow."""
+        return [each.home for each in self.slots if each.home]
 
     @property
     def in_step(self) -> list[str]:
@@ -79,6 +90,17 @@ def newest(one: Following | None, other: Following | None) -> Following | None:
     if one is None or other is None:
         return one or other
     return max(one, other, key=lambda said: (said.epoch, said.now))
+
+
+def order_of(following: Following) -> tuple[int, int]:
+    """The order of the value on a carrier: as ``newest``."""
+    return following.epoch, max(0, int(following.now * 1e6))
+
+
+def time_after(now: float, last: float) -> float:
+    """The time of what is said now by who said something at ``last``: it comes after that also by a clock that has
+    not moved."""
+    return max(now, last + _TICK)
 
 
 def slots_for(

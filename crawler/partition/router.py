@@ -2,9 +2,9 @@
 
 What happens to URLs that belong elsewhere, by where they were found:
 
-    links of a page            sent, unless they were sent lately; at their owner new ones are queued, others counted
-                               as duplicates, and those in a closed trap, known to an older seen-set or refused by a
-                               rule of ours are treated as links of its own pages are
+    links of a page            sent, unless they were sent lately, which makes them duplicates; at their owner new ones
+                               are queued, others counted as duplicates, and those in a closed trap, known to an older
+                               seen-set or refused by a rule of ours are treated as links of its own pages are
     links of a copy            sent with what they are a copy of; their owner refuses new ones with a record, up to
                                ``traps.max_records`` of the host of the copy for each owner
     redirect                   its target is sent, with how many redirects led there; the scope that a seed's redirect
@@ -16,8 +16,9 @@ What happens to URLs that belong elsewhere, by where they were found:
     paths that were made up    are on the host of their page, so never elsewhere
     requests of a spider       have no partitions
 
-No URL is counted twice: links are counted where their page is, and all that follows where they belong. Here
-``sent_elsewhere`` counts the URLs in the outbox's messages.
+No URL is counted twice: links are counted where their page is, and all that follows where they belong, but for a link
+that is not sent again, which is a duplicate here. So the sum of a counter over all partitions is that of one process,
+unless its owner had refused that link. Here ``sent_elsewhere`` counts the URLs in the outbox's messages.
 
 With scores of links or pages nothing that is found again may be withheld: its importance or its class would be lost. It
 is the same for what somebody named, for links of copies and for what sitemaps say of times.
@@ -86,7 +87,9 @@ class PartitionRouter:
         if not away:
             return found.urls
         by_target: dict[int, list[int]] = {}
-        for position, target in self._unsent(found, away):
+        unsent = self._unsent(found, away)
+        self._counters.duplicates += len(away) - len(unsent)
+        for position, target in unsent:
             by_target.setdefault(target, []).append(position)
         for target, positions in by_target.items():
             for some in _parts(found, positions):

@@ -58,9 +58,11 @@ class Progress:
             with watched(self._stream):
                 self._live.stop()
 
-    def update(self, stats: Mapping[str, Any]) -> None:
+    def update(self, stats: Mapping[str, Any], fetched: int | None = None) -> None:
+        """Show the statistics. ``fetched``: the pages that count for the rate, if the statistics have those of others
+        too."""
         elapsed = stats["elapsed_seconds"]
-        rate = self._rate(elapsed, stats["pages_fetched"])
+        rate = self._rate(elapsed, stats["pages_fetched"] if fetched is None else fetched)
         if self._live is not None:
             with watched(self._stream):
                 self._live.update(_view(stats, rate, self._live.console.width), refresh=True)

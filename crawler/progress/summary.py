@@ -13,15 +13,28 @@ from crawler.scope import OF_PAGES
 _SCOPE = "crawl.scope"
 
 
+def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
+    """Return a few lines about a worker that has no partition at its end. ``done``: what it did in those that it
+    ``had``."""
+    if not had:
+        return "no partition was left for this worker: others have them all"
+    several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
+    return f"over after {_duration(seconds)}: {several} moved, and others go on with them\n{_this_run(done)}"
+
+
+def _this_run(done: Mapping[str, int]) -> str:
+    return f"this run  {_pages(done)}, {counted(done['urls_admitted'], 'URL')} admitted"
+
+
 def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:
     """Return a few lines about the crawl, without a line break at the end.
 
-    ``before``: the statistics of the job when this run resumed it. The summary then also says what this run did."""
+    ``before``: the statistics without what this run did, if there was anything: of the job when this run resumed it, or
+    of what others did in the partitions of a worker. The summary then also says what this run did."""
     get = stats.get
     lines, runs = [_state(stats)], ""
     if before is not None:
-        done = {key: stats[key] - before[key] for key in (*_PAGES, "urls_admitted")}
-        lines.append(f"this run  {_pages(done)}, {counted(done['urls_admitted'], 'URL')} admitted")
+        lines.append(_this_run({key: stats[key] - before[key] for key in (*_PAGES, "urls_admitted")}))
         runs = "; by all runs"
     returned = f" ({count(get('urls_returned'))} of them queued again)" if get("urls_returned") else ""
     lines += [

@@ -79,9 +79,12 @@ class Answering:
         self._open[number] = _Open(run, view, stats)
         self._last.pop(number, None)
 
-    def closing(self, number: int, stats: dict[str, Any]) -> None:
-        """Its run is over; the job is still open."""
+    def closing(self, number: int, stats: dict[str, Any] | None) -> None:
+        """Its run is over; the job is still open. ``stats`` are the last ones; None: another worker goes on with the
+        partition, and what was told of it counts until that one tells more."""
         self._open.pop(number).view.close_now()
+        if stats is None:
+            return
         data = encode_report(self._report(stats, last=True))
         if data is not None:
             self._last[number] = data

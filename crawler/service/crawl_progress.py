@@ -29,8 +29,11 @@ class CrawlProgress:
         self._directory, self._id = directory, crawl.id
         self._directories = [partition_directory(directory, number) for number in range(crawl.partitions)]
         self._parts = dict[int, Part]()
+        self._elsewhere = set[int]()
+        self.fetched = 0  # pages that were seen to be fetched here
         self._crowd = CrowdWatch(directory, crawl, RealDisk())
         self._clock = clock
+        self._began = clock()
         self._waits_until = clock() + _PATIENCE
         # Without those that are still to be opened, a crawl that goes on would seem to have lost pages.
         self._begun = {number for number, each in enumerate(self._directories) if holds_job(each)}
@@ -41,16 +44,25 @@ class CrawlProgress:
         for number, directory in enumerate(self._directories):
             live = read_live(directory)
             if live is not None:
-                self._parts[number] = Part(number, live.stats, lock_holder(directory) or None)
+                self._note(Part(number, live.stats, lock_holder(directory) or None))
+        self._look_elsewhere()
         if not self._parts or (not self._begun <= self._parts.keys() and self._clock() < self._waits_until):
             return None
-        return pool(list(self._parts.values()), len(self._directories), elsewhere=self._elsewhere())
+        stats = pool(list(self._parts.values()), len(self._directories), elsewhere=self._elsewhere)
+        # The oldest run may have moved away.
+        return {**stats, "elapsed_seconds": self._clock() - self._began}
 
-    def _elsewhere(self) -> set[int]:
-        """What other directories have. What cannot be read now may be later."""
+    def _note(self, part: Part) -> None:
+        """Pages that were fetched before a partition came here were not fetched here."""
+        before = self._parts.get(part.number, part)
+        self.fetched += max(0, part.stats["pages_fetched"] - before.stats["pages_fetched"])
+        self._parts[part.number] = part
+
+    def _look_elsewhere(self) -> None:
+        """Tell nothing of what other directories have. What cannot be read now may be later."""
         with contextlib.suppress(JobError, OSError):
-            return homes_elsewhere(self._directory, self._id)
-        return set()
+            self._elsewhere = homes_elsewhere(self._directory, self._id)
+        self._parts = {number: part for number, part in self._parts.items() if number not in self._elsewhere}
 
     def advice(self, stats: Mapping[str, Any]) -> str | None:
         """A line that is to be said once. What cannot be read now may be later."""

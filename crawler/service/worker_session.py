@@ -86,8 +86,8 @@ class Beside:
     def _interval(self) -> float:
         return told_every(len(self._open))
 
-    def closing(self, number: int, run: Run) -> None:
-        """Its run is over."""
+    def closing(self, number: int, run: Run, *, moved: bool) -> None:
+        """Its run is over. If it has ``moved``, it is not stopped: its new owner tells of it."""
         reporter, tasks = self._open.pop(number)
         del self._runs[number]
         if self._runs:
@@ -97,7 +97,7 @@ class Beside:
         self._closed += tasks
         stats = run.stats()
         reporter.end(stats)
-        self._answering.closing(number, stats)
+        self._answering.closing(number, None if moved else stats)
         reporter.take_away()
 
     async def end(self) -> None:

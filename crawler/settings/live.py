@@ -20,6 +20,7 @@ LIVE: dict[str, frozenset[str] | None] = {
     "retry": None,
     "output": frozenset(("fields", "headers")),
     "schedule": frozenset(("hours", "time_zone")),
+    "partitions": frozenset(("copy_rate",)),
     "site": None,
 }
 # Of these tables, the keys that need a restart.

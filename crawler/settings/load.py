@@ -134,6 +134,7 @@ _POSITIVE = frozenset(
         ("partitions", "processes"),
         ("partitions", "count"),
         ("partitions", "workers"),
+        ("partitions", "copy_rate"),
         ("schedule", "every_hours"),
         (SITE, "rate"),
         (SITE, "interval"),

@@ -409,6 +409,7 @@ class PartitionSettings(Struct, frozen=True):
     crawl: str | None = None  # the name of the crawl there
     replicas: int = 1  # of each partition, in directories of other workers, where there are others
     replica_bodies: bool = True  # whether replicas have what was fetched, too
+    copy_rate: int = 40_000_000  # bytes a second of copies that one process sends
 
     @property
     def wanted(self) -> bool:

@@ -13,6 +13,7 @@ NAMES = st.sampled_from(["p0", "p1", "p2"])
 WRITERS = st.sampled_from(["p0", "p1", "p2", "p3"])
 HOLDERS = st.sampled_from(["a", "b"])
 EPOCHS = st.integers(0, 4)
+ORDERS = st.tuples(st.integers(0, 2), st.integers(0, 2))
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), NAMES, WRITERS, EPOCHS, st.lists(st.binary(max_size=3), max_size=3)),
@@ -21,7 +22,7 @@ STEPS = st.lists(
         st.tuples(st.just("claim"), NAMES, HOLDERS, EPOCHS, st.integers(1, 5)),
         st.tuples(st.just("renew"), NAMES, HOLDERS, EPOCHS, st.integers(0, 5)),
         st.tuples(st.just("pass"), st.integers(1, 4)),
-        st.tuples(st.just("put"), NAMES, st.sampled_from("xy"), st.binary(max_size=3)),
+        st.tuples(st.just("put"), NAMES, st.sampled_from("xy"), st.binary(max_size=3), st.none() | ORDERS),
         st.tuples(st.just("forget"), NAMES),
         st.tuples(st.just("forget all")),
     ),
@@ -38,6 +39,7 @@ class Model:
         self.epochs: dict[tuple[str, str], int] = {}
         self.holders: dict[str, tuple[str, int]] = {}
         self.values: dict[tuple[str, str], bytes] = {}
+        self.orders: dict[tuple[str, str], tuple[int, int]] = {}
 
     def passed(self, name: str, position: str) -> int:
         known = [entry.position for entry in self.entries.get(name, [])]
@@ -54,6 +56,7 @@ class Model:
             kept.pop(name, None)
         self.epochs = {key: epoch for key, epoch in self.epochs.items() if key[0] != name}
         self.values = {key: value for key, value in self.values.items() if key[0] != name}
+        self.orders = {key: order for key, order in self.orders.items() if key[0] != name}
 
 
 class Both:
@@ -110,9 +113,13 @@ class Both:
         if may:
             self.model.holders[name] = (holder, int(self.now) + seconds)
 
-    def put(self, name: str, key: str, value: bytes) -> None:
-        self.held.put(name, {key: value})
-        self.model.values[name, key] = value
+    def put(self, name: str, key: str, value: bytes, order: tuple[int, int] | None) -> None:
+        is_old = order is not None and order < self.model.orders.get((name, key), order)
+        assert self.held.put(name, {key: value}, order) is not is_old
+        if not is_old:
+            self.model.values[name, key] = value
+            if order is not None:
+                self.model.orders[name, key] = order
 
     def agree(self) -> None:
         names = ["p0", "p1", "p2"]

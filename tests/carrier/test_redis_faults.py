@@ -485,6 +485,18 @@ class TestOthersWrite:
             await carrier.append("p1", "p1", 7, [b"stale"])
         assert await data_of(carrier, "p1") == [b"a"]
 
+    @pytest.mark.parametrize(
+        "value", ["x", b"\xff", "9", "9 9 9", "-9 -9", "9 nan", f"{2**50} 1", f"1 {2**53}", "1e9 1"]
+    )
+    async def test_an_order_that_is_none(
+        self, value: str | bytes, lasting: RedisServer, carriers: list[RedisCarrier]
+    ) -> None:
+        carriers.append(carrier := carrier_on(lasting, crawl=(crawl := crawl_name())))
+        lasting.say("HSET", f"crawler:{{{crawl}:p1}}:values", "a", "0", "order:a", value)
+        assert await carrier.put("p1", {"a": b"1"}, (1, 1))
+        assert not await carrier.put("p1", {"a": b"stale"}, (1, 0))
+        assert await carrier.get(["p1"], "a") == [b"1"]
+
     async def test_a_stream_whose_ids_are_used_up_begins_again(
         self, lasting: RedisServer, carriers: list[RedisCarrier]
     ) -> None:

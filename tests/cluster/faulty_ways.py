@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.verbs import START, CarrierError, Entry, Position, StaleEpochError
+from crawler.carrier.verbs import START, CarrierError, Entry, Order, Position, StaleEpochError
 from crawler.engine.own_line import State
 from crawler.fetch import Failure, FailureKind, Response, SimulatedWeb, fence
 from tests.cluster.members import Line
@@ -102,6 +102,8 @@ class FaultyLine(Line):
 
     async def renew(self, name: str, holder: str, epoch: int, seconds: float) -> bool:
         began = asyncio.get_running_loop().time()
+        if not seconds:
+            self.witness.not_claimed(self, name, epoch)  # it is given up, whatever becomes of the call
         renewed = await self._call("renew", lambda: self._carrier.renew(name, holder, epoch, seconds))
         if renewed and seconds > 0:
             self.witness.claimed(self, name, epoch, began)
@@ -109,8 +111,8 @@ class FaultyLine(Line):
             self.witness.not_claimed(self, name, epoch)
         return renewed
 
-    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
-        return await self._call("put", lambda: self._carrier.put(name, values))
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        return await self._call("put", lambda: self._carrier.put(name, values, order))
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         return await self._call("get", lambda: self._carrier.get(names, key))

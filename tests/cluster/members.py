@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import CarrierError, Entry, Position
+from crawler.carrier.verbs import CarrierError, Entry, Order, Position
+from crawler.clock import Anchor, SteadyClock
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.disk import PowerCutError
@@ -79,9 +80,9 @@ class Line:
         await self._look()
         return await self._carrier.renew(name, holder, epoch, seconds)
 
-    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
         await self._look()
-        await self._carrier.put(name, values)
+        return await self._carrier.put(name, values, order)
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         await self._look()
@@ -105,6 +106,8 @@ class Working:
     member: Member
     task: asyncio.Task[MemberResult]
     said: list[str]
+    crawl: Crawl
+    options: MemberOptions
 
     async def kill(self) -> None:
         """End it as SIGKILL does: it writes nothing more and says nothing more."""
@@ -193,10 +196,18 @@ class Crawling:
         seeds: Callable[[], AsyncIterator[list[str]]] | None = None,
         home: str = "",
         clock: Callable[[], float] | None = None,
+        directory: str | None = None,
     ) -> Working:
-        """Begin a member, which has the seeds of the crawl if it is given no others. ``home``: a machine of its own."""
+        """Begin a member, which has the seeds of the crawl if it is given no others. ``home``: a machine of its own,
+        with a ``directory`` that is usually called as the home is."""
         line = self.line()
-        crawl = Crawl(self.directory / home, self.partitions, SECRET, home or "here", replicas=self.replicas)
+        crawl = Crawl(
+            self.directory / (home if directory is None else directory),
+            self.partitions,
+            SECRET,
+            home or "here",
+            replicas=self.replicas,
+        )
         crawl.directory.mkdir(parents=True, exist_ok=True)
         said = list[str]()
 
@@ -218,12 +229,13 @@ class Crawling:
             expected=expected,
             notice=said.append,
             boottime=boottime or self.clock,
+            place=lambda directory: directory.name,
             platform=Platform(open_store=open_store, executor=Inline),
             beside=inline,
             reading=Inline,
         )
         member = Member(crawl, line, self.settings, options)
-        working = Working(line, member, self.start(line, member), said)
+        working = Working(line, member, self.start(line, member), said, crawl, options)
         self.working.append(working)
         return working
 
@@ -283,6 +295,20 @@ class Crawling:
                 gaps.append(asked.begin - ends[host])
             ends[host] = max(ends.get(host, 0.0), asked.end or asked.begin)
         return min(gaps)
+
+
+class MachineClock(SteadyClock):
+    """The clock of a machine, which is ``ahead`` of the others."""
+
+    def __init__(self, now: Callable[[], float], machine: str, ahead: float) -> None:
+        self._now, self._ahead, self._machine = now, ahead, machine
+
+    def __call__(self) -> float:
+        return self._now() + self._ahead
+
+    @property
+    def anchor(self) -> Anchor:
+        return Anchor(self._machine, self._ahead)
 
 
 def chain(hosts: int, each: int = 2) -> dict[str, Answer]:

@@ -265,9 +265,7 @@ class Ordeal:
             again += AGAIN * misses_others
             for at, each in enumerate(members):
                 self._revive(each)
-                if each.task.done() and (
-                    misses_others or each.task.exception() or each.member.reason is not Stop.FINISHED
-                ):
+                if each.task.done() and (misses_others or not _has_ended(each)):
                     members[at] = self._begin(at, f"m{at}")
             if all(each.task.done() for each in members):
                 return time()
@@ -407,8 +405,13 @@ class Ordeal:
         how = self.chance.choice(["cut", Way.MUTE, Way.DEAF])
         for line in down:
             self._cut_off(line, how)
-        asyncio.get_running_loop().call_later(self.chance.uniform(0.5, 20.0), _mend_ways, down)
+        asyncio.get_running_loop().call_later(self.chance.uniform(0.5, 20.0), mend_ways, down)
         return True
+
+
+def _has_ended(working: Working) -> bool:
+    task = working.task
+    return not task.cancelled() and task.exception() is None and working.member.reason is Stop.FINISHED
 
 
 async def _nothing_to_tell(*_: object) -> None:
@@ -419,7 +422,7 @@ def _mend_web(line: FaultyLine) -> None:
     line.web = Way.UP
 
 
-def _mend_ways(lines: Sequence[FaultyLine]) -> None:
+def mend_ways(lines: Sequence[FaultyLine]) -> None:
     for line in lines:
         if not line.is_dead:
             line.is_cut, line.way = False, Way.UP

@@ -47,14 +47,15 @@ def responses(directory: Path) -> Counter[str]:
 
 
 @contextmanager
-def on_two_machines(home: Path, chain: Chain) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
-    """A crawl with a worker in each of the directories ``one`` and ``two``, as soon as all partitions have replicas."""
+def on_two_machines(home: Path, chain: Chain, *words: str) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
+    """A crawl with a worker in each of the directories ``one`` and ``two``, as soon as all partitions have replicas.
+    ``words`` are for the second worker."""
     with ExitStack() as stack:
         server = stack.enter_context(redis_server(home / "server"))
         reached = ("--engine", server.url, "--crawl", "news", "--workers", "2")
         first = stack.enter_context(begun(chain, "--job", home / "one", *FLAGS, *reached, pages=0))
         wait_until(lambda: bool(server.say("HEXISTS", "crawler:{news:crawl}:values", "settings")), "the crawl is known")
-        second = stack.enter_context(running("work", "--dir", home / "two", *reached, "--quiet"))
+        second = stack.enter_context(running("work", "--dir", home / "two", *reached, *(words or ("--quiet",))))
         wait_until(
             lambda: (
                 len(numbers(home / "one") | numbers(home / "two")) == 4

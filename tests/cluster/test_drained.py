@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+from crawler.carrier.open_carrier import open_carrier
+from crawler.service.engine_crawl import EngineCrawl
+from tests.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
-from tests.cluster.test_burnt_machine import numbers, on_two_machines
-from tests.cluster.test_crawl_in_partitions import ended, records
-from tests.program import crawler, wait_until
+from tests.cluster.test_burnt_machine import FLAGS, numbers, on_two_machines
+from tests.cluster.test_crawl_in_partitions import begun, ended, records
+from tests.program import crawler, running, wait_until
+
+
+async def states(engine: str, is_over: Callable[[], bool]) -> set[str]:
+    """All states that partitions are told to be in until it is over."""
+    found = set[str]()
+    carrier = await open_carrier(engine, "news")
+    try:
+        crawl = await EngineCrawl.over(carrier, "news", engine, time.time)
+        while not is_over():
+            await crawl.look()
+            found |= {each["state"] for each in crawl.stats(time.time())["partitions"]}
+            await asyncio.sleep(0.1)
+    finally:
+        await carrier.close()
+    return found
 
 
 def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path: Path) -> None:
-    with Chain(8, 26, 0.15) as chain, on_two_machines(tmp_path, chain) as (first, second, _):
-        assert numbers(tmp_path / "two")
-        drained = crawler("work", "--drain", "--dir", tmp_path / "two")
+    shown = ("--progress",)
+    with Chain(8, 26, 0.15) as chain, on_two_machines(tmp_path, chain, *shown) as (first, second, reached):
+        had = numbers(tmp_path / "two")
+        assert had
+        with running("work", "--drain", "--dir", tmp_path / "two") as draining:
+            assert "stopped" not in asyncio.run(states(reached[1], lambda: draining.poll() is not None))
+            drained = ended(draining)
         assert drained.code == 0, drained.err
-        assert ended(second).code == 0
+        left = ended(second)
+        assert left.code == 0
+        assert all(f"partition {number} has moved" in left.err for number in had)
+        assert "have moved, and others go on with them" in left.err
+        assert "this run" in left.err
         assert numbers(tmp_path / "one") == {0, 1, 2, 3}
         shutil.rmtree(tmp_path / "two")
         ran = ended(first)
@@ -28,7 +57,7 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
 
 def test_what_nobody_can_take_stays(tmp_path: Path) -> None:
     assert crawler("work", "--drain", "--dir", tmp_path).code == 2
-    with Chain(8, 26, 0.15) as chain, on_two_machines(tmp_path, chain) as (first, second, reached):
+    with Chain(8, 80, 0.15) as chain, on_two_machines(tmp_path, chain) as (first, second, reached):
         known = chain.begun
         had = min(numbers(tmp_path / "one"))
         refused = crawler("work", "--dir", tmp_path / "three", *reached, "--forget-partition", str(had))
@@ -41,5 +70,26 @@ def test_what_nobody_can_take_stays(tmp_path: Path) -> None:
         wait_until(lambda: numbers(tmp_path / "two") == {0, 1, 2, 3}, "the replicas go on")
         drained = crawler("work", "--drain", "--dir", tmp_path / "two")
         assert drained.code == 1
-        assert "no other worker could take them" in drained.err
+        assert "no other worker could take them" in drained.err, ended(second)
         assert ended(second).code == 130
+
+
+def test_who_has_no_partition_and_whose_crawl_has_ended_is_told_so(tmp_path: Path) -> None:
+    one, idle = tmp_path / "one", tmp_path / "idle"
+    with redis_server(tmp_path / "server") as server, Chain(8, 26, 0.15) as chain:
+        reached = ("--engine", server.url, "--crawl", "news")
+        with begun(chain, "--job", one, *FLAGS, *reached, "--replicas", "0", "--workers", "1", pages=4) as first:
+            wait_until(lambda: len(numbers(one)) == 4, "all partitions are here")
+            with running("work", "--dir", idle, *reached, "--workers", "1") as left_out:
+                wait_until((idle / "homes.json").exists, "it knows that others have all")
+                drained = crawler("work", "--drain", "--dir", idle)
+                ran = ended(left_out)
+            assert (drained.code, ran.code) == (0, 0), (drained.err, ran.err)
+            assert drained.err.startswith(f"the worker of {idle} has ended: it had no partition")
+            again = crawler("work", "--drain", "--dir", idle)
+            assert again.code == 0
+            assert f"no worker runs with {idle}" in again.err
+            ended(first)
+        late = crawler("work", "--drain", "--dir", one)
+        assert late.code == 1
+        assert "partitions 0, 1, 2, 3 have nothing left to do" in late.err

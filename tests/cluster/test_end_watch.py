@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import START
+from crawler.carrier.verbs import START, Order
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Reach
@@ -36,10 +37,11 @@ class Closing(Line):
 
     ours: dict[int, Quiet]
 
-    async def put(self, name: str, values: object) -> None:
-        await super().put(name, values)  # type: ignore[arg-type]
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        done = await super().put(name, values, order)
         if name == "p0" and 1 in self.ours:
             self.ours.pop(1).is_closed = True
+        return done
 
 
 def test_nothing_is_said_of_a_partition_that_was_closed_meanwhile() -> None:

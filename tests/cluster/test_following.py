@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from crawler.carrier.verbs import Entry, Position
+from crawler.carrier.verbs import Entry, Order, Position
+from crawler.checkpoint import Generations
 from crawler.cluster.replica_slots import ReplicaSlots
+from crawler.disk import RealDisk
+from crawler.job.directory import SEEN
 from crawler.job.job_copy import JobCopy
 from crawler.job.step_log import StepLog
 from crawler.kv import Batch
 from crawler.partition.replica_homes import decode_following
 from crawler.partition.replica_values import Being
+from crawler.settings import DurabilitySettings
 from tests.cluster.members import Crawling, Line, Mortal, Working, chain
 from tests.cluster.test_replicas import (
     Watched,
@@ -101,6 +106,41 @@ def test_a_replica_without_space_waits_and_hinders_nobody(tmp_path: Path, monkey
         assert sorted(b.said) == sorted(set(b.said))
         assert len(b.said) == len(lags(a))
         await to_the_end(a, b)
+
+    crawl.live(test)
+    check(crawl)
+
+
+def covered(directory: Path) -> dict[Path, int]:
+    """How much of its journal the newest generation of each replica covers."""
+    found = {}
+    for path in directory.glob("*/replicas/[0-9][0-9]"):
+        generations = Generations(path / SEEN, 1, RealDisk())
+        numbers = generations.numbers()
+        found[path] = generations.read_manifest(numbers[0]).sequence if numbers else 0
+    return found
+
+
+def have_newer(directory: Path, before: Mapping[Path, int]) -> bool:
+    return all(now > before[path] for path, now in covered(directory).items())
+
+
+def test_replicas_have_generations_of_their_own(tmp_path: Path) -> None:
+    """As often as partitions have."""
+    crawl = crawling(tmp_path, each=12)
+    crawl.settings = replace(crawl.settings, durability=DurabilitySettings(checkpoint_interval=4.0))
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        before = covered(tmp_path)
+        assert len(before) == PARTITIONS
+        for _ in range(2):
+            await until(partial(have_newer, tmp_path, before), 12.0)
+            before = covered(tmp_path)
+        await to_the_end(a, b)
+        assert not a.said
+        assert not b.said
 
     crawl.live(test)
     check(crawl)
@@ -240,9 +280,8 @@ class Late(Watched):
             entries = []
         return await super().append(stream, writer, epoch, entries)
 
-    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
-        if not (self.is_mute and is_replica(name)):
-            await super().put(name, values)
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        return (self.is_mute and is_replica(name)) or await super().put(name, values, order)
 
 
 @pytest.mark.parametrize("in_order", [True, False])

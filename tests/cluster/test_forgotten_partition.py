@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.cluster.forgetting import forget_partitions
-from crawler.cluster.member_options import Crawl
+from crawler.cluster.member_options import Crawl, no_seeds
 from crawler.disk import RealDisk
 from crawler.job.directory import JobError
 from tests.cluster.members import SECRET, SETTINGS, Crawling, chain
@@ -52,7 +52,8 @@ def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path)
     assert hub in recorded or 0 in lost
 
 
-def test_it_learns_the_scope_again(tmp_path: Path) -> None:
+def in_a_scope(directory: Path) -> Crawling:
+    """A crawl that knows its scope by its seeds. The last page of each host is reached by any of its own."""
     hosts, last = [f"h{number}.test" for number in range(8)], 40
     pages = {
         f"http://{host}/{number}": f'<a href="/{number + 1}"><a href="http://{other}/{number + 1}">'
@@ -61,7 +62,15 @@ def test_it_learns_the_scope_again(tmp_path: Path) -> None:
     }
     pages |= {f"http://{host}/{last}": "the last one" for host in hosts}
     settings = replace(SETTINGS, crawl=replace(SETTINGS.crawl, scope="host"))
-    crawl = Crawling(tmp_path, pages, 4, tuple(f"http://{host}/0" for host in hosts), settings)
+    seeds = tuple(f"http://{host}/0" for host in hosts)
+    return Crawling(directory, pages, 4, seeds, settings)
+
+
+LAST = {f"http://h{number}.test/40" for number in range(8)}
+
+
+def test_it_learns_the_scope_again(tmp_path: Path) -> None:
+    crawl = in_a_scope(tmp_path)
 
     async def test(crawl: Crawling) -> None:
         a, b = begin_both(crawl)
@@ -75,7 +84,7 @@ def test_it_learns_the_scope_again(tmp_path: Path) -> None:
         await to_the_end(kept, crawl.begin("c", home="c"))
 
     crawl.live(test)
-    assert {f"http://{host}/{last}" for host in hosts} <= crawl.recorded().keys()
+    assert crawl.recorded().keys() >= LAST
 
 
 def test_one_that_has_a_whole_replica_is_not_forgotten(tmp_path: Path) -> None:
@@ -95,3 +104,47 @@ def test_one_that_has_a_whole_replica_is_not_forgotten(tmp_path: Path) -> None:
 
     crawl.live(test)
     assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+
+
+def test_the_one_that_reads_the_seeds_learns_the_scope_from_others(tmp_path: Path) -> None:
+    crawl = in_a_scope(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        with_seeds = crawl.begin("b", expected=2, home="b")
+        other = crawl.begin("a", expected=2, home="a", seeds=no_seeds)
+        await until(lambda: len(other.member.runs) > 0 and len(with_seeds.member.runs) > 0 and len(crawl.asked) > 40)
+        lost = sorted(with_seeds.member.runs)
+        assert 0 in lost
+        assert len(lost) < crawl.partitions
+        await with_seeds.kill()
+        shutil.rmtree(tmp_path / "b")
+        await asyncio.sleep(12.0)
+        await forget(crawl, "c", *lost)
+        without = crawl.begin("c", home="c", seeds=no_seeds)
+        await until(lambda: crawl.recorded().keys() >= LAST)
+        await until(lambda: any("give the command that began the crawl again" in line for line in without.said))
+        await without.stop()
+        await to_the_end(other, crawl.begin("d", home="c"))
+
+    crawl.live(test)
+    assert crawl.recorded().keys() >= LAST
+
+
+def test_if_nobody_knows_the_scope_it_is_said_what_to_do(tmp_path: Path) -> None:
+    crawl = in_a_scope(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        alone = crawl.begin("b", home="b")
+        await until(lambda: len(alone.member.runs) == crawl.partitions and len(crawl.asked) > 40)
+        await alone.kill()
+        shutil.rmtree(tmp_path / "b")
+        (tmp_path / "c").mkdir()
+        await asyncio.sleep(12.0)
+        await forget(crawl, "c", *range(crawl.partitions))
+        without = crawl.begin("c", home="c", seeds=no_seeds)
+        await until(lambda: any("give the command that began the crawl again" in line for line in without.said), 60.0)
+        await without.stop()
+        await to_the_end(crawl.begin("d", home="c"))
+
+    crawl.live(test)
+    assert crawl.recorded().keys() == crawl.pages.keys()

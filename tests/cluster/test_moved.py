@@ -6,10 +6,18 @@ import asyncio
 import itertools
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from crawler.carrier.verbs import Order
+from crawler.cluster.replica_slots import REPLICAS
+from crawler.cluster.seats import HOME
 from crawler.engine.lifecycle import Stop
-from tests.cluster.members import Crawling, Working
+from crawler.partition.replica_homes import Following, decode_following
+from tests.cluster.members import Crawling, Line, Working
+from tests.cluster.test_following import GONE, told
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
 
 
@@ -50,6 +58,59 @@ def test_a_home_that_joins_gets_its_share(tmp_path: Path) -> None:
     crawl.live(test)
     assert_complete(crawl)
     assert len(crawl.asked) == len(crawl.pages)
+
+
+def test_a_home_that_leaves_in_order_worries_nobody(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=24)
+
+    async def test(crawl: Crawling) -> None:
+        stay = [crawl.begin(name, home=name) for name in "ab"]
+        leaves = crawl.begin("c", home="c")
+        await until(lambda: in_step(leaves, *stay))
+        leaves.member.drain()
+        await leaves.task
+        await to_the_end(*stay)
+        assert not [number for each in stay for number in told(each, GONE)], "there is a replica again in a moment"
+
+    crawl.live(test)
+    assert_complete(crawl)
+
+
+class Slow(Line):
+    """A way on which it takes long to tell that a partition has moved. Knows what was said of replicas."""
+
+    def __init__(self, crawl: Crawling, said: dict[str, list[Following]]) -> None:
+        super().__init__(crawl.carrier)
+        self._said = said
+        self._moved = set[str]()
+
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        if b" " in values.get(HOME, b"") and name not in self._moved:
+            self._moved.add(name)
+            await asyncio.sleep(2.0)
+        following = decode_following(values.get(REPLICAS))
+        if following is not None:
+            self._said.setdefault(name, []).append(following)
+        return await super().put(name, values, order)
+
+
+def test_what_is_said_of_a_partition_that_is_handed_over_is_the_last_word_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl, said = crawling(tmp_path, hosts=8, each=16), dict[str, list[Following]]()
+    monkeypatch.setattr(crawl, "line", lambda: Slow(crawl, said))
+
+    async def test(crawl: Crawling) -> None:
+        first = crawl.begin("a", home="a")
+        await until(lambda: len(first.member.runs) == crawl.partitions)
+        second = crawl.begin("b", home="b")
+        await until(lambda: len(second.member.runs) >= crawl.partitions // 2 - 1)
+
+    crawl.live(test)
+    pairs = [pair for each in said.values() for pair in itertools.pairwise(each)]
+    handed = [(before, after) for before, after in pairs if before.mark != (0, 0)]
+    assert handed
+    assert all(after.mark == before.mark or after.epoch > before.epoch for before, after in handed)
 
 
 def test_a_process_that_drains_hands_over_and_the_crawl_ends_without_its_directory(tmp_path: Path) -> None:
@@ -124,6 +185,34 @@ def test_a_home_may_burn_in_the_moment_in_which_it_has_got_a_partition(tmp_path:
         await second.kill()
         shutil.rmtree(tmp_path / "b")
         await to_the_end(first)
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+    assert crawl.shortest_gap() >= crawl.settings.politeness.delay
+
+
+class Interrupted(Line):
+    """The way of a process that dies when it has said what is in step as it hands a partition over, and not more."""
+
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        done = await super().put(name, values, order)
+        said = decode_following(values.get(REPLICAS))
+        self.is_dead = self.is_cut = self.is_dead or (said is not None and said.mark != (0, 0))
+        return done
+
+
+def test_a_home_may_burn_while_it_hands_a_partition_over(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=16)
+    crawl.line = lambda: Interrupted(crawl.carrier)  # type: ignore[method-assign]
+
+    async def test(crawl: Crawling) -> None:
+        first, second = begin_both(crawl)
+        await until(lambda: in_step(first, second))
+        first.member.drain()
+        await until(lambda: first.line.is_dead)
+        await first.kill()
+        shutil.rmtree(tmp_path / "a")
+        await to_the_end(second)
 
     crawl.live(test)
     assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)

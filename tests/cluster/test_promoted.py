@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.clock import Anchor, SteadyClock
+from crawler.carrier.verbs import Order
 from crawler.cluster.member_options import no_seeds
 from crawler.cluster.promotion import UNWANTED
 from crawler.fetch.simulated import Answer, page
@@ -23,7 +23,7 @@ from crawler.kv import Family
 from crawler.partition import Placement
 from crawler.settings import RetrySettings
 from crawler.store import PartitionStore
-from tests.cluster.members import SECRET, Crawling, Line, Working, chain
+from tests.cluster.members import SECRET, Crawling, Line, MachineClock, Working, chain
 from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
 
 FIRES = 2
@@ -96,9 +96,10 @@ def test_an_owner_that_comes_back_is_none_any_more_although_the_carrier_has_forg
 class Dying(Line):
     """The way of a process that dies as soon as it has said that a partition came to it."""
 
-    async def put(self, name: str, values: Mapping[str, bytes]) -> None:
-        await super().put(name, values)
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        done = await super().put(name, values, order)
         self.is_dead = self.is_cut = self.is_dead or b" " in values.get("home", b"")
+        return done
 
 
 def test_no_epoch_of_the_owner_before_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,20 +194,6 @@ def test_a_crawl_with_more_homes_than_partitions_has_replicas(tmp_path: Path) ->
     assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
 
 
-class Clock(SteadyClock):
-    """The clock of a machine that is ahead of others."""
-
-    def __init__(self, crawl: Crawling, machine: str, ahead: float) -> None:
-        self._now, self._ahead, self._machine = crawl.clock, ahead, machine
-
-    def __call__(self) -> float:
-        return self._now() + self._ahead
-
-    @property
-    def anchor(self) -> Anchor:
-        return Anchor(self._machine, self._ahead)
-
-
 @pytest.mark.parametrize("ahead", [3_600.0, -3_600.0])
 def test_the_clock_of_another_machine_is_one_that_was_set(tmp_path: Path, ahead: float) -> None:
     """What waits there until some time by its clock waits as long here, and not an hour more or less."""
@@ -224,8 +211,8 @@ def test_the_clock_of_another_machine_is_one_that_was_set(tmp_path: Path, ahead:
     crawl.settings = replace(crawl.settings, retry=RetrySettings(first_wait=WAIT))
 
     async def test(crawl: Crawling) -> None:
-        a = crawl.begin("a", expected=2, home="a", clock=Clock(crawl, "a", 0.0))
-        b = crawl.begin("b", expected=2, home="b", clock=Clock(crawl, "b", ahead))
+        a = crawl.begin("a", expected=2, home="a", clock=MachineClock(crawl.clock, "a", 0.0))
+        b = crawl.begin("b", expected=2, home="b", clock=MachineClock(crawl.clock, "b", ahead))
         of = Placement(SECRET, crawl.partitions).of
         await until(lambda: in_step(a, b) and any(of(href) in b.member.runs for href in busy))
         await asyncio.sleep(1.0)

@@ -136,6 +136,12 @@ class Witness:
         self._durable.update(href for href in self._unsynced.pop(path, ()) if href not in gone)
         self.counts["batches lost"] += len(batches)
 
+    def handed_over(self, partition: int, hrefs: Collection[str]) -> None:
+        """A partition whose owner has closed it in order goes on elsewhere, and has finished these URLs."""
+        lost = {href for href in self._finished if self._placement.of(href) == partition}.difference(hrefs)
+        if lost:
+            self.complain("handed over", f"partition {partition} without {sorted(lost)[:3]} of {len(lost)}")
+
     def taken_over(self, partition: int, hrefs: Collection[str]) -> None:
         """A partition goes on elsewhere, and has finished these URLs: what else it had is lost."""
         self.note("taken over", partition)

@@ -136,7 +136,7 @@ def test_redirects_of_robots_txt_without_end(hostile: Hostile) -> None:
 @pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable", "500 Oops"])
 def test_a_file_that_is_there_now_and_then(hostile: Hostile, status: str) -> None:
     """While it is not, the copy holds: nothing that it forbids is asked for, and nothing that it allows is lost."""
-    turns, pages = count(), [f"/{n}" for n in range(40)]
+    turns, pages = count(), [f"/{n}" for n in range(100)]  # for some seconds: those of a copy are stored whole
     good = page("User-agent: *\nDisallow: /private\n", kind=TEXT)
 
     def answer(path: str) -> Answer | None:

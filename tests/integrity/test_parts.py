@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -417,3 +418,35 @@ def test_a_repair_that_loses_its_power_is_done_again(made: Path, tmp_path: Path)
         carries_on(job, pending)
         shutil.rmtree(job)
     assert cuts > 3, "the power was hardly ever lost"
+
+
+def test_pages_are_not_looked_for_in_the_queue_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a repair compares grows with the pages and with the queue, and not with the product of both."""
+    job = opened(tmp_path / "job")
+    pages, queued = 60, 6_000
+    try:
+        job.admit(Found([Canonical(url, url) for url in (f"http://h.test/{each}" for each in range(pages))], 0))
+        finish(job)
+        job.admit(Found([Canonical(url, url) for url in (f"http://q.test/{each}" for each in range(queued))], 1))
+        queued = job.counters.pending  # one may be in the ledger
+        drive(job.checkpointer.checkpoint(1.0, whole=True))
+    finally:
+        job.close()
+    shutil.rmtree(tmp_path / "job" / "bodies")
+    isin, compared = np.isin, list[int]()
+
+    def counting(some: np.ndarray, others: np.ndarray, *_: object) -> np.ndarray:
+        compared.append(len(some) + len(others))
+        return isin(some, others)
+
+    monkeypatch.setattr(np, "isin", counting)
+    changes: list[Change] = []
+    assert repair_job(tmp_path / "job", 1e9, changes.append).left == []
+    counts = [change.details["count"] for change in changes if change.done is Done.URLS_PENDING_AGAIN]
+    assert counts == [pages]
+    assert sum(compared) < 20 * (pages + queued)
+    again = opened(tmp_path / "job")
+    try:
+        assert again.counters.pending == pages + queued
+    finally:
+        again.close()

@@ -235,10 +235,16 @@ def _promoted_while_copied() -> Planted:
         if replica is not None and replica.copied is not None:
             whole, replica.copied = replica.copied[0], None
             replica.disk = whole.first(len(whole.batches) // 2)
-            self.world.places.in_step[number] = replica.process
+            epoch = self.claims.get(simulated.name_of(number), (0, 0.0))[0]
+            self.world.places.words.word(number, max(epoch, replica.disk.epoch), replica.process)()
         promote(self, number)
 
     return patch.object(Process, "promote", planted)
+
+
+def _late_words_count() -> Planted:
+    put = Holdings.put
+    return patch.object(Holdings, "put", lambda self, name, values, order=None: put(self, name, values))
 
 
 def _handed_over_early() -> Planted:
@@ -329,6 +335,7 @@ _PROTOCOL: dict[str, Callable[[], Planted]] = {
     "others rely on what no replica has": lambda: patch.object(Part, "promised", property(lambda self: self.durable)),
     "a replica takes steps although one before them is missing": _any_step_is_taken,
     "a replica is promoted while it is copied": _promoted_while_copied,
+    "a late word on a replica counts": _late_words_count,
     "an old owner comes back": lambda: patch.object(Places, "home", lambda self, number: None),
     "a partition is handed over before its last step": _handed_over_early,
 }

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from crawler.carrier.memory_carrier import Holdings
 from crawler.carrier.verbs import START, CarrierError, Position, StaleEpochError
 from crawler.cluster.ownership import ASKED, HELD, name_of, names_of
+from crawler.cluster.replica_slots import REPLICAS
 from crawler.found import Found
 from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, read_content
 from crawler.kv import Batch, Family
@@ -299,6 +300,8 @@ class Log:
     steps: list[Batch] = field(default_factory=list)
     sent: int = 0  # of these, to the replica
     replicated: int | None = None
+    is_alone: bool = False  # all others know that
+    is_leaving: bool = False  # they may learn it at any moment: that was said, and not answered
     heard_at: float = 0.0
 
     def held(self, disk: Disk) -> int | None:
@@ -321,19 +324,18 @@ class Process:
         self.stopped_until = self.cut_until = 0.0
         self.rounds: EndRounds | None = None
 
-    def call(self, do: Callable[[], T], *, once: bool = False) -> T:
-        """Call the carrier. What is told again and again is told ``once`` here: an older word soon gives way. Raises
-        CarrierError, StaleEpochError."""
+    def call(self, do: Callable[[], T]) -> T:
+        """Call the carrier. Raises CarrierError, StaleEpochError."""
         world = self.world
         if world.now < self.cut_until:
             raise CarrierError
         fate = world.chance.random() / world.trouble.calls if world.is_faulty and world.trouble.calls else 1.0
         if fate < 0.06:
-            if fate < 0.02 and not once:
+            if fate < 0.02:
                 world.late.append((world.now + world.chance.uniform(1.0, 30.0), do))
             raise CarrierError
         result = do()
-        if fate < 0.09 and not once:
+        if fate < 0.09:
             world.late.append((world.now + world.chance.uniform(0.0, 8.0), do))
         if fate < 0.12:
             raise CarrierError
@@ -383,11 +385,12 @@ class Process:
         epoch, outbox = self.claims[part.name][0], part.router.outbox
         part.is_rising = part.is_rising or epoch != outbox.epoch or outbox.outrun >= outbox.epoch
         if part.is_rising:
-            if part.log.replicated is None and part.number in self.world.places.in_step:
-                self.give_up(part)  # of an earlier opening
-            floor = max(part.disk.epoch, outbox.outrun, self.world.places.epochs[part.number] - 1)
+            places, number = self.world.places, part.number
+            floor = max(part.disk.epoch, outbox.outrun, places.epochs[number], places.words.epoch(number))
             if epoch <= floor and (self.claim(part.name, floor) or 0) <= floor:
                 return
+            if part.log.replicated is None and places.homes:
+                self.give_up(part)  # of an earlier opening
             part.rise(self.claims[part.name][0])
 
     def open(self, number: int) -> None:
@@ -469,16 +472,24 @@ class Process:
         is_heard = not world.is_faulty or chance.random() < 0.8
         if is_heard and held is not None and (log.replicated is not None or held == part.commits):
             log.replicated, log.heard_at = held, world.now
-            if world.places.in_step.get(part.number) != replica.process:
-                self.call(lambda: world.places.in_step.update({part.number: replica.process}), once=True)
+            if log.is_leaving or world.places.words.in_step(part.number) != replica.process:
+                log.is_alone = False
+                self.tell(part, replica.process)
+                log.is_leaving = False
 
     def give_up(self, part: Part) -> None:
         """Rely on its own disk alone. Nobody may take the replica for the partition from now on: that is told before.
         Raises CarrierError."""
-        world = self.world
-        if part.number in world.places.in_step:
-            self.call(lambda: world.places.in_step.pop(part.number, None), once=True)
-        part.log.replicated = None
+        if not part.log.is_alone:
+            part.log.is_leaving = True
+            self.tell(part, None)
+        part.log.replicated, part.log.is_alone, part.log.is_leaving = None, True, False
+
+    def tell(self, part: Part, machine: int | None) -> None:
+        """Tell others which replica of a partition is in step. Raises CarrierError."""
+        epoch, _ = self.claims.get(part.name, (0, 0.0))
+        if not self.call(self.world.places.words.word(part.number, epoch, machine)):
+            raise CarrierError  # a later owner has told them another one
 
     def may_give_up(self, part: Part) -> bool:
         """Whether the owner of a partition may do without its replica. One that may have been replaced may not: the
@@ -488,7 +499,7 @@ class Process:
     def promote(self, number: int) -> None:
         """Take a partition over whose owner is gone. Raises CarrierError."""
         world, replica = self.world, self.world.places.replicas.get(number)
-        if replica is None or replica.disk is None or world.places.in_step.get(number) != self.number:
+        if replica is None or replica.disk is None or world.places.words.in_step(number) != self.number:
             return
         floor = replica.disk.epoch + world.chance.randint(1, 2**20)  # epochs of two lines are never the same
         if world.now < world.places.seen_at[number] + SILENT or (epoch := self.claim(name_of(number), floor)) is None:
@@ -564,6 +575,33 @@ class Witness:
 SHARED = -1  # the machine whose disks all have
 
 
+class Words:
+    """What owners say of their replicas: the machine of the one that is waited for may promote it. They say it each
+    second: so that a carrier forgets it is left out here, but not that it comes late, or twice."""
+
+    def __init__(self) -> None:
+        self._holdings = Holdings(incarnation="words")
+        self._said = 0
+
+    def in_step(self, number: int) -> int | None:
+        machine = self._last(number)[1]
+        return int(machine) if machine else None
+
+    def epoch(self, number: int) -> int:
+        """In which the last word was said."""
+        return int(self._last(number)[0])
+
+    def word(self, number: int, epoch: int, machine: int | None) -> Callable[[], bool]:
+        """What an owner says in its epoch now, whenever that arrives. Returns whether nothing later was said."""
+        self._said += 1
+        order, value = (epoch, self._said), b"%d " % epoch + (b"" if machine is None else b"%d" % machine)
+        return lambda: self._holdings.put(name_of(number), {REPLICAS: value}, order)
+
+    def _last(self, number: int) -> list[bytes]:
+        (value,) = self._holdings.get([name_of(number)], REPLICAS)
+        return (value or b"0 ").split(b" ")
+
+
 class Places:
     """Where the partitions are. Without replicas all processes share one directory, and no partition has a home."""
 
@@ -572,13 +610,12 @@ class Places:
         self.homes: dict[int, int] = {}
         self.replicas: dict[int, Replica | None] = {}
         self.epochs: dict[int, int] = defaultdict(int)  # in which partitions came to their homes
-        self.in_step: dict[int, int] = {}  # machines whose replicas are waited for: those may be promoted
+        self.words = Words()
         self.seen_at: dict[int, float] = defaultdict(float)  # when the owner of a partition was last heard of
 
     def take(self, number: int, machine: int, replica: Replica | None) -> None:
         """A partition is at home on another machine."""
         self.homes[number], self.replicas[number] = machine, replica
-        self.in_step.pop(number, None)
 
     def home(self, number: int) -> int | None:
         """The machine of the partition; None: any."""
@@ -821,7 +858,9 @@ class World:
         part, replica = process.parts.get(number), self.places.replicas.get(number)
         if part is None or part.log.replicated is None or replica is None or replica.disk is None:
             return False
-        return self.places.in_step.get(number) == replica.process
+        if part.log.is_leaving:
+            return False
+        return self.places.words.in_step(number) == replica.process
 
     def _stop(self, process: Process) -> None:
         self.witness.count("stopped")

@@ -13,6 +13,7 @@ import pytest
 from crawler import Job, JobError
 from crawler.disk import RealDisk
 from crawler.inspect.crawl_reader import merged_rows
+from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.host_table import Selection
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.home_register import HOMES, Home, write_homes
@@ -141,6 +142,36 @@ def test_a_cursor_goes_on_where_it_was(made: Crawled) -> None:
     for place in (0, 11, 20, len(lines) - 1):
         cursor = json.loads(lines[place])["cursor"]
         assert crawler("tail", made.directory, "--since", cursor).out.splitlines() == lines[place + 1 :]
+
+
+def test_a_cursor_stays_valid_while_a_partition_is_in_another_directory(made: Crawled) -> None:
+    def since(cursor: str) -> tuple[Counter[str], str]:
+        ran = crawler("tail", made.directory, "--since", cursor)
+        assert ran.code == 0, ran.err
+        records = [json.loads(line) for line in ran.out.splitlines()]
+        return Counter(each["url"] for each in records), records[-1]["cursor"] if records else cursor
+
+    following = CrawlTail(made.directory)
+    assert following.resume("0")
+    assert len(list(following.more())) == 12 + 9 + 7
+    records = [json.loads(line) for line in crawler("tail", made.directory, "--since", "0").out.splitlines()]
+    own = {json.loads(line)["url"] for line in crawler("tail", made.part(1), "--all").out.splitlines()}
+    place = next(at for at, each in enumerate(records) if at > 5 and sum(one["url"] in own for one in records[:at]) > 2)
+    shown, cursor = Counter(each["url"] for each in records[:place]), records[place - 1]["cursor"]
+    away = made.part(1).rename(made.directory / "away")
+    try:
+        assert crawler("tail", made.directory, "--since", cursor).code == 2, "it is gone, and nobody knows where"
+        write_homes(RealDisk(), made.directory, {1: Home("another", 7)})
+        more, cursor = since(cursor)
+        assert not list(following.more())
+    finally:
+        (made.directory / HOMES).unlink()
+        away.rename(made.part(1))
+    assert not own & more.keys()
+    rest, _ = since(cursor)
+    assert not list(following.more()), "each once"
+    assert rest.keys() <= own
+    assert shown + more + rest == Counter(each["url"] for each in records)
 
 
 @pytest.mark.parametrize("cursor", ["1-0-17-0123456789abcdef", "2-", "2-AAAA", "2-AAkAAAAAABEBI0VniavN7w=="])

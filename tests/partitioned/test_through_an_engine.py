@@ -21,8 +21,10 @@ from crawler import __version__
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.carrier.verbs import CRAWL
 from crawler.clock import SteadyClock
+from crawler.disk import RealDisk
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.crawl_file import encode_crawl, partition_directory, read_crawl_file
+from crawler.job.home_register import Home, add_homes
 from crawler.job.job_lock import JobLock
 from crawler.job.live_status import Live, write_live
 from crawler.partition.part_report import PartReport, encode_report
@@ -262,6 +264,31 @@ async def test_a_worker_of_whom_nothing_new_comes_is_gone_whatever_its_clock_say
 def test_names_of_partitions() -> None:
     assert partitions_text([3]) == "partition 03"
     assert partitions_text([5, 0, 1, 2]) == "partitions 00-02, 05"
+
+
+def test_a_partition_that_comes_is_no_progress_and_one_that_goes_is_not_told_of(tmp_path: Path) -> None:
+    directory = tmp_path / "crawl"
+    with Chain(6, 2) as chain:
+        ran = crawler(*chain.seeds, "--job", directory, *WORDS[:-1], "--partitions", "1")
+    assert ran.code == 0, ran.err
+    crawl = read_crawl_file(directory)
+    progress = CrawlProgress(directory, crawl)
+    jobs = {partition.number: partition.directory for partition in crawl_partitions(directory).found}
+
+    def tell(number: int, pages: int) -> None:
+        write_live(jobs[number], Live(statistics(pages_fetched=pages), {}, None, None, []))
+
+    numbers = sorted(jobs)[:2]
+    with contextlib.ExitStack() as locks:
+        for job in jobs.values():
+            locks.callback(JobLock(job).release)
+        for number, pages in ((numbers[0], 100), (numbers[0], 107), (numbers[1], 5_000), (numbers[1], 5_001)):
+            tell(number, pages)
+            progress.look()
+        assert (progress.fetched, progress.pages()) == (8, 5_108)
+        add_homes(RealDisk(), directory, {numbers[1]: Home("another", 7)})
+        progress.look()
+        assert (progress.fetched, progress.pages()) == (8, 107)
 
 
 def test_a_crawl_that_goes_on_is_shown_whole_and_at_a_steady_pace(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ does. Everything runs in this process without sockets.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import shutil
@@ -16,16 +17,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crawler.disk import FaultyDisk, PowerCutError
+from crawler.checkpoint import Generations, Renewal
+from crawler.disk import FaultyDisk, PowerCutError, RealDisk
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.fetch import SimulatedWeb
-from crawler.job.directory import PAGES
+from crawler.job.directory import PAGES, SEEN
 from crawler.job.follower import Follower, GapError
+from crawler.job.identity import read_identity
 from crawler.job.job import Job
+from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
+from crawler.job.recovery import SeenSpec, restore_seen
 from crawler.kv import Batch, Family
 from crawler.output.record_text import open_text
+from crawler.records import DIGEST_SIZE
 from crawler.replica import START, Mark, ReplicaCodec
 from crawler.settings import Settings
 from crawler.store import FaultyStore
@@ -35,6 +41,8 @@ from tests.outputs import records
 from tests.virtual import run_virtually
 
 CODEC = ReplicaCodec(b"the secret of a crawl")
+KEEPS = (0, 2_000, 1_000_000)  # bytes of steps that a follower keeps for the others
+RENEWAL = Renewal(few_bytes=0, bytes_per_key=1, most_keys=20)  # the seen-set is stored by some generations
 
 
 @dataclass
@@ -44,9 +52,11 @@ class Machine:
     directory: Path
     disk: FaultyDisk
     store: FaultyStore = field(default_factory=FaultyStore)
+    followed: KeptSteps | None = None  # what it got last as a replica
 
     def platform(self, line: int = 0) -> Platform:
-        return Platform(self.disk, lambda _: self.store, Inline, line=line)
+        followed, self.followed = self.followed, None
+        return Platform(self.disk, lambda _: self.store, Inline, line=line, followed=followed, renewal=RENEWAL)
 
     def burn(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -61,14 +71,17 @@ class Machine:
 class Following:
     """A follower of a job, and what of the log is on its way to it."""
 
-    def __init__(self, settings: Settings, machine: Machine) -> None:
+    def __init__(self, settings: Settings, machine: Machine, keeps: int = 0) -> None:
+        """``keeps``: bytes of the last steps, for the other followers."""
         self._settings = settings
+        self._keeps = keeps
         self.machine = machine
         self._follower: Follower | None = None
         self._way: list[bytes] = []
         self._told: Mark | None = None  # the last step that was put on its way
         self.copies = 0
         self.resent = 0
+        self.kept = 0
 
     def copy(self, job: Job) -> None:
         """Begin again with a copy of the job as it is now."""
@@ -94,6 +107,7 @@ class Following:
         """Go on with the directory as it is, and tell the owner its mark. Raises GapError."""
         self._told = None
         self._follower = Follower(self.machine.directory, self.machine.platform(), self._settings.output)
+        self._follower.keep(self._keeps)
 
     def gather(self, job: Job) -> None:
         """Put on their way the steps that are not. Raises GapError."""
@@ -102,6 +116,7 @@ class Following:
             self._way.clear()
         if not job.log.holds(self._told):
             raise GapError("the steps after its state are not kept")
+        self.kept += self._told.number < job.log.mark.number - job.writer.commits
         while (chunk := job.log.after(self._told, 3, 2_000)) is not None:
             self._way.append(CODEC.encode(chunk))
             self._told = chunk.reaches
@@ -138,20 +153,41 @@ class Following:
         assert self._follower is not None
         self._follower.sync()
 
+    def checkpoint(self, chance: random.Random) -> None:
+        """Write a generation. Now and then its power is cut meanwhile."""
+        if cuts := chance.random() < 0.3:
+            self.close()
+            self.machine.disk = FaultyDisk(chance, cut_after=chance.randrange(30))
+        loses_power = False
+        try:
+            if cuts:
+                self.open()
+            assert self._follower is not None
+            assert self._follower.checkpoint(1e9) == []
+        except PowerCutError:
+            loses_power = True
+        if cuts:
+            self.close()
+            self.machine.restart(chance, loses_power=loses_power)
+            self.open()
+
     def close(self) -> None:
         if self._follower is not None:
-            self._follower.close()
+            self.machine.followed = self._follower.close()
             self._follower = None
 
 
 @dataclass
 class Life:
-    """How it went. ``broken``: what was promised and is not there after the disk was lost."""
+    """How it went. ``broken``: what was promised and is not there after the disk was lost.
+    ``unseen``: admitted keys that the seen-set did not know when a replica became the job."""
 
     missing: set[str] = field(default_factory=set)
     twice: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    unseen: int = 0
     burnt: int = 0
+    kept: int = 0  # followers that went on with steps which their new owner had got as a follower
     restarted: int = 0
     copies: int = 0
     resent: int = 0
@@ -169,7 +205,7 @@ def live(seed: int, top: Path, settings: Settings = KEEPING, readers: int = 2) -
     def machine() -> Machine:
         return Machine(top / f"machine-{next(numbers)}" / "job", FaultyDisk(chance))
 
-    owner, all_following = machine(), [Following(settings, machine()) for _ in range(readers)]
+    owner, all_following = machine(), [Following(settings, machine(), chance.choice(KEEPS)) for _ in range(readers)]
     asked: list[str] = []
     for left in reversed(range(chance.randint(1, 5))):
         dies_at = chance.randrange(1, 30) if left else None
@@ -193,8 +229,9 @@ def live(seed: int, top: Path, settings: Settings = KEEPING, readers: int = 2) -
                 owner.disk = FaultyDisk(chance)
                 if not _text(owner.directory).startswith(crawl.text):
                     life.broken.append("records that were told are gone")
+                life.unseen += unseen(owner, settings)
                 _count(life, chosen)
-                all_following[all_following.index(chosen)] = Following(settings, machine())
+                all_following[all_following.index(chosen)] = Following(settings, machine(), chance.choice(KEEPS))
                 life.burnt += 1
             else:
                 owner.restart(chance, loses_power=fate < 0.75)
@@ -203,10 +240,21 @@ def live(seed: int, top: Path, settings: Settings = KEEPING, readers: int = 2) -
         each.close()
         _count(life, each)
     rows = [record["url"] for record in records(owner.directory)]
+    life.unseen += unseen(owner, settings)
     life.missing = reachable(web) ^ set(rows)
     life.twice = [url for url, times in Counter(rows).items() if times > 1]
     life.asked, life.finished, life.directory = len(asked), len(rows), owner.directory
     return life
+
+
+def unseen(machine: Machine, settings: Settings) -> int:
+    """How many keys of the journal the job would not know if it was opened now; and by how many keys its seen-set
+    counts wrong."""
+    generations, store = Generations(machine.directory / SEEN, 2, RealDisk()), machine.store
+    spec = SeenSpec(settings.seen, read_identity(machine.directory).hash_in_use)
+    seen = restore_seen(generations, store, spec).seen
+    digests = b"".join(value for _, value in store.rows(Family.ADMITTED))
+    return seen.might_contain_digests(digests).count(False) + abs(len(seen) - len(digests) // DIGEST_SIZE)
 
 
 def _text(directory: Path) -> bytes:
@@ -217,6 +265,7 @@ def _text(directory: Path) -> bytes:
 def _count(life: Life, following: Following) -> None:
     life.copies += following.copies
     life.resent += following.resent
+    life.kept += following.kept
 
 
 @dataclass
@@ -236,7 +285,7 @@ class _Opening:
 
     async def work(self, clock: Callable[[], float]) -> None:
         crawl: Run | None = None
-        chance = self.chance
+        chance, checkpointing = self.chance, asyncio.Lock()
 
         async def before(href: str) -> None:
             self.asked.append(href)
@@ -248,7 +297,8 @@ class _Opening:
             if fate < 0.1:
                 await crawl.job.sync()
             elif fate < 0.2:
-                await crawl.job.checkpoint(0.0)
+                async with checkpointing:  # a crawl never writes two at once
+                    await crawl.job.checkpoint(0.0)
             elif fate < 0.5:
                 self.follow(crawl.job, chance.randint(0, 4))
 
@@ -291,6 +341,10 @@ class _Opening:
         following.apply(most)
         if chance.random() < 0.3:
             following.sync()
+        if chance.random() < 0.3:
+            following.checkpoint(chance)
+            following.gather(job)
+            following.apply(most)
         if chance.random() < 0.1:
             following.close()
             following.machine.restart(chance, loses_power=chance.random() < 0.5)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from crawler.job import follower
 from crawler.job.follower import Follower
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.recovery import COUNTERS
 from crawler.job.step_log import MARK
 from crawler.kv import Batch, Family
-from crawler.records import sequence_key
+from crawler.records import Counters, encode_counters, sequence_key
 from crawler.replica import Chunk, Mark, Step
 from crawler.settings import Settings
 from crawler.store import FaultyStore, MemoryStore
@@ -28,16 +28,14 @@ def finished(following: Follower, *sequences: int) -> None:
     for number, sequence in enumerate(sequences, mark.number + 1):
         batch = Batch()
         batch.put(Family.DONE, sequence_key(sequence), b"where its record is")
+        batch.put(Family.META, COUNTERS, encode_counters(Counters(sequence=sequence + 1)))
         batch.put(Family.META, MARK, Mark(LINE, number).encode())
         steps.append(Step(batch.encode(), [], []))
     following.apply(Chunk(3, LINE, mark.line, mark.number + 1, steps))
 
 
-def test_finished_urls_are_forgotten_when_their_records_are_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All but the last one, which says where the output ends."""
-    monkeypatch.setattr(follower, "FINISHED", 3)
+def test_finished_urls_are_forgotten_when_generations_cover_them(tmp_path: Path) -> None:
+    """All kept ones, as for their owner. One URL stays, which says where the output ends."""
     store, settings = MemoryStore(), Settings()
     platform = Platform(open_store=lambda _: store)
     Job(tmp_path / "job", settings, 0.0, platform).close()
@@ -46,17 +44,18 @@ def test_finished_urls_are_forgotten_when_their_records_are_durable(
     try:
         finished(following, 1, 2, 3)
         following.sync()
-        assert known() == [1, 2, 3], "these are few"
+        assert known() == [1, 2, 3], "no generation covers them"
+        assert following.checkpoint(1.0) == []
+        following.sync()
+        assert known() == [1, 2, 3], "the last one must stay"
         finished(following, 4, 5)
-        assert known() == [1, 2, 3, 4, 5], "nothing says that the last ones are durable"
         following.sync()
-        assert known() == [5]
-        finished(following, 6, 7, 8)
+        assert known() == [4, 5]
+        assert following.checkpoint(2.0) == []
+        finished(following, 6)
+        assert following.checkpoint(3.0) == []
         following.sync()
-        assert known() == [5, 6, 7, 8]
-        finished(following, 9)
-        following.sync()
-        assert known() == [9]
+        assert known() == [6]
     finally:
         following.close()
 

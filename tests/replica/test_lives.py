@@ -6,18 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from crawler.job import follower
 from tests.chance import CHANCE
 from tests.replica.lives import live
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_crawl_whose_disks_are_lost_is_whole(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the followers forget what is finished as soon as it is durable."""
-    monkeypatch.setattr(follower, "FINISHED", (3, follower.FINISHED)[seed % 2])
+def test_a_crawl_whose_disks_are_lost_is_whole(seed: int, tmp_path: Path) -> None:
     CHANCE.seed(seed)
     life = live(seed, tmp_path)
     assert not life.missing
     assert not life.twice
     assert not life.broken
+    assert not life.unseen
     assert life.copies

@@ -14,6 +14,7 @@ from crawler.job.checkpointer import drive
 from crawler.job.formats import LOGGED
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
+from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
 from crawler.job.step_log import MARK, StepLog, leaves_out
 from crawler.job.transaction import Transaction
@@ -113,9 +114,10 @@ class Opened:
         self._disk = FaultyDisk(random.Random(1))
         self._urls = 0
 
-    def open(self, line: int, *, bodies: bool = True) -> Job:
+    def open(self, line: int, *, bodies: bool = True, followed: KeptSteps | None = None) -> Job:
         settings = Settings(partitions=PartitionSettings(replica_bodies=bodies))
-        return Job(self.directory, settings, 1_000.0, Platform(self._disk, lambda _: self.store, line=line))
+        platform = Platform(self._disk, lambda _: self.store, line=line, followed=followed)
+        return Job(self.directory, settings, 1_000.0, platform)
 
     def admit(self, job: Job) -> None:
         self._urls += 1
@@ -136,6 +138,40 @@ def test_an_opening_goes_on_with_the_replicas_of_the_one_before(tmp_path: Path) 
     assert chunk is not None
     assert (chunk.follows, chunk.reaches) == (before, job.log.mark)
     assert opened.store.get(Family.META, MARK) == job.log.mark.encode()
+    job.close()
+
+
+def test_what_a_replica_was_sent_it_can_tell_others_when_it_is_the_job(tmp_path: Path) -> None:
+    opened = Opened(tmp_path)
+    job = opened.open(LINE)
+    job.log.keep()
+    begun, marks = job.log.mark, []
+    for _ in range(3):
+        opened.admit(job)
+        marks.append(job.log.mark)
+    job.close()
+    kept = KeptSteps(begun, 10**6)
+    chunk = job.log.after(begun, 3)
+    assert chunk is not None
+    for step in chunk.steps:
+        kept.add(LINE, step)
+
+    job = opened.open(LINE + 1, followed=kept)
+    opened.admit(job)
+    assert all(map(job.log.holds, marks))
+    assert job.log.commits(marks[0]) == -1
+    first = job.log.after(marks[0], 3)
+    assert first is not None
+    assert (first.line, first.follows, first.steps) == (LINE, marks[0], chunk.steps[1:])
+    second = job.log.after(first.reaches, 3)
+    assert second is not None
+    assert (second.line, second.base, second.reaches) == (LINE + 1, LINE, job.log.mark)
+    job.log.forget(marks[1])
+    assert not job.log.holds(marks[0])
+    assert job.log.holds(marks[1])
+    job.close()
+    job = opened.open(LINE + 2, followed=KeptSteps(begun, 10**6))
+    assert not job.log.holds(begun), "these are not the steps up to its state"
     job.close()
 
 

@@ -1,0 +1,65 @@
+"""The last steps of a job, for replicas that lack them. A job keeps those that it wrote, and a replica those that it
+was sent: if it becomes the job, another replica that has fewer of them goes on where it is."""
+
+from __future__ import annotations
+
+from crawler.replica import Chunk, Mark, Step
+
+CHUNK = 256 * 1024  # bytes of steps in a chunk, unless one step alone has more
+MOST_STEPS = 4_096  # in a chunk
+
+
+class KeptSteps:
+    """Steps of one or several lines, in order and without holes: those after the state ``before``, up to ``mark``.
+    Beyond ``most`` bytes the oldest are dropped. ``size``: the bytes that are kept."""
+
+    def __init__(self, before: Mark, most: int) -> None:
+        self.before = before
+        self.mark = before
+        self.most = most
+        self.size = 0
+        self._steps: dict[int, tuple[int, Step]] = {}  # by number: the line, and the step
+
+    def add(self, line: int, step: Step) -> None:
+        """The next one."""
+        self.mark = Mark(line, self.mark.number + 1)
+        self._steps[self.mark.number] = line, step
+        self.size += _size(step)
+        while self.size > self.most:
+            self._drop_first()
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether all steps after that state are kept."""
+        return mark == self.before or (mark.number in self._steps and self._steps[mark.number][0] == mark.line)
+
+    def after(self, mark: Mark, partition: int, most: int) -> Chunk | None:
+        """The next steps after that state, of one line, in a chunk of at most ``most`` bytes or of one step; None if
+        there is none. Raises ValueError if they are not kept."""
+        if not self.holds(mark):
+            raise ValueError(f"the steps after {mark} are not kept")
+        taken, size, line = list[Step](), 0, 0
+        while len(taken) < MOST_STEPS and (found := self._steps.get(mark.number + 1 + len(taken))) is not None:
+            of, step = found
+            size += _size(step)
+            if taken and (of != line or size > most):
+                break
+            line = of
+            taken.append(step)
+        return Chunk(partition, line, mark.line, mark.number + 1, taken) if taken else None
+
+    def forget(self, mark: Mark) -> None:
+        """Nobody lacks the steps up to that one."""
+        if self.holds(mark):
+            while self.before.number < mark.number:
+                self._drop_first()
+
+    def _drop_first(self) -> None:
+        number = self.before.number + 1
+        line, step = self._steps.pop(number)
+        self.size -= _size(step)
+        self.before = Mark(line, number)
+
+
+def _size(step: Step) -> int:
+    written = sum(len(each.data) for each in step.written)
+    return len(step.batch) + written + sum(len(data) for _, data in step.bodies)

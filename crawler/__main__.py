@@ -15,7 +15,6 @@ from crawler.service.ending_signals import ENDING, INTERRUPTED, quit_at_once
 def run() -> NoReturn:
     """Run the command named by the process's arguments, and exit with its code."""
     # First of all: importing takes a moment, in which SIGTERM would kill the process and Ctrl-C print a traceback.
-    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ours = [each for each in ENDING if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler)]
     for number in ours:
         signal.signal(number, _quit)
@@ -34,19 +33,25 @@ def run() -> NoReturn:
         gc.enable()
         if quits_at_once:
             return
-        for number in ours:
-            signal.signal(number, _interrupt)
-        if interruptible:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in ours:  # SIGINT first, which the others raise
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _interrupt)
 
     try:
-        code = main(loaded=loaded)
-    except KeyboardInterrupt:
+        try:
+            code = main(loaded=loaded)
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        _ignore(ours)
+    except KeyboardInterrupt:  # after the last step of the command
         code = INTERRUPTED
-    # The work is done. While the interpreter shuts down, no signal may change the exit code.
-    for number in ours:
-        signal.signal(number, signal.SIG_IGN)
+        _ignore(ours)
     sys.exit(code)
+
+
+def _ignore(numbers: list[signal.Signals]) -> None:
+    """The work is done. While the interpreter shuts down, no signal may change the exit code."""
+    for number in reversed(numbers):  # SIGINT last, which the others raise
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _quit(number: int, frame: FrameType | None) -> NoReturn:

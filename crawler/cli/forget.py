@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from pathlib import Path
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.interruptible import run_interruptible
 from crawler.cli.named_urls import named_urls
 from crawler.clock import SteadyClock
 from crawler.filters import NoMemoryError, NotForgotten
@@ -111,5 +111,5 @@ def _check_none_pending(job: Job, urls: Sequence[Canonical]) -> None:
 
 def _forgotten(job: Job, urls: Sequence[Canonical], clock: SteadyClock) -> dict[int, str]:
     left = job.forget([url.key for url in urls])
-    asyncio.run(job.checkpoint(clock()))
+    run_interruptible(lambda: job.checkpoint(clock()))
     return left

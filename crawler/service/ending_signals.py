@@ -36,7 +36,8 @@ def ending_signals(handle: Callable[[int], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
+        # SIGINT, whose handler may raise, is the last: none of the others is forgotten.
+        for number, handler in reversed(before.items()):
             signal.signal(number, handler)
 
 

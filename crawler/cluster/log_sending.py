@@ -263,7 +263,7 @@ class LogSending:
         for number, home in enumerate(homes):
             if home and (number not in has.slots or has.slots[number].home != home):
                 self._drop(has, number)
-                in_step = self._chosen.in_step(partition.number, home)
+                in_step = self._chosen.may_be_in_step(partition.number, home)
                 has.slots[number] = SlotSending(number, home, self._clock(), in_step=in_step)
         for number in [each for each in has.slots if each >= len(homes) or not homes[each]]:
             self._drop(has, number)

@@ -3,7 +3,8 @@ all partitions say.
 
 That a replica is in step is a promise of the owner: nothing counts as durable that this replica does not have. So the
 promise is taken back on the carrier before the owner goes on without the replica, and given when it waits for it
-again. What an owner says has an order there: a promise that arrives late, or once more, does not come back. Whoever
+again. What an owner says has an order there: a promise that arrives late, or once more, does not come back. One that
+nobody has answered may have arrived: it is kept, and said again with all that is said of the partition. Whoever
 opens a partition keeps the promises of the owner before it, until it has heard from the replica: so one that has just
 moved, or was just taken over, is safe elsewhere all the time.
 """
@@ -13,6 +14,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from crawler.carrier.verbs import CRAWL, CarrierError
 from crawler.cluster.end_watch import END
@@ -58,6 +61,19 @@ class Replicas(Protocol):
         """Whether the replica there of an own partition has all that was ever written, durably."""
 
 
+class Own(Struct):
+    """What is said of a partition that is open here. ``kept``: homes of its slots whose replicas are waited for, and of
+    which it was to be said that they are in step."""
+
+    said: Following
+    kept: set[str] = field(default_factory=set)
+
+    @property
+    def in_step(self) -> set[str]:
+        """The homes of which that was said, or may have been."""
+        return self.kept.union(self.said.in_step)
+
+
 class ReplicaSlots:
     """The slots of one process, whose directory is ``home``."""
 
@@ -70,7 +86,7 @@ class ReplicaSlots:
         self._clock = clock
         self.told: dict[int, Following] = {}  # what is on the carrier of each partition, or was there last
         self.skews: dict[int, float] = {}  # how far the clock here is ahead of an owner's, at most
-        self._own: dict[int, Following] = {}  # of partitions that are open here
+        self._own: dict[int, Own] = {}  # of partitions that are open here
         self._putting = asyncio.Lock()
         self._said_at = 0.0  # by the clock
 
@@ -94,7 +110,7 @@ class ReplicaSlots:
         promised, and stays so: then nothing may be promised until it is heard of. Returns whether there is such a
         replica. Raises CarrierError."""
         own = self._own.get(number)
-        if own is not None and own.epoch:
+        if own is not None and own.said.epoch:
             return False  # it was open all the time, and its replicas are followed on
         before = await self.read(number)
         if self._replicas or before.in_step:
@@ -128,21 +144,28 @@ class ReplicaSlots:
     def homes(self, number: int) -> Sequence[str]:
         """The homes of the slots of a partition that is open here; "" where nobody is to follow."""
         own = self._own.get(number)
-        return [] if own is None else [each.home for each in own.slots]
+        return [] if own is None else [each.home for each in own.said.slots]
 
     def in_step(self, number: int, home: str) -> bool:
         """Whether others were told that the replica there is in step."""
         own = self._own.get(number)
+        return own is not None and home in own.said.in_step
+
+    def may_be_in_step(self, number: int, home: str) -> bool:
+        """Whether others were told so, or may have been; then nothing is durable that the replica there lacks."""
+        own = self._own.get(number)
         return own is not None and home in own.in_step
 
     async def tell_step(self, number: int, home: str, *, in_step: bool) -> None:
-        """Tell others so, before it returns. Raises CarrierError."""
+        """Tell others so, before it returns. Raises CarrierError: then they may know it."""
         async with self._putting:
             own = self._own.get(number)
-            if own is None or (in_step and home in own.in_step):
+            if own is None or home not in own.said.homes or (in_step and home in own.said.in_step):
                 return  # that it is not, is said again: that it is may be on its way, although nobody has answered
-            slots = [Follows(home, in_step) if each.home == home else each for each in own.slots]
-            await self._put(number, Following(own.epoch, slots, self._now(), own.target))
+            if in_step:
+                own.kept.add(home)
+            slots = [Follows(home, in_step) if each.home == home else each for each in self._slots(number)]
+            await self._put(number, Following(own.said.epoch, slots, self._now(), own.said.target))
 
     async def hand_over(self, number: int, epoch: int, home: str, mark: Mark) -> None:
         """Say that the directory here has all that the partition had up to its last step, with which it is at home
@@ -170,17 +193,15 @@ class ReplicaSlots:
             del self._own[number]
 
     def _slots(self, number: int) -> Sequence[Follows]:
-        return self._own[number].slots if number in self._own else []
+        return [Follows(each, self.may_be_in_step(number, each)) for each in self.homes(number)]
 
     async def _choose(self, partition: OpenPartition, alive: Collection[str], target: str) -> None:
         async with self._putting:
             if partition.is_closing and partition.number not in self._own:
                 return  # it was handed over: what was said with that counts
-            number, before = partition.number, self._slots(partition.number)
-            named = [each.home for each in before]
-            homes = slots_for(named, number, self._home, alive, self._replicas, target or None)
-            in_step = {each.home for each in before if each.in_step}
-            slots = [Follows(home, home in in_step) for home in homes]
+            number = partition.number
+            homes = slots_for(self.homes(number), number, self._home, alive, self._replicas, target or None)
+            slots = [Follows(home, self.may_be_in_step(number, home)) for home in homes]
             await self._put(number, Following(partition.epoch, slots, self._now(), target))
 
     def _now(self) -> float:
@@ -192,7 +213,7 @@ class ReplicaSlots:
         values = {REPLICAS: encode_following(following)}
         if not await self._reach.call(self._reach.carrier.put(name_of(number), values, order_of(following))):
             raise CarrierError(f"a later owner has said which replicas partition {number} has")
-        self._own[number] = self.told[number] = following
+        self._own[number], self.told[number] = Own(following), following
 
     def _note(self, number: int, said: Following | None) -> None:
         before = self.told.get(number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,16 @@ class Repeating(Line):
         super().__init__(carrier)
         self.puts: list[tuple[str, Mapping[str, bytes], Order | None]] = []
         self.holds_back = False  # they arrive when nobody waits for them any more
+        self.loses_answers = False
 
     async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
         self.puts.append((name, dict(values), order))
         if self.holds_back:
             raise CarrierError("no answer")
-        return await super().put(name, values, order)
+        done = await super().put(name, values, order)
+        if self.loses_answers:
+            raise CarrierError("no answer")
+        return done
 
     async def repeat(self, *puts: tuple[str, Mapping[str, bytes], Order | None]) -> None:
         for put in puts or self.puts:
@@ -101,6 +106,64 @@ async def test_who_is_left_behind_although_it_was_never_known_to_be_in_step_is_n
     line.holds_back = False
     await owner.tell_step(0, "b", in_step=False)
     await line.repeat()
+    assert not await said(line)
+
+
+@dataclass
+class Opened:
+    """As much of a partition that is open as is looked at for its slots."""
+
+    epoch: int
+    number: int = 0
+    is_rising: bool = False
+    is_closing: bool = False
+
+
+async def look(owner: ReplicaSlots, *homes: str) -> None:
+    """What an owner of partition 0 does again and again, in its epoch 8, while somebody works in these homes."""
+    await owner.look({0: Opened(8)}, homes, {})  # type: ignore[dict-item]
+
+
+async def without_answer(line: Repeating, owner: ReplicaSlots, *, in_step: bool) -> None:
+    line.loses_answers = True
+    with pytest.raises(CarrierError):
+        await owner.tell_step(0, "b", in_step=in_step)
+    line.loses_answers = False
+
+
+async def test_who_is_in_step_stays_so_although_nobody_answered_that() -> None:
+    line = line_to(Following(7, [Follows("b", False)], 0.0))
+    owner = await owner_of(line, 8)
+    await without_answer(line, owner, in_step=True)
+    assert owner.may_be_in_step(0, "b")
+    for _ in range(2):
+        await look(owner, "b", "c")
+        assert await said(line)
+    await owner.tell_step(0, "b", in_step=False)
+    assert not owner.may_be_in_step(0, "b")
+    await look(owner, "b", "c")
+    assert not await said(line)
+
+
+async def test_who_is_waited_for_stays_in_step_although_nobody_answered_that_it_is_left_behind() -> None:
+    """Its owner goes on without it when that is known to have been said."""
+    line = line_to(IN_STEP)
+    owner = await owner_of(line, 8)
+    await without_answer(line, owner, in_step=False)
+    assert owner.may_be_in_step(0, "b")
+    await look(owner, "b")
+    assert await said(line)
+
+
+async def test_who_comes_back_into_its_slot_is_not_in_step_although_that_was_said_of_it_before() -> None:
+    line = line_to(Following(7, [Follows("b", False)], 0.0))
+    owner = await owner_of(line, 8)
+    await without_answer(line, owner, in_step=True)
+    await look(owner)
+    await owner.tell_step(0, "b", in_step=True)
+    await look(owner, "b")
+    assert owner.homes(0) == ["b"]
+    assert not owner.may_be_in_step(0, "b")
     assert not await said(line)
 
 

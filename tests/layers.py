@@ -132,7 +132,7 @@ MODULES: dict[str, str] = {
     """,
     "job": """
         clock_step clock_anchor digest_sum directory kept_steps receiving formats crawl_file home_register identity
-        job_lock replica_moves
+        former job_lock replica_moves
         crawl_at_rest event_log border held_back history_file survey_file inbox
         platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction
         step_log journal_search promises

@@ -10,6 +10,7 @@ from functools import partial
 from crawler.carrier.verbs import START, Position
 from crawler.cluster.ownership import name_of
 from crawler.engine.run import Run
+from crawler.job.former import life_of
 from crawler.job.job import Job
 from crawler.partition.inlet import Inlet
 from crawler.partition.outbox import Outbox
@@ -50,6 +51,11 @@ class OpenPartition:
     def epoch(self) -> int:
         """The epoch under which it sends."""
         return self.outbox.epoch
+
+    @property
+    def life(self) -> int:
+        """That which it has since it last began."""
+        return life_of(self.job.seen.hash)
 
     @property
     def version(self) -> int:

@@ -8,7 +8,8 @@ deserted.
               never comes back as the partition but by one of the ways above. The same holds for a replica that a
               process has just put in the place of the partition when it dies, before it has noted that
     unfit     what cannot be opened never becomes a partition: that is tried first. Another replica does, or it waits
-    removed   a replica that its owner does not ask for any more, when it has others that are in step
+    removed   a replica that its owner does not ask for any more, when it has others that are in step. What a partition
+              had before it began anew is kept
 
 Each begins again where a killed process has left it, because a home is told of only when its directory is there. So
 does one that the disk refuses: that is said, and whatever else the process has goes on meanwhile.
@@ -29,6 +30,7 @@ from crawler.cluster.seats import Seated
 from crawler.disk import FULL, no_room
 from crawler.job.clock_anchor import CLOCK, LEAST, encode_anchor
 from crawler.job.directory import STORE, JobError, holds_job
+from crawler.job.former import kept_former
 from crawler.job.home_register import Home
 from crawler.job.replica_moves import demote, promote, remove_replica, replica_directory, replicas_here
 from crawler.job.step_log import MARK
@@ -288,8 +290,10 @@ class Promotion:
                 homes.busy.add(number)
                 try:
                     await self._replicas.release(number)
-                    disk, directory = self._options.platform.disk, self._crawl.directory
-                    await self._options.beside(partial(remove_replica, disk, directory, number))
+                    disk, directory, life = self._options.platform.disk, self._crawl.directory, homes.slots.life(number)
+                    former = await self._options.beside(partial(remove_replica, disk, directory, number, life))
+                    if former is not None:
+                        self._options.notice(f"the replica of partition {number}: {kept_former(former)}")
                 finally:
                     homes.busy.discard(number)
 

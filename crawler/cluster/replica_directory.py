@@ -13,6 +13,7 @@ from crawler.disk import FULL
 from crawler.job.copy_target import SPOOL, CopyTarget
 from crawler.job.directory import JobError, holds_job, make_directory
 from crawler.job.follower import Follower, GapError
+from crawler.job.former import kept_former
 from crawler.job.job_lock import lock_holder
 from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
@@ -201,6 +202,8 @@ class ReplicaDirectory:
             copying.done()
         copying.spool.remove()
         self._copying = None
+        if copying.target.former is not None:
+            self.said.append(kept_former(copying.target.former))
 
     def _open(self) -> str:
         """Returns why that fails. Raises JobError if another process has the directory, OSError for a full disk."""

@@ -135,6 +135,11 @@ class ReplicaSlots:
         said = map(decode_followed, await self._reach.call(self._reach.carrier.get(names, STATE)))
         return {each.home: each.number for each in said if each is not None and each.state == Being.WHOLE}
 
+    def life(self, number: int) -> int:
+        """The life of a partition, as its owner said last; 0 if it is not known."""
+        told = self.told.get(number)
+        return 0 if told is None else told.life
+
     async def has_ended(self, number: int, epoch: int) -> bool:
         """Whether the crawl has ended for the partition in that epoch. Raises CarrierError."""
         (value,) = await self._reach.call(self._reach.carrier.get([CRAWL], END))
@@ -165,7 +170,8 @@ class ReplicaSlots:
             if in_step:
                 own.kept.add(home)
             slots = [Follows(home, in_step) if each.home == home else each for each in self._slots(number)]
-            await self._put(number, Following(own.said.epoch, slots, self._now(), own.said.target))
+            said = own.said
+            await self._put(number, Following(said.epoch, slots, self._now(), said.target, life=said.life))
 
     async def hand_over(self, number: int, epoch: int, home: str, mark: Mark) -> None:
         """Say that the directory here has all that the partition had up to its last step, with which it is at home
@@ -202,7 +208,7 @@ class ReplicaSlots:
             number = partition.number
             homes = slots_for(self.homes(number), number, self._home, alive, self._replicas, target or None)
             slots = [Follows(home, self.may_be_in_step(number, home)) for home in homes]
-            await self._put(number, Following(partition.epoch, slots, self._now(), target))
+            await self._put(number, Following(partition.epoch, slots, self._now(), target, life=partition.life))
 
     def _now(self) -> float:
         """The time of what is said next."""

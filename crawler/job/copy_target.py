@@ -12,6 +12,7 @@ from pathlib import Path
 
 from crawler.disk import Disk, DiskFile, failpoint, make_private_directory
 from crawler.job.directory import make_directory
+from crawler.job.former import is_former, life_there, set_aside
 from crawler.job.snapshot import remove_tree
 from crawler.replica import CopyBegin, CopyEnd, CopyError, FilePart, Piece
 
@@ -32,11 +33,13 @@ def clear_copies(replicas: Path) -> None:
 
 
 class CopyTarget:
-    """A copy that comes in, message by message. All methods wait for the disk. ``index``: pieces that are written."""
+    """A copy that comes in, message by message. All methods wait for the disk. ``index``: pieces that are written;
+    ``former``: where is kept what was in its place, if that was of another life of the partition."""
 
     def __init__(self, replicas: Path, name: str, disk: Disk) -> None:
         """The replica gets that name in the directory ``replicas``."""
         self.index = 0
+        self.former: Path | None = None
         self._replicas = replicas
         self._place = replicas / name
         self._new = replicas / f"{name}{NEW}"
@@ -149,7 +152,9 @@ class CopyTarget:
         self._close()
         self._sync(directories=True)
         failpoint("copy.synced")
-        if self._place.exists():
+        if is_former(self._place, life_there(self._new)):
+            self.former = set_aside(self._disk, self._place)
+        elif self._place.exists():
             self._disk.move(self._place, self._old)
             failpoint("copy.aside")
         self._disk.move(self._new, self._place)

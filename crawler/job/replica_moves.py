@@ -17,6 +17,7 @@ from pathlib import Path
 from crawler.disk import Disk, make_private_directory
 from crawler.job.crawl_file import BEGUN, note_begun, partition_directory
 from crawler.job.directory import JobError, holds_job
+from crawler.job.former import is_former, life_there, set_aside
 from crawler.job.job_lock import JobLock
 
 REPLICAS = "replicas"
@@ -56,7 +57,7 @@ def demote(disk: Disk, directory: Path, number: int) -> bool:
     except JobError:
         return False
     try:
-        remove_replica(disk, directory, number)
+        remove_replica(disk, directory, number, life_there(source))
         make_private_directory(target.parent, exist_ok=True)
         mark = directory / BEGUN / f"{number:02}"
         with contextlib.suppress(FileNotFoundError):
@@ -67,9 +68,14 @@ def demote(disk: Disk, directory: Path, number: int) -> bool:
         lock.release()
 
 
-def remove_replica(disk: Disk, directory: Path, number: int) -> None:
-    """Remove the replica of a partition, if there is one. Raises OSError."""
-    _remove(disk, replica_directory(directory, number))
+def remove_replica(disk: Disk, directory: Path, number: int, life: int) -> Path | None:
+    """Remove the replica of a partition, if there is one. Of another life of the partition than that, it is kept under
+    another name, which is returned. Raises OSError."""
+    path = replica_directory(directory, number)
+    if is_former(path, life):
+        return set_aside(disk, path)
+    _remove(disk, path)
+    return None
 
 
 def replicas_here(directory: Path) -> list[int]:

@@ -9,6 +9,7 @@ them as the value ``replicas`` of the partition: an array in MessagePack,
     now     the time of the owner's clock, in seconds since 1970
     target  the home that is to have the partition; "" if it is where it is to be
     mark    the line and the number of its last step, if it was handed over with that; else zeros
+    life    a number that the partition has since it last began; 0 if its owner does not know it
 
 They are put with an order, that of ``epoch`` and ``now``: an older word that arrives late never takes the place of a
 newer one.
@@ -49,6 +50,7 @@ class Following(Struct, array_like=True, frozen=True):
     now: float
     target: str = ""
     mark: tuple[int, int] = (0, 0)
+    life: int = 0
 
     def slot_of(self, home: str) -> int | None:
         """The slot of a home; None if it has none."""

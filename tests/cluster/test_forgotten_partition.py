@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member_options import Crawl, no_seeds
+from crawler.cluster.promotion import UNWANTED
 from crawler.disk import RealDisk
 from crawler.job.directory import JobError
 from tests.cluster.members import SECRET, SETTINGS, Crawling, chain
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+from tests.jobs import rows
 
 
 async def forget(crawl: Crawling, home: str, *numbers: int) -> None:
@@ -50,6 +52,54 @@ def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path)
     kept = {asked.href for asked in crawl.asked}
     assert set(recorded) <= kept
     assert hub in recorded or 0 in lost
+
+
+def pages_of(directory: Path) -> list[str]:
+    return [row["url"] for row in rows(directory)]
+
+
+@pytest.mark.parametrize("is_wanted", [True, False], ids=["it is to follow", "nobody asks for it"])
+def test_what_it_had_before_is_kept_when_its_directory_comes_back_after_all(tmp_path: Path, is_wanted: bool) -> None:
+    """It is the only place of the pages that were fetched until then."""
+    hub = "http://h0.test/hub"
+    chains = chain(12, 90)
+    pages = {hub: "".join(f'<a href="{href}">' for href in chains), **chains}
+    crawl = Crawling(tmp_path, pages, 4, (hub,), replicas=1)
+
+    async def test(crawl: Crawling) -> list[str]:
+        a, b = begin_both(crawl)
+        await until(lambda: len(b.member.runs) > 0 and len(crawl.asked) > 60)
+        lost = sorted(b.member.runs)
+        await b.kill()
+        await a.kill()
+        (tmp_path / "b").rename(tmp_path / "kept")
+        shutil.rmtree(tmp_path / "a" / "replicas")
+        had.update(url for number in lost for url in pages_of(tmp_path / "kept" / "partitions" / f"{number:02}"))
+        a = crawl.begin("a", home="a")
+        await asyncio.sleep(12.0)
+        await forget(crawl, "c", *lost)
+        c = crawl.begin("c", home="c")
+        await until(lambda: len(c.member.runs) == len(lost))
+        if is_wanted:
+            await a.stop()
+        else:
+            await until(lambda: in_step(a, c))
+        (tmp_path / "kept").rename(tmp_path / "b")
+        b = crawl.begin("b", home="b")
+        await asyncio.sleep(UNWANTED + 10.0)
+        if is_wanted:
+            a = crawl.begin("a", home="a")
+        await to_the_end(a, b, c)
+        return b.said
+
+    had = set[str]()
+    said = crawl.live(test)
+    assert had
+    formers = list((tmp_path / "b" / "replicas").glob("*.former-1"))
+    assert formers
+    assert sum("are kept in" in line for line in said) == len(formers)
+    assert had <= {url for former in formers for url in pages_of(former)}
+    assert set(crawl.recorded().values()) == {1}
 
 
 def in_a_scope(directory: Path) -> Crawling:

@@ -117,6 +117,7 @@ class Opened:
     number: int = 0
     is_rising: bool = False
     is_closing: bool = False
+    life: int = 0
 
 
 async def look(owner: ReplicaSlots, *homes: str) -> None:

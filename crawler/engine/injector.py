@@ -50,6 +50,7 @@ class Injector:
         self._tidied = False  # the store knows of no parcel that is gone
         self._reclassing = Reclassing(job.store, job.frontier)
         self._left: set[str] = set()  # names of inbox files that cannot be read or removed
+        self._closing: list[str] = []  # the parcel that is being closed: its file may be gone before all is noted
 
     @property
     def seeds_rejected(self) -> int:
@@ -120,11 +121,12 @@ class Injector:
             await asyncio.sleep(INTERVAL)
 
     def waiting(self) -> list[str]:
-        """Names of the inbox files that hold URLs to be admitted, without those that are left to a later run."""
+        """Names of the inbox files that hold URLs to be admitted, or whose end is not noted yet, without those that are
+        left to a later run."""
         try:
-            return [name for name in self._inbox.waiting() if f"{name}.urls" not in self._left]
+            return self._closing + [name for name in self._inbox.waiting() if f"{name}.urls" not in self._left]
         except OSError:
-            return []  # reported by ``watch``
+            return self._closing  # reported by ``watch``
 
     async def drain(self, now: float) -> None:
         """Admit everything in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
@@ -144,17 +146,25 @@ class Injector:
             answer = await self.take_in(parcel.urls, seed=parcel.seed, priority=parcel.priority)
             answer += await self._put_back(parcel)
             answer += await self._change_class(parcel)
+            await self._close(parcel, answer)
+            self._wake()  # all these URLs may be finished already, and then the crawl can end
+
+    async def _close(self, parcel: Parcel, answer: Answer) -> None:
+        """Answer a parcel, remove its file, and then forget how far it had come. Raises OSError."""
+        job = self._job
+        self._closing = [parcel.name]
+        try:
             try:
                 await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # in a thread, because it syncs
             except OSError as error:
-                self._leave(f"{name}.urls", error)
-            if parcel.again:
-                await self._job.room()
-                self._job.change_hosts(partial(self._job.returning.forget, name))
-            if parcel.pattern is not None:
-                await self._job.room()
-                self._job.change_hosts(partial(self._reclassing.forget, name))
-            self._wake()  # all these URLs may be finished already, and then the crawl can end
+                self._leave(f"{parcel.name}.urls", error)  # whose run goes on from there
+                return
+            if parcel.again or parcel.pattern is not None:
+                await job.room()
+                job.change_hosts(partial(job.returning.forget, parcel.name))
+                job.change_hosts(partial(self._reclassing.forget, parcel.name))
+        finally:
+            self._closing = []
 
     def _read(self, name: str) -> Parcel | None:
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +17,7 @@ from crawler.cli import main
 from crawler.disk import RealDisk
 from crawler.frontier import decode_entry
 from crawler.job.durable_frontier import DurableFrontier
-from crawler.job.inbox import Answer, Inbox
+from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.reclass import ROWS, Reclassing
@@ -34,6 +36,11 @@ PAGES = {HOME: links([f"{HOME}news/{n}" for n in range(9)] + [f"{HOME}old/{n}" f
 
 def paths(lab: Laboratory) -> list[str]:
     return [asked.href.removeprefix(HOME).rstrip("0123456789") for asked in lab.asked]
+
+
+def states(lab: Laboratory) -> list[bytes]:
+    """The parcels of which the store knows how far they have come."""
+    return [key for key, _ in lab.store.rows(Family.META, b"class/", b"class0")]
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -60,7 +67,46 @@ def test_a_pattern_moves_what_is_pending_of_a_running_crawl(tmp_path: Path) -> N
     assert before < 9, "what was moved went first"
     assert asked_paths == ["news/"] * before + ["old/"] * 9 + ["news/"] * (9 - before)
     assert findings(lab.directory, lab.store, stored_counters(lab.store)) == []
-    assert [key for key, _ in lab.store.rows(Family.META, b"class/", b"class0")] == []
+    assert states(lab) == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_crawl_does_not_end_between_the_end_of_a_parcel_and_the_removal_of_its_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """All pages are fetched while the file of a parcel is removed, in a thread that takes its time. A file that stays
+    is taken up by the next run, which counts nothing again."""
+    lab = Laboratory(tmp_path, dict(PAGES)).with_politeness(delay=1.0)
+    inbox, names, close = Inbox(tmp_path, RealDisk()), list[str](), Inbox.close_parcel
+    removed, all_fetched = threading.Event(), threading.Event()
+
+    def slowly(box: Inbox, parcel: Parcel, answer: Answer) -> None:
+        if fails:
+            raise OSError(errno.EACCES, "Permission denied")
+        close(box, parcel, answer)
+        removed.set()
+        assert all_fetched.wait(60)
+
+    async def during(run: Any, job: Job) -> None:
+        await until(lambda: len(lab.asked) >= 4)
+        names.append(inbox.change_class("/old/*", 0, answer=True))
+        try:
+            await until(lambda: len(lab.asked) == len(PAGES))
+            assert fails or removed.wait(60)
+            await asyncio.sleep(60)  # nothing is left to be fetched
+        finally:
+            all_fetched.set()
+
+    monkeypatch.setattr(Inbox, "close_parcel", slowly)
+    lab.run(HOME, during=during)
+    assert bool(inbox.waiting()) == fails
+    if fails:
+        assert len(states(lab)) == 1, "it was done already"
+        monkeypatch.setattr(Inbox, "close_parcel", close)
+        lab.run(HOME)
+    assert inbox.answer(names[0]) == Answer(9)
+    assert states(lab) == []
+    assert inbox.waiting() == []
 
 
 def opened(lab: Laboratory) -> Job:

@@ -24,6 +24,7 @@ from msgspec import Struct
 from crawler import __version__
 from crawler.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.cluster.ownership import name_of
+from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.inspect.host_outlook import OUTLOOK_SORTS
 from crawler.job.crawl_file import CrawlFile
@@ -125,7 +126,7 @@ class Answering:
             partition = self._open.get(number)
             if partition is None:
                 continue
-            data = encode_report(self._report(partition.stats(), last=False))
+            data = encode_report(self._report(_of_open(partition.stats()), last=False))
             if data is not None and await self._called(self._carrier.put(name_of(number), {REPORT: data})) is _FAILED:
                 return
             partition.told = now
@@ -194,6 +195,12 @@ class Answering:
 
 
 _FAILED: Any = ()
+
+
+def _of_open(stats: dict[str, Any]) -> dict[str, Any]:
+    """What is told of a partition that is open. When its run is over it is not stopped yet: if it is given to another
+    worker, it never is."""
+    return stats if stats.get("state") not in (State.STOPPED, State.ENDED) else stats | {"state": str(State.STOPPING)}
 
 
 def _makes_sense(question: Question) -> bool:

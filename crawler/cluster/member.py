@@ -307,7 +307,8 @@ class Member:
             if number not in share(self.name, alive, homes.ids):
                 await station.ownership.free(name_of(number))
         me = alive.get(self.name)
-        if (me is None or me.drains) and moves.is_done(station.open, targets):
+        is_needed = bool(can_move) and (self._crawl.home in homes.ids or self._promotion.is_awaited(manned))
+        if (me is None or me.drains) and moves.is_done(station.open, targets, is_needed=is_needed):
             self.stop()
 
     def _say_of_myself(self) -> None:
@@ -319,7 +320,7 @@ class Member:
         if self._stopped.is_set():
             return
         if self._station.desks.moves.draining:
-            mine &= self._lives.keys() | self._station.wanted
+            mine &= self._lives.keys() | self._station.wanted | self._to_be_moved()
         self._station.wanted = mine
         self._station.tally.others = set(range(self._crawl.partitions)) - mine
         for number, run in self.runs.items():
@@ -328,6 +329,12 @@ class Member:
         for number in sorted(mine - self._lives.keys()):
             life = self._lives[number] = group.create_task(self._live(number))
             life.add_done_callback(partial(self._is_closed, number))
+
+    def _to_be_moved(self) -> set[int]:
+        """What is here and not open yet, of a process that leaves only when all of it has moved."""
+        homes, moves = self._station.homes, self._station.desks.moves
+        whole = moves.draining is Draining.WHOLE
+        return {number for number in range(self._crawl.partitions) if whole and homes.is_here(number)}
 
     async def _live(self, number: int) -> None:
         reason = await PartitionLife(number, self._station).live()

@@ -26,6 +26,7 @@ from enum import IntEnum
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
 from crawler.cluster.open_partition import OpenPartition
+from crawler.cluster.ownership import HELD
 from crawler.cluster.seats import SEEDED, Seated
 from crawler.job.seeds_mark import seeds_are_read
 from crawler.partition.replica_homes import target_homes
@@ -39,6 +40,7 @@ SETTLED = 2.0  # seconds after which a process that drains knows of others that 
 _AGAIN = 0.05  # seconds between two looks
 LOST = 5.0  # seconds for a carrier that does not answer a process that drains
 DRAINED = 30.0  # seconds for a process that drains without waiting for copies
+STUCK = HELD + 5.0  # seconds for others to come, and for claims of a process that was killed here, to whoever drains
 
 
 class Draining(IntEnum):
@@ -61,6 +63,7 @@ class Moves:
         self._wanted: dict[int, tuple[str, float]] = {}  # another home, and since when
         self._moving: dict[int, str] = {}  # partitions that are being handed over
         self._drains_at: float | None = None
+        self._stuck_since: float | None = None  # while it drains: since when nothing can be handed over
         self._aside_since: float | None = None
         self._back_at = -math.inf  # from the last time
         self._rest = 0.0  # seconds to stay aside, at least
@@ -150,11 +153,19 @@ class Moves:
             partition.run.stop()
             loop.call_later(GRACE, partition.run.release_all)
 
-    def is_done(self, opened: Mapping[int, OpenPartition], targets: Mapping[int, str]) -> bool:
-        """Whether a process that drains may end: nothing that is here can be handed over."""
-        if self._drains_at is None or self._moving:
+    def is_done(self, opened: Mapping[int, OpenPartition], targets: Mapping[int, str], *, is_needed: bool) -> bool:
+        """Whether a process that drains may end: nothing that is here can be handed over. ``is_needed``: partitions
+        would have to wait for what is here, and could go on elsewhere. Then it stays for a while: another process may
+        come, and what is not open yet may be opened."""
+        is_stuck = not self._moving and not targets.keys() & opened.keys()
+        if self._drains_at is None or self._moving or not (is_stuck or self._is_late(DRAINED)):
+            self._stuck_since = None
             return False
-        return self._is_late(DRAINED) or not (targets.keys() & opened.keys())
+        if self.draining is Draining.SOON or not is_needed:
+            return True
+        now = self._boottime()
+        self._stuck_since = now if self._stuck_since is None else self._stuck_since
+        return now >= self._stuck_since + STUCK
 
     @property
     def gives_up(self) -> bool:

@@ -92,6 +92,13 @@ class Promotion:
             self._say(f"replicas that nobody asks for are not removed: {error}; tried again")
         return taken
 
+    def is_awaited(self, manned: Collection[str]) -> bool:
+        """Whether partitions wait for replicas that are in step only here, as far as somebody works."""
+        told = self._homes.slots.told
+        deserted = [n for n, home in enumerate(self._homes.known) if home is not None and home.id not in manned]
+        able = [[home for home in told[number].in_step if home in manned] for number in deserted if number in told]
+        return [self._crawl.home] in able
+
     # -- parts -------------------------------------------------------------------------------------------------
 
     async def _fit(self, number: int, home: Home, manned: Collection[str]) -> bool:

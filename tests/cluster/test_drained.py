@@ -57,7 +57,7 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
 
 def test_what_nobody_can_take_stays(tmp_path: Path) -> None:
     assert crawler("work", "--drain", "--dir", tmp_path).code == 2
-    with Chain(8, 80, 0.15) as chain, on_two_machines(tmp_path, chain) as (first, second, reached):
+    with Chain(8, 400, 0.15) as chain, on_two_machines(tmp_path, chain) as (first, second, reached):
         known = chain.begun
         had = min(numbers(tmp_path / "one"))
         refused = crawler("work", "--dir", tmp_path / "three", *reached, "--forget-partition", str(had))

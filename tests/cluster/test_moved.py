@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from crawler.carrier.verbs import Order
+from crawler.cluster.moves import STUCK
+from crawler.cluster.ownership import HELD
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.cluster.seats import HOME
 from crawler.engine.lifecycle import Stop
@@ -152,6 +154,80 @@ def test_a_process_that_drains_alone_stops_and_one_that_waits_for_copies_hands_a
 
     crawl.live(test)
     assert_complete(crawl)
+
+
+def leave(crawl: Crawling, home: str) -> None:
+    """As ``crawler work --drain`` asks."""
+    (crawl.directory / home / "drain").write_text(str(os.getpid()))
+
+
+def test_a_process_that_begins_to_drain_before_its_partitions_are_open_hands_them_over_too(tmp_path: Path) -> None:
+    """Claims of the one that was killed there hold on for a while."""
+    crawl = crawling(tmp_path, hosts=8, each=16)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        await b.kill()
+        b = crawl.begin("b2", home="b")
+        leave(crawl, "b")
+        assert (await b.task).reason is Stop.INTERRUPTED
+        assert homes_of(crawl) == {"a": [0, 1, 2, 3]}
+        await to_the_end(a)
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+
+
+def test_a_process_that_drains_waits_for_one_that_is_back_in_a_moment(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=16)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        await a.kill()
+        leave(crawl, "b")
+        await asyncio.sleep(HELD + 6.0)
+        a = crawl.begin("a2", home="a")
+        assert (await b.task).reason is Stop.INTERRUPTED
+        assert homes_of(crawl) == {"a": [0, 1, 2, 3]}
+        await to_the_end(a)
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+
+
+def test_a_process_that_drains_stays_until_the_replica_that_only_it_has_took_over(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=16)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        await a.kill()
+        shutil.rmtree(tmp_path / "a")
+        c = crawl.begin("c", home="c")
+        leave(crawl, "b")
+        assert (await b.task).reason is Stop.INTERRUPTED
+        assert homes_of(crawl) == {"c": [0, 1, 2, 3]}
+        await to_the_end(c)
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+
+
+def test_who_drains_alone_ends_after_a_while(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=40)
+
+    async def test(crawl: Crawling) -> None:
+        alone = crawl.begin("a", home="a")
+        await until(lambda: len(alone.member.runs) == crawl.partitions)
+        left = crawl.clock()
+        leave(crawl, "a")
+        assert (await alone.task).reason is Stop.INTERRUPTED
+        assert left + STUCK <= crawl.clock() < left + STUCK + 10.0
+        assert homes_of(crawl) == {"a": [0, 1, 2, 3]}
+
+    crawl.live(test)
 
 
 def test_all_that_drain_together_stop_where_they_are(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from tests.carrier.redis_server import RedisServer, redis_cluster, redis_server
 
 PATIENCE = 0.5
 LONG = 30.0
+# With `everysec` a write waits for up to two seconds while the disk is busy, and the answer does not wait for it.
+KEEPS = "appendfsync always"
 
 
 def carrier_on(*servers: RedisServer, patience: float = PATIENCE, crawl: str | None = None) -> RedisCarrier:
@@ -88,7 +90,7 @@ async def carriers() -> AsyncIterator[list[RedisCarrier]]:
 
 class TestRestart:
     async def test_with_a_log_everything_is_there_again(self, tmp_path: Path, carriers: list[RedisCarrier]) -> None:
-        with redis_server(tmp_path / "r") as server:
+        with redis_server(tmp_path / "r", KEEPS) as server:
             carrier = carrier_on(server)
             carriers.append(carrier)
             epoch = await carrier.claim("p1", "one", 7, LONG)
@@ -134,7 +136,7 @@ class TestRestart:
     async def test_a_position_after_a_lost_end_counts_as_the_start(
         self, tmp_path: Path, carriers: list[RedisCarrier]
     ) -> None:
-        with redis_server(tmp_path / "r", "auto-aof-rewrite-percentage 0") as server:
+        with redis_server(tmp_path / "r", "auto-aof-rewrite-percentage 0", KEEPS) as server:
             carrier = carrier_on(server)
             carriers.append(carrier)
             first = await carrier.append("p1", "p2", 1, [b"a"])
@@ -151,7 +153,7 @@ class TestRestart:
 
     async def test_while_it_reads_its_log_it_cannot_be_used(self, tmp_path: Path, carriers: list[RedisCarrier]) -> None:
         # It looks at its clients after each 1,024 commands that it read.
-        with redis_server(tmp_path / "r", "key-load-delay 50") as server:
+        with redis_server(tmp_path / "r", "key-load-delay 50", KEEPS) as server:
             carrier = carrier_on(server, patience=5)
             carriers.append(carrier)
             await carrier.put("p1", {"x": b"y"})

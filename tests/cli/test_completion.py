@@ -35,9 +35,10 @@ def completed(shell: str, line: str, here: Path) -> set[str]:
     script = here.parent / f"completion.{shell}"
     if not script.exists():
         script.write_text(crawler("completion", shell).out)
-    words = [need(shell, shell), "-c", BASH, shell, str(script), *line.split(" ")]
     if shell == "fish":
-        words = [need(shell, shell), "--no-config", "-c", FISH, str(script), line]
+        words = [need("fish", "fish"), "--no-config", "-c", FISH, str(script), line]
+    else:
+        words = [need("bash", "bash"), "-c", BASH, "bash", str(script), *line.split(" ")]
     ran = subprocess.run(words, cwd=here, capture_output=True, text=True, check=True, timeout=60)
     return {each.rstrip("/") for each in ran.stdout.splitlines() if each}
 

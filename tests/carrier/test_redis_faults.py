@@ -91,7 +91,7 @@ async def carriers() -> AsyncIterator[list[RedisCarrier]]:
 class TestRestart:
     async def test_with_a_log_everything_is_there_again(self, tmp_path: Path, carriers: list[RedisCarrier]) -> None:
         with redis_server(tmp_path / "r", KEEPS) as server:
-            carrier = carrier_on(server)
+            carrier = carrier_on(server, patience=5)
             carriers.append(carrier)
             epoch = await carrier.claim("p1", "one", 7, LONG)
             assert epoch == 8
@@ -137,7 +137,7 @@ class TestRestart:
         self, tmp_path: Path, carriers: list[RedisCarrier]
     ) -> None:
         with redis_server(tmp_path / "r", "auto-aof-rewrite-percentage 0", KEEPS) as server:
-            carrier = carrier_on(server)
+            carrier = carrier_on(server, patience=5)
             carriers.append(carrier)
             first = await carrier.append("p1", "p2", 1, [b"a"])
             lost = await carrier.append("p1", "p2", 2, [b"b"])

@@ -105,6 +105,7 @@ class Event:
     at: float
     since: int
     partitions: frozenset[int]
+    over: float = 0.0  # when all its processes were gone, if it ended them
     again: list[float] = field(default_factory=list)  # how long before the pages had been answered
 
     @property
@@ -125,7 +126,7 @@ class Machines(Processes):
         self._work = work
         self.home = home
         self.count = PARTITIONS
-        self.killed = 0.0  # when that was begun last
+        self.killed = self.dead = 0.0  # when that was begun last, and done
 
     @property
     def is_over(self) -> bool:
@@ -195,6 +196,7 @@ class Machines(Processes):
         """All its processes."""
         self.killed = time.monotonic()
         super().kill(name)
+        self.dead = time.monotonic()
 
     def burn(self, name: str) -> None:
         """Nothing is left of it. What comes in its place begins with nothing, and lives."""
@@ -286,7 +288,7 @@ class Fires:
             time.sleep(self._chance.uniform(0.0, 0.1))
         event = self._happened(kind, who)
         machines.burn(who)
-        event.at = event.at if kind == "acked" else machines.killed
+        event.at, event.over = event.at if kind == "acked" else machines.killed, machines.dead
         machines.leave_down(who, self._chance.uniform(1.0, 20.0))
 
     def _pair(self, kind: str, who: str) -> None:
@@ -299,7 +301,7 @@ class Fires:
             also = self._happened(kind, second)
             machines.signal(second, signal.SIGKILL)
         machines.burn(who)
-        event.at = machines.killed
+        event.at, event.over = machines.killed, machines.dead
         if kind == "soon":
             machines.leave_down(who, PATIENCE)
             machines.rest(PATIENCE, lambda: any(had & machines.partitions(name) for name in others))
@@ -307,14 +309,14 @@ class Fires:
             second = max(others, key=lambda name: len(had & machines.partitions(name)))
             also = self._happened(kind, second)
         machines.burn(second)
-        also.at = also.at if kind == "both" else machines.killed
+        also.at, also.over = also.at if kind == "both" else machines.killed, machines.dead
         for each in (who, second):
             machines.leave_down(each, self._chance.uniform(PROMOTED, 2 * PROMOTED))
 
     def _power(self, kind: str, who: str) -> None:
         event = self._happened(kind, who)
         self._machines.lose_power(who, self._chance)
-        event.at = self._machines.killed
+        event.at, event.over = self._machines.killed, self._machines.dead
         self._machines.leave_down(who, self._chance.uniform(0.0, 2.0) if kind == "power" else PROMOTED)
 
     _back = _power
@@ -322,7 +324,7 @@ class Fires:
     def _kill(self, kind: str, who: str) -> None:
         event = self._happened(kind, who)
         self._machines.kill(who)
-        event.at = self._machines.killed
+        event.at, event.over = self._machines.killed, self._machines.dead
 
     def _zombie(self, kind: str, who: str) -> None:
         machines = self._machines
@@ -501,7 +503,12 @@ def attribute(events: Sequence[Event], asked: Sequence[Asked]) -> int:
         requests.sort(key=lambda each: each.came)
         for first, second in pairwise(requests):
             reason = next(
-                (each for each in events if first.came <= each.at <= second.came and is_of(first, each)), None
+                (
+                    each
+                    for each in events
+                    if first.came <= max(each.at, each.over) and each.at <= second.came and is_of(first, each)
+                ),
+                None,
             )
             if reason is None:
                 unexplained += 1

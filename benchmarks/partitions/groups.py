@@ -1,14 +1,19 @@
-"""Many names on few addresses, crawled in partitions whose workers are killed: is the gap of each address kept, and how
-much of what it allows is used?
+"""Many names on few addresses, crawled in partitions whose workers are killed, and which move from machine to machine:
+is the gap of each address kept, and how much of what it allows is used?
 
     python benchmarks/partitions/groups.py [--partitions 4] [--count 8] [--names 10000] [--addresses 50] [--delay 1.0]
-        [--kills 4] [--settings address|gap|group] [--seed N]
+        [--kills 4] [--machines N] [--moves 0] [--settings address|gap|group] [--seed N]
 
 Serves one page for each name itself, on loopback addresses (127.60.0.1 and so on) of one port, and writes down when
 each request came and was answered. The crawl's processes know these names and no others. With ``--settings address``
 the hosts of an address share a gap by ``host_key``, with ``gap`` by ``address_delay``, and with ``group`` by tables of
-``[[site]]`` that name them. Every few seconds a worker is killed with SIGKILL; the first process starts another. Then
-the servers' log says, for each address:
+``[[site]]`` that name them.
+
+The processes have one directory, and a worker that is killed (SIGKILL) is replaced by the first process. Or there are
+so many machines, each of them a worker with a directory of its own, and a Redis between them. Then a machine that is
+killed begins again with its directory, and with ``--moves`` one is stopped in order (SIGTERM), so its partitions move
+to the others, and begins again some seconds later, so partitions move to it. Kills and moves come by turns, spread over
+the requests. Then the servers' log says, for each address:
 
     short        requests that came before the gap since the one before had begun or was answered was over
     used         the gaps and answers together, of the time from the first request to the last answer
@@ -21,24 +26,32 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from losses import NAMES
+from troubles import Processes, send
+
 from crawler.bench.machine import describe_machine
+from tests.carrier.redis_server import redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
 NETWORK = "127.60.0"
+LONGEST = 3_600.0  # seconds
+PATIENCE = 60.0  # seconds for a machine to end
+AWAY = 3.0  # seconds from then until it begins again
 _PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 18\r\n\r\n<p>a page of text\n"
 _SLACK = 0.002  # seconds: when the server notes a request is not when the crawler sent it
 # Python runs this when it starts: from then on, the process knows the names of the benchmark and nothing else.
@@ -73,26 +86,41 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--addresses", type=int, default=50)
     parser.add_argument("--delay", type=float, default=1.0)
     parser.add_argument("--kills", type=int, default=4)
+    parser.add_argument("--machines", type=int, default=0, choices=range(len(NAMES) + 1), help="instead of processes")
+    parser.add_argument("--moves", type=int, default=0, help="between machines")
     parser.add_argument("--settings", choices=("address", "gap", "group"), default="address")
     parser.add_argument("--least", type=float, default=0.95, help="of what the gaps allow, to be used")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a directory for everything, which stays")
     chosen = parser.parse_args(words)
-    for line in describe_machine(("aiohttp", "rocksdict")):
+    for line in describe_machine(("aiohttp", "redis", "rocksdict")):
         print(line)
     with tempfile.TemporaryDirectory() as name:
         home = chosen.keep or Path(name)
         home.mkdir(exist_ok=True)
-        raise SystemExit(asyncio.run(whole(chosen, home)))
+        raise SystemExit(whole(chosen, home))
 
 
 class Servers:
-    """One server for all addresses. ``asked``: address, host and path, when it came and when it was answered."""
+    """One server for all addresses, in a thread. ``asked``: address, host and path, when it came and when it was
+    answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, addresses: Sequence[str]) -> None:
         self.asked: list[tuple[str, str, float, float]] = []
+        self.port = 0
+        self._addresses = addresses
+        listens = threading.Event()
+        threading.Thread(target=lambda: asyncio.run(self._serve(listens)), daemon=True).start()
+        listens.wait()
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, listens: threading.Event) -> None:
+        for address in self._addresses:
+            server = await asyncio.start_server(self._answer, address, self.port)
+            self.port = server.sockets[0].getsockname()[1]
+        listens.set()
+        await asyncio.Event().wait()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = writer.get_extra_info("sockname")[0]
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
@@ -109,53 +137,80 @@ class Servers:
             writer.close()
 
 
-async def whole(chosen: argparse.Namespace, home: Path) -> int:
+def whole(chosen: argparse.Namespace, home: Path) -> int:
     """Serve, crawl, kill and judge. Returns the exit code."""
-    servers = Servers()
-    addresses = [f"{NETWORK}.{number + 1}" for number in range(chosen.addresses)]
-    first = await asyncio.start_server(servers.answer, addresses[0], 0)
-    port = first.sockets[0].getsockname()[1]
-    for address in addresses[1:]:
-        await asyncio.start_server(servers.answer, address, port)
-    pages = [f"http://s{number}-{number % chosen.addresses + 1}.test:{port}/" for number in range(chosen.names)]
-    codes, kills = await crawl(chosen, home, pages, servers)
+    servers = Servers([f"{NETWORK}.{number + 1}" for number in range(chosen.addresses)])
+    pages = [f"http://s{number}-{number % chosen.addresses + 1}.test:{servers.port}/" for number in range(chosen.names)]
+    with ExitStack() as undo:
+        if chosen.machines:
+            commands = machines(chosen, home, undo.enter_context(redis_server(home / "redis", "appendonly no")).url)
+        else:
+            commands = {"first": [*beginning(chosen, home), "--partitions", str(chosen.partitions)]}
+        processes, given = crawl(chosen, home, pages, servers, commands)
+    moved = sum((home / f"{name}.out").read_text().count("has come here from another directory") for name in commands)
     print(f"web       {chosen.names} names on {chosen.addresses} addresses, a gap of {chosen.delay} s")
-    print(f"crawl     {chosen.count} partitions in {chosen.partitions} processes, exit code {codes}, {kills} kills")
+    where = f"on {chosen.machines} machines" if chosen.machines else f"in {chosen.partitions} processes"
+    codes = ", ".join(f"{name} {dict(each)}" for name, each in processes.codes.items())
+    print(f"crawl     {chosen.count} partitions {where}, exit codes of {codes}")
+    print(f"events    {given['kill']} kills, {given['move']} machines stopped in order, {moved} partitions moved")
     return judge(chosen, home, pages, servers)
 
 
-async def crawl(chosen: argparse.Namespace, home: Path, pages: list[str], servers: Servers) -> tuple[int, int]:
+def beginning(chosen: argparse.Namespace, home: Path) -> list[str]:
+    """The command that begins the crawl."""
+    return [
+        *(sys.executable, "-m", "crawler", str(home / "seeds.txt"), "--job", str(home / "first")),
+        *("--config", str(home / "crawl.toml"), "--partition-count", str(chosen.count)),
+        *("--allow-private", "--quiet", "--contact", "test@example.org"),
+    ]
+
+
+def machines(chosen: argparse.Namespace, home: Path, engine: str) -> dict[str, list[str]]:
+    """The commands of all machines."""
+    reached = ("--engine", engine, "--crawl", "names", "--workers", str(chosen.machines))
+    commands = {"first": [*beginning(chosen, home), "--partitions", "1", *reached]}
+    for name in NAMES[1 : chosen.machines]:
+        commands[name] = [sys.executable, "-m", "crawler", "work", "--dir", str(home / name), *reached, "--quiet"]
+    return commands
+
+
+def crawl(
+    chosen: argparse.Namespace, home: Path, pages: list[str], servers: Servers, commands: Mapping[str, list[str]]
+) -> tuple[Processes, Counter[str]]:
+    """Crawl the pages. Returns the processes, which have ended, and what happened to them."""
     (home / "seeds.txt").write_text("".join(f"{page}\n" for page in pages))
     (home / "crawl.toml").write_text(settings(chosen))
     (home / "names").mkdir(exist_ok=True)
     (home / "names" / "sitecustomize.py").write_text(_RESOLVER.replace("NETWORK", NETWORK))
-    environment = {**os.environ, "PYTHONPATH": f"{home / 'names'}:{ROOT}"}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "crawler", home / "seeds.txt", "--job", home / "job", "--config", home / "crawl.toml"),
-        *("--partitions", str(chosen.partitions), "--partition-count", str(chosen.count)),
-        *("--allow-private", "--quiet", "--contact", "test@example.org"),
-        env=environment,
-        cwd=home,
-    )
-    chance, kills = random.Random(chosen.seed), 0
-    while process.returncode is None:
-        # Kills are spread over the requests, so that a slow machine has as many.
-        due = chosen.names * (kills + 1) // (chosen.kills + 1)
-        if kills < chosen.kills and len(servers.asked) >= due:
-            kills += kill_worker(process.pid, chance)
-        try:
-            await asyncio.wait_for(process.wait(), 0.1)
-        except TimeoutError:
-            continue
-    return process.returncode, kills
-
-
-def kill_worker(first: int, chance: random.Random) -> bool:
-    """Kill one of the processes that this one has started. Returns whether there was one."""
-    workers = Path(f"/proc/{first}/task/{first}/children").read_text().split()
-    if workers:
-        os.kill(int(chance.choice(workers)), signal.SIGKILL)
-    return bool(workers)
+    path = {"PYTHONPATH": f"{home / 'names'}:{ROOT}"}
+    processes = Processes(dict(commands), home, dict.fromkeys(commands, path))
+    chance, given = random.Random(chosen.seed), Counter[str]()
+    numbers = {"kill": chosen.kills, "move": chosen.moves}
+    events = [((each + 1) / (count + 1), kind) for kind, count in numbers.items() for each in range(count)]
+    try:
+        for number, (_, event) in enumerate(sorted(events)):
+            # They are spread over the requests, so that a slow machine has as many.
+            due = chosen.names * (number + 1) // (len(events) + 1)
+            processes.rest(LONGEST, lambda due=due: len(servers.asked) >= due and bool(processes.workers()))
+            if processes.is_over:
+                break
+            name = chance.choice(sorted(processes.workers()))
+            given[event] += 1
+            processes.note(f"{event} {name}")
+            *workers, leader = processes.all(name)
+            if event == "move":
+                send(leader, signal.SIGTERM)
+                processes.leave_down(name, LONGEST)
+                processes.rest(PATIENCE, lambda name=name: not processes.is_up(name))
+                processes.leave_down(name, AWAY)
+            elif chosen.machines:
+                processes.kill(name)
+            else:
+                send(chance.choice(workers), signal.SIGKILL)
+        processes.rest(LONGEST)
+    finally:
+        processes.end(PATIENCE)
+    return processes, given
 
 
 def settings(chosen: argparse.Namespace) -> str:
@@ -178,7 +233,7 @@ def settings(chosen: argparse.Namespace) -> str:
 def judge(chosen: argparse.Namespace, home: Path, pages: list[str], servers: Servers) -> int:
     """Compare the log of the servers, and the records, with what there is."""
     records = Counter[str]()
-    for file in (home / "job").glob("partitions/*/pages*.jsonl"):
+    for file in home.glob("*/partitions/*/pages*.jsonl"):
         records.update(json.loads(line)["url"] for line in file.read_text().splitlines())
     asked = Counter(page for _, page, _, _ in servers.asked)
     of_address: dict[str, list[tuple[float, float]]] = defaultdict(list)

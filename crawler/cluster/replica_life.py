@@ -177,10 +177,12 @@ class ReplicaLife:
         self.is_free.set()
         try:
             loop = asyncio.get_running_loop()
-            synced = loop.time()
+            synced, synced_given = loop.time(), self.given
             while not (self._is_stopping or telling.done() or renewing.done()):
                 # Where nothing comes, what is there is made safe soon: somebody may wait for that to hand over.
                 sync_at = min(synced + SYNCED, max(self.given + QUIET, synced + SYNCED_FIRST))
+                if self.replica.is_left and self.given != synced_given:
+                    sync_at = self.given  # nothing more is to come
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(max(0.0, sync_at - loop.time())):
                         await self._news.wait()
@@ -188,8 +190,9 @@ class ReplicaLife:
                 if self._entries:
                     await self._take()
                 if loop.time() >= sync_at:
+                    given = self.given
                     await self._sync()
-                    synced = loop.time()
+                    synced, synced_given = loop.time(), given
             await self._sync()
         finally:
             for task in (telling, renewing):

@@ -115,19 +115,23 @@ def test_what_is_said_of_a_partition_that_is_handed_over_is_the_last_word_of_its
     assert all(after.mark == before.mark or after.epoch > before.epoch for before, after in handed)
 
 
-def test_a_process_that_drains_hands_over_and_the_crawl_ends_without_its_directory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [0.0, 0.3, 0.6])
+def test_a_process_that_drains_hands_over_and_the_crawl_ends_without_its_directory(
+    tmp_path: Path, later: float
+) -> None:
     crawl = crawling(tmp_path, each=8)
 
     async def test(crawl: Crawling) -> None:
         a, b = begin_both(crawl)
         await until(lambda: in_step(a, b))
+        await asyncio.sleep(later)
         left = crawl.clock()
         b.member.drain()
         assert (await b.task).reason is Stop.INTERRUPTED
         assert crawl.clock() < left + 15.0
         assert not list((tmp_path / "b" / "partitions").iterdir())
         await to_the_end(a)
-        assert longest_rest(crawl, left) < 6.0 + crawl.settings.politeness.delay
+        assert longest_rest(crawl, left) < 2.0 + 2 * crawl.settings.politeness.delay  # the gap before it, and after
 
     crawl.live(test)
     assert_complete(crawl)

@@ -109,7 +109,7 @@ class Processes:
                 self.note(f"{name} ended: {process.returncode}")
                 self.codes[name][process.returncode] += 1
                 del self._running[name]
-                self._due[name] = time.monotonic() + AGAIN
+                self._due[name] = max(self._due.get(name, 0.0), time.monotonic() + AGAIN)
             due = time.monotonic() >= self._due.get(name, 0.0)
             if name not in self._running and due and not self.codes[name][0]:
                 self.note(f"{name} starts")

@@ -19,6 +19,7 @@ from tests.cluster.members import Line
 from tests.cluster.witness import Fate, Request, Witness
 
 T = TypeVar("T")
+Said = tuple[str, Mapping[str, bytes]]  # of a name
 
 GIVEN_UP = 20.0  # seconds, of a client without patience of its own
 LATE = (4.0, 30.0)  # seconds that a call takes on its way which arrives when nobody waits for it
@@ -68,6 +69,7 @@ class FaultyLine(Line):
         self.died = asyncio.Event()  # ... when it does
         self.witness = witness
         self._calls: set[asyncio.Task[None]] = set()  # that are on their way
+        self.puts: list[Said] = []  # what is to be put, of these
 
     def heal(self) -> None:
         """Nothing goes wrong any more."""
@@ -112,14 +114,14 @@ class FaultyLine(Line):
         return renewed
 
     async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
-        return await self._call("put", lambda: self._carrier.put(name, values, order))
+        return await self._call("put", lambda: self._carrier.put(name, values, order), (name, values))
 
     async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
         return await self._call("get", lambda: self._carrier.get(names, key))
 
     # -- a call ------------------------------------------------------------------------------------------------
 
-    async def _call(self, verb: str, do: Callable[[], Awaitable[T]]) -> T:
+    async def _call(self, verb: str, do: Callable[[], Awaitable[T]], said: Said | None = None) -> T:
         if self.is_cut:
             raise CarrierError("the line is cut")
         wrong = self._fate(verb)
@@ -130,9 +132,9 @@ class FaultyLine(Line):
         repeat = self.chance.uniform(0.0, 8.0) if wrong is Wrong.TWICE else None
         # Of a call that was repeated, either answer may be the one that is heard.
         swapped = repeat is not None and self.chance.random() < 0.3
-        self._send(verb, do, there, None if swapped or wrong is Wrong.UNHEARD else answer)
+        self._send(verb, do, there, None if swapped or wrong is Wrong.UNHEARD else answer, said)
         if repeat is not None:
-            self._send(verb, do, there + repeat, answer if swapped else None)
+            self._send(verb, do, there + repeat, answer if swapped else None, said)
         try:
             async with asyncio.timeout(GIVEN_UP):
                 result: T = await answer
@@ -143,13 +145,30 @@ class FaultyLine(Line):
         return result
 
     def _send(
-        self, verb: str, do: Callable[[], Awaitable[Any]], there: float, answer: asyncio.Future[Any] | None
+        self,
+        verb: str,
+        do: Callable[[], Awaitable[Any]],
+        there: float,
+        answer: asyncio.Future[Any] | None,
+        said: Said | None,
     ) -> None:
         """Let a call go its way, which it goes to its end whatever becomes of the caller."""
-        way = self._way(verb, do, there, answer)
+        if said is not None:
+            self.puts.append(said)
+        way = self._way(verb, self._arriving(do, said), there, answer)
         task = asyncio.get_running_loop().create_task(way, context=Context())
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
+
+    def _arriving(self, do: Callable[[], Awaitable[T]], said: Said | None) -> Callable[[], Awaitable[T]]:
+        """The call, which is not on its way any more when it is done."""
+
+        async def arrive() -> T:
+            if said is not None:
+                self.puts.remove(said)
+            return await do()
+
+        return arrive
 
     async def _way(
         self, verb: str, do: Callable[[], Awaitable[Any]], there: float, answer: asyncio.Future[Any] | None

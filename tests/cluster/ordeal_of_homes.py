@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import shutil
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from crawler.job.directory import PAGES, JobError
 from crawler.job.home_register import Home, read_homes
 from crawler.job.job_copy import JobCopy
 from crawler.kv import Batch
-from crawler.partition.replica_homes import decode_following
+from crawler.partition.replica_homes import Following, decode_following
 from crawler.store import PartitionStore
 from tests.cluster.faulty_ways import FaultyLine, Trouble, Way
 from tests.cluster.members import SECRET, Line, MachineClock, Working
@@ -52,22 +53,24 @@ NO_MARK = (0, 0)
 
 
 class _Told(PartitionStore):
-    """A store on the disk that tells a witness what is written to a partition. What a replica writes was told."""
+    """A store on the disk that tells a witness what is written to a partition. What a replica writes was told; and what
+    a process writes after it was stopped while another home took over is lost."""
 
-    def __init__(self, path: Path, witness: Witness) -> None:
+    def __init__(self, path: Path, witness: Witness, counts: Callable[[], bool]) -> None:
+        """``counts``: whether what is written there is the partition's."""
         super().__init__(path)
         self._told = path
         self._witness = witness
-        self._is_replica = path.parent.parent.name != "partitions"
+        self._counts = counts
 
     def write(self, batch: Batch) -> None:
-        if not self._is_replica:
+        if self._counts():
             self._witness.writes(self._told, batch, self.get)
         super().write(batch)
 
     def sync(self) -> None:
         super().sync()
-        if not self._is_replica:
+        if self._counts():
             self._witness.synced(self._told)
 
 
@@ -88,7 +91,11 @@ class _Homes(Faulty):
                 self.witness.handed_over(int(number), has)
             self.witness.taken_over(int(number), has)
             self.witness.counts["taken over"] += 1
-        return Fragile(_Told(path, self.witness), line)
+        counts = partial(self._is_at_home, number, home) if place == "partitions" else lambda: False
+        return Fragile(_Told(path, self.witness, counts), line)
+
+    def _is_at_home(self, number: str, home: str) -> bool:
+        return self.last_home[number] == home
 
     def noted(self) -> dict[int, Home]:
         """Where each partition is at home, by all that is noted in directories."""
@@ -361,7 +368,18 @@ class OrdealOfHomes(Ordeal):
             epoch = holdings["_streams"][name].epochs.get(name)
             if said.epoch != epoch or clock() > said.now + FRESH or not rest.intersection(said.in_step):
                 return False
+            if not all(rest.intersection(each.in_step) for each in self._on_its_way(name)):
+                return False
         return True
+
+    def _on_its_way(self, name: str) -> Iterator[Following]:
+        """What was said of the replicas of a partition and is not on the carrier yet. A machine that burns while it
+        says that its replica is not in step any more is one without a replica, to all others."""
+        for line in self.crawling.lines:
+            for said, values in line.puts:
+                following = decode_following(values.get(REPLICAS))
+                if said == name and following is not None:
+                    yield following
 
     def _value(self, number: int, key: str) -> bytes | None:
         """What is said of a partition on the carrier."""

@@ -6,6 +6,7 @@ While anything is left to do here, nothing is asked: the crawl cannot be over.""
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -75,7 +76,9 @@ class EndWatch:
         self._ours = ours
         self._ended = ended
         self._rounds: EndRounds | None = None  # of a coordinator
-        self._answers: dict[int, tuple[Status, float]] = {}  # what was told, and when
+        self._answers: dict[int, tuple[Status, float]] = {}  # what was told, or may have been, and when
+        self._telling = asyncio.Lock()
+        self._words = 0  # of what was told
         self._before: Announcement | None = None  # the last announcement that was read
         self._has_looked = False
 
@@ -114,7 +117,7 @@ class EndWatch:
         status, _ = self._answers.get(number, (None, 0.0))
         if told is not None and not told.ended and status is not None and status.round == told.round and status.idle:
             taken_back = Status(told.round, ours.epoch, ours.version, False, ours.is_sent, ours.read_to)
-            await self._reach.call(self._reach.carrier.put(name_of(number), {STATUS: encode(taken_back)}))
+            await self._tell(number, taken_back)
             await asyncio.sleep(LATE)  # a coordinator that has read the former one before announces the end until then
             told = await self._told()
         if told is None or not told.ends(number, ours.epoch):
@@ -156,8 +159,16 @@ class EndWatch:
             # Only an owner may answer: one that was stopped for long may have been replaced by one that is busy.
             if (status == before and now - at < _TOLD_AGAIN) or not self._ownership.may_request(name):
                 continue
-            await self._reach.call(self._reach.carrier.put(name, {STATUS: encode(status)}))
+            self._answers[number] = (status, -math.inf)
+            await self._tell(number, status)
             self._answers[number] = (status, loop.time())
+
+    async def _tell(self, number: int, status: Status) -> None:
+        """What is told last of an epoch counts, also if what was told before arrives later. Raises CarrierError."""
+        async with self._telling:
+            self._words += 1
+            order = status.epoch, self._words
+            await self._reach.call(self._reach.carrier.put(name_of(number), {STATUS: encode(status)}, order))
 
     async def _coordinate(self, told: Announcement | None) -> bool:
         """Take the next step of the rounds. Returns whether there was one."""

@@ -6,11 +6,12 @@ That is refused as long as anybody can still go on with them.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 
 from crawler.carrier.verbs import Carrier
 from crawler.cluster.member_options import Crawl
-from crawler.cluster.ownership import Ownership, name_of
+from crawler.cluster.ownership import HELD, Ownership, name_of
 from crawler.cluster.reach import Reach
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.seats import Seated, Seats
@@ -21,7 +22,7 @@ from crawler.partition.replica_homes import SLOTS_MOST
 from crawler.partition.replica_values import STATE, Being, decode_followed, replica_name
 from crawler.slices import entropy
 
-LOOKS, PAUSE = 6, 0.5  # looks at who works on the crawl, and seconds between them
+PAUSE = 0.5  # seconds between two looks at who works on the crawl
 
 
 async def forget_partitions(
@@ -63,9 +64,9 @@ async def _able(reach: Reach, number: int, in_step: Sequence[str]) -> set[str]:
 
 
 async def _manned(seats: Seats) -> set[str]:
-    """The homes in which somebody works, who says so each second."""
+    """The homes in which somebody works, who says so all the time. One that is busy may say nothing for a while."""
     beats, manned = dict[str, int](), set[str]()
-    for _ in range(LOOKS):
+    for _ in range(math.ceil(HELD / PAUSE) + 1):
         for name, each in (await seats.look(sits=False)).items():
             if beats.setdefault(name, each.beats) != each.beats:
                 manned.add(each.home)

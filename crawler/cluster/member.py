@@ -214,7 +214,9 @@ class Member:
                 parts += [receiving.keep_next_door(station.sending.next_door), desks.turns.keep(), self._rates.keep()]
                 parts += [desks.ends.watch(), self._check_claims(), desks.log_sending.keep(), desks.replicas.keep()]
                 beside = [group.create_task(each) for each in parts]
+                beating = group.create_task(station.homes.seats.keep())
                 await self._take_part(group)
+                beating.cancel()
                 if self._lives:
                     await asyncio.wait(self._lives.values())
                 await desks.replicas.close(ended=self._reason is not Stop.INTERRUPTED)

@@ -312,7 +312,7 @@ class PartitionLife:
             ownership.forget(self._name)
             partition.claim_changed.set()
             return
-        if await homes.slots.begin(self._number, epoch):
+        if await homes.slots.begin(self._number, epoch, partition.life):
             job.replicas_hold(START)
         await job.begin_epoch(epoch)
         partition.is_rising = partition.claim_changed.is_set()
@@ -336,6 +336,7 @@ class PartitionLife:
             await self._give(partition)
         station.sending.forget(partition)
         station.desks.log_sending.forget(partition)
+        await station.homes.slots.leave(self._number)
         if job.writer.failed is not None:
             raise job.writer.failed
         if run.life.state is State.ENDED:

@@ -32,7 +32,14 @@ from crawler.job.clock_anchor import CLOCK, LEAST, encode_anchor
 from crawler.job.directory import STORE, JobError, holds_job
 from crawler.job.former import kept_former
 from crawler.job.home_register import Home
-from crawler.job.replica_moves import demote, promote, remove_replica, replica_directory, replicas_here
+from crawler.job.replica_moves import (
+    demote,
+    promote,
+    remove_replica,
+    replica_directory,
+    replicas_here,
+    set_partition_aside,
+)
 from crawler.job.step_log import MARK
 from crawler.kv import Family, Store
 from crawler.partition.replica_homes import Following
@@ -284,7 +291,13 @@ class Promotion:
 
     async def _demote(self, number: int) -> None:
         disk, directory = self._options.platform.disk, self._crawl.directory
-        await self._options.beside(partial(demote, disk, directory, number))
+        if self._crawl.replicas:
+            await self._options.beside(partial(demote, disk, directory, number))
+            return
+        # Where there are no replicas, nobody makes one of it, and a home changes only when a partition begins anew.
+        former = await self._options.beside(partial(set_partition_aside, disk, directory, number))
+        if former is not None:
+            self._options.notice(f"partition {number}: {kept_former(former)}")
 
     async def _clear(self, manned: Collection[str]) -> None:
         """Remove replicas that nobody has asked for during a while. Raises OSError."""
@@ -310,6 +323,8 @@ class Promotion:
         told = self._homes.slots.told.get(number)
         if home is None or told is None or home.id not in manned or told.slot_of(self._crawl.home) is not None:
             return False
+        if not told.life:
+            return False  # what is here may be of another one
         if home.id == self._crawl.home:
             return holds_job(self._crawl.partition(number))
         named = [each for each in told.slots if each.home]

@@ -105,10 +105,10 @@ class ReplicaSlots:
         for number, value in enumerate(values):
             self._note(number, decode_following(value))
 
-    async def begin(self, number: int, epoch: int) -> bool:
-        """Say which replicas the partition has, before it begins that epoch. One that was in step has all that was ever
-        promised, and stays so: then nothing may be promised until it is heard of. Returns whether there is such a
-        replica. Raises CarrierError."""
+    async def begin(self, number: int, epoch: int, life: int) -> bool:
+        """Say which replicas the partition has, before it begins that epoch of its ``life``. One that was in step has
+        all that was ever promised, and stays so: then nothing may be promised until it is heard of. Returns whether
+        there is such a replica. Raises CarrierError."""
         own = self._own.get(number)
         if own is not None and own.said.epoch:
             return False  # it was open all the time, and its replicas are followed on
@@ -118,7 +118,7 @@ class ReplicaSlots:
                 Follows("") if each.home == self._home else Follows(each.home, each.in_step and self._replicas > 0)
                 for each in before.slots
             ]
-            await self._put(number, Following(epoch, slots, self._now()))
+            await self._put(number, Following(epoch, slots, self._now(), life=life))
             return any(each.in_step for each in slots)
         return False
 
@@ -177,11 +177,17 @@ class ReplicaSlots:
         """Say that the directory here has all that the partition had up to its last step, with which it is at home
         elsewhere from now on. Raises CarrierError."""
         async with self._putting:
+            life = self._own[number].said.life
             others = [each for each in self._slots(number) if each.home not in ("", home)]
             # It has all too: whatever ends this process before the home is told, either one may go on.
             slots = [Follows(self._home, True), *others, Follows(home, True)]
-            await self._put(number, Following(epoch, slots, self._now(), mark=(mark.line, mark.number)))
+            await self._put(number, Following(epoch, slots, self._now(), mark=(mark.line, mark.number), life=life))
             del self._own[number]
+
+    async def leave(self, number: int) -> None:
+        """The partition is closed here: what is said of it when it is opened again is said anew."""
+        async with self._putting:
+            self._own.pop(number, None)
 
     async def forget(self, number: int, epoch: int) -> None:
         """Say that no replica of a partition is in step which begins again in that epoch. Raises CarrierError."""
@@ -193,9 +199,10 @@ class ReplicaSlots:
         """Say that the directory here has that step, and lacks some that were promised: the partition is at home
         elsewhere from now on, and comes back if it cannot be opened there. Raises CarrierError."""
         async with self._putting:
-            before = (await self.read(number)).slots
-            slots = [*(Follows("") if each.home == self._home else each for each in before), Follows(self._home)]
-            await self._put(number, Following(epoch, slots[-SLOTS_MOST:], self._now(), self._home, mark))
+            before = await self.read(number)
+            slots = [*(Follows("") if each.home == self._home else each for each in before.slots), Follows(self._home)]
+            said = Following(epoch, slots[-SLOTS_MOST:], self._now(), self._home, mark, before.life)
+            await self._put(number, said)
             del self._own[number]
 
     def _slots(self, number: int) -> Sequence[Follows]:

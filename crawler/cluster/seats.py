@@ -15,6 +15,7 @@ it, and goes on with it only while nobody who has them is alive.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections import Counter
@@ -33,6 +34,7 @@ from crawler.partition.replica_homes import target_homes
 
 SPARE = 16  # seats more than partitions: of those who were there first, none may be the one who has the seeds
 SEEDED = 0  # the partition that reads the seeds
+BEATEN = 2.0  # seconds after which a process that was busy says again that it is there
 MEMBER, HOME = "member", "home"  # values of a seat, and of a partition
 
 
@@ -73,6 +75,7 @@ class Seats:
         self._me = me
         self._boottime = boottime
         self.mine: str | None = None  # the seat that is held
+        self._said_at = 0.0  # that this process is there
         self._known: dict[str, tuple[Seated, float]] = {}  # by seat: what was said last, and when that was new
         self._twins = set[str]()  # names of those that were seen alive with this home in another place
 
@@ -104,13 +107,27 @@ class Seats:
         elif self.mine is None or self._ownership.epoch(self.mine) is None:
             self.mine = await self._sit()
         if self.mine is not None:
-            self._me = replace(self._me, beats=self._me.beats + 1)
-            await call(carrier.put(self.mine, {MEMBER: msgspec.msgpack.encode(self._me)}))
+            await self._beat(self.mine)
         now = self._boottime()
         for seat, value in zip(self.names, await call(carrier.get(self.names, MEMBER)), strict=True):
             self._note(seat, value, now)
         alive = {each.name: each for each, at in self._known.values() if now < at + HELD and each.name != name}
         return alive if self.mine is None else {**alive, name: self._me}
+
+    async def keep(self) -> None:
+        """Say until cancelled that this process is there, also while it does not ``look`` for long: to open a large
+        partition may take minutes."""
+        while True:
+            await asyncio.sleep(BEATEN)
+            seat = self.mine
+            if seat is not None and self._boottime() >= self._said_at + BEATEN and self._ownership.epoch(seat):
+                with contextlib.suppress(CarrierError):  # it looks soon, and knows what to do then
+                    await self._beat(seat)
+
+    async def _beat(self, seat: str) -> None:
+        self._said_at = self._boottime()
+        self._me = replace(self._me, beats=self._me.beats + 1)
+        await self._reach.call(self._reach.carrier.put(seat, {MEMBER: msgspec.msgpack.encode(self._me)}))
 
     def say(self, *, drains: bool, unanswered: bool) -> None:
         """Say this of this process from now on."""

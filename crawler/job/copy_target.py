@@ -153,7 +153,7 @@ class CopyTarget:
         self._sync(directories=True)
         failpoint("copy.synced")
         if is_former(self._place, life_there(self._new)):
-            self.former = set_aside(self._disk, self._place)
+            self.former = set_aside(self._disk, self._place, self._place)
         elif self._place.exists():
             self._disk.move(self._place, self._old)
             failpoint("copy.aside")

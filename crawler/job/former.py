@@ -41,13 +41,14 @@ def is_former(directory: Path, life: int) -> bool:
     return there != life and 0 not in (there, life)
 
 
-def set_aside(disk: Disk, replica: Path) -> Path:
-    """Keep a replica under another name, durably, and return that. Raises OSError."""
+def set_aside(disk: Disk, source: Path, replica: Path) -> Path:
+    """Keep what is in a directory under a name beside that of the replica, durably, and return that. Raises OSError."""
     number = 1
     while (kept := replica.with_name(f"{replica.name}{_FORMER}{number}")).exists():
         number += 1
-    disk.move(replica, kept)
-    disk.sync_directory(replica.parent)
+    disk.move(source, kept)
+    for parent in {kept.parent, source.parent}:
+        disk.sync_directory(parent)
     return kept
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.disk import Disk, make_private_directory
@@ -52,18 +53,42 @@ def demote(disk: Disk, directory: Path, number: int) -> bool:
     source, target = partition_directory(directory, number), replica_directory(directory, number)
     if not source.is_dir():
         return True
-    try:
-        lock = JobLock(source, lambda _: None)
-    except JobError:
-        return False
-    try:
+    with _leaving(disk, directory, number) as is_free:
+        if not is_free:
+            return False
         remove_replica(disk, directory, number, life_there(source))
         make_private_directory(target.parent, exist_ok=True)
+        return _moved(disk, source, target)
+
+
+def set_partition_aside(disk: Disk, directory: Path, number: int) -> Path | None:
+    """Keep the partition, which began anew elsewhere, under another name, and return that; None if it is not there, or
+    a process has it open. Raises OSError."""
+    source, replica = partition_directory(directory, number), replica_directory(directory, number)
+    if not holds_job(source):
+        return None
+    with _leaving(disk, directory, number) as is_free:
+        if not is_free:
+            return None
+        make_private_directory(replica.parent, exist_ok=True)
+        return set_aside(disk, source, replica)
+
+
+@contextlib.contextmanager
+def _leaving(disk: Disk, directory: Path, number: int) -> Iterator[bool]:
+    """A context in which the partition, whose home is elsewhere now, is taken away. Whether it can be: a process may
+    have it open. Raises OSError."""
+    try:
+        lock = JobLock(partition_directory(directory, number), lambda _: None)
+    except JobError:
+        yield False
+        return
+    try:
         mark = directory / BEGUN / f"{number:02}"
         with contextlib.suppress(FileNotFoundError):
             disk.unlink(mark)
             disk.sync_directory(mark.parent)
-        return _moved(disk, source, target)
+        yield True
     finally:
         lock.release()
 
@@ -73,7 +98,7 @@ def remove_replica(disk: Disk, directory: Path, number: int, life: int) -> Path 
     another name, which is returned. Raises OSError."""
     path = replica_directory(directory, number)
     if is_former(path, life):
-        return set_aside(disk, path)
+        return set_aside(disk, path, path)
     _remove(disk, path)
     return None
 

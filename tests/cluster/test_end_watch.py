@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import START, Order
+from crawler.carrier.verbs import START, CarrierError, Order
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Reach
 from crawler.partition.end_rounds import decode_status
 from tests.cluster.members import Line
+from tests.virtual import run_virtually
 
 
 @dataclass
@@ -63,3 +65,42 @@ def test_nothing_is_said_of_a_partition_that_was_closed_meanwhile() -> None:
     assert said[0] is not None
     assert said[1] is None
     assert list(ours) == [0]
+
+
+class Slow(Line):
+    """A way on which the first word of a partition arrives last."""
+
+    def __init__(self, carrier: MemoryCarrier) -> None:
+        super().__init__(carrier)
+        self.late: list[tuple[str, Mapping[str, bytes], Order | None]] = []
+
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        if name == "p0" and not self.late:
+            self.late.append((name, dict(values), order))
+            raise CarrierError("no answer")
+        return await super().put(name, values, order)
+
+
+def test_an_answer_that_may_be_on_its_way_is_taken_back_when_its_partition_leaves() -> None:
+    holdings, ours = Holdings(), {0: Quiet()}
+
+    async def test() -> None:
+        line = Slow(MemoryCarrier(holdings, lambda: 0.0))
+        reach = Reach(line, lambda: 0.0, lambda _: None)
+        ownership = Ownership(reach, "a", lambda: 0.0)
+        await ownership.claim("p0", 0)
+        watch = EndWatch(reach, ownership, 1, lambda: ours, lambda _: None)
+        while not line.late:
+            with contextlib.suppress(CarrierError):
+                await watch.look()
+        (answer,) = line.late
+        first = decode_status(answer[1]["status"])
+        assert first is not None
+        assert first.idle
+        assert await watch.may_leave(0, ours[0])
+        await MemoryCarrier(holdings, lambda: 0.0).put(*answer)
+
+    run_virtually(test())
+    (last,) = [decode_status(value) for value in holdings.get(["p0"], "status")]
+    assert last is not None
+    assert not last.idle

@@ -6,12 +6,14 @@ import asyncio
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member_options import Crawl, no_seeds
 from crawler.cluster.promotion import UNWANTED
+from crawler.cluster.seats import MEMBER, Seated
 from crawler.disk import RealDisk
 from crawler.job.directory import JobError
 from tests.cluster.members import SECRET, SETTINGS, Crawling, chain
@@ -100,6 +102,60 @@ def test_what_it_had_before_is_kept_when_its_directory_comes_back_after_all(tmp_
     assert sum("are kept in" in line for line in said) == len(formers)
     assert had <= {url for former in formers for url in pages_of(former)}
     assert set(crawl.recorded().values()) == {1}
+
+
+def test_without_replicas_it_is_kept_too(tmp_path: Path) -> None:
+    hub = "http://h0.test/hub"
+    chains = chain(12, 90)
+    pages = {hub: "".join(f'<a href="{href}">' for href in chains), **chains}
+    crawl = Crawling(tmp_path, pages, 4, (hub,), replicas=0)
+
+    async def test(crawl: Crawling) -> list[str]:
+        a, b = begin_both(crawl)
+        await until(lambda: len(b.member.runs) > 0 and len(crawl.asked) > 60)
+        lost = sorted(b.member.runs)
+        await b.kill()
+        (tmp_path / "b").rename(tmp_path / "kept")
+        had.update(url for number in lost for url in pages_of(tmp_path / "kept" / "partitions" / f"{number:02}"))
+        await asyncio.sleep(12.0)
+        await forget(crawl, "c", *lost)
+        c = crawl.begin("c", home="c")
+        await until(lambda: len(c.member.runs) == len(lost))
+        (tmp_path / "kept").rename(tmp_path / "b")
+        b = crawl.begin("b", home="b")
+        await to_the_end(a, b, c)
+        return b.said
+
+    had = set[str]()
+    said = crawl.live(test)
+    formers = list((tmp_path / "b" / "replicas").glob("*.former-1"))
+    assert had
+    assert had <= {url for former in formers for url in pages_of(former)}
+    assert sum("are kept in" in line for line in said) == len(formers)
+
+
+def test_a_worker_that_is_busy_for_some_seconds_has_its_partitions(tmp_path: Path) -> None:
+    """Opening large partitions, it says only now and then that it is there."""
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        had = sorted(b.member.runs)
+        await b.kill()
+        shutil.rmtree(tmp_path / "b")
+        said = await crawl.carrier.get(["w0", "w1"], MEMBER)
+        seat = next(name for name, value in zip(("w0", "w1"), said, strict=True) if value and b"a" in value)
+        await a.kill()
+        await asyncio.sleep(12.0)
+        forgetting = asyncio.ensure_future(forget(crawl, "c", *had))
+        for beats in range(1_000, 1_003):
+            await asyncio.sleep(4.0)
+            await crawl.carrier.put(seat, {MEMBER: msgspec.msgpack.encode(Seated("a", "a", beats))})
+        with pytest.raises(JobError, match="whole replica"):
+            await forgetting
+
+    crawl.live(test)
 
 
 def in_a_scope(directory: Path) -> Crawling:

@@ -20,6 +20,7 @@ from crawler.cluster.seats import HOME, Seats, decode_home
 from crawler.cluster.slot_sending import SILENT
 from crawler.job.home_register import Home
 from crawler.partition.replica_homes import Following, Follows, decode_following, encode_following, order_of
+from crawler.replica import Mark
 from tests.cluster.members import Crawling, Line
 from tests.cluster.test_promoted import assert_complete
 from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
@@ -59,7 +60,7 @@ async def said(line: Line) -> bool:
 async def owner_of(line: Line, epoch: int) -> ReplicaSlots:
     """An owner in the home a, whose clock stands still."""
     slots = ReplicaSlots(Reach(line, lambda: 0.0), "a", 1, 1, lambda: 1e9)
-    await slots.begin(0, epoch)
+    await slots.begin(0, epoch, 1)
     return slots
 
 
@@ -272,3 +273,22 @@ def test_a_partition_may_be_closed_while_it_is_said_that_its_replica_is_left_beh
 
     crawl.live(test)
     assert_complete(crawl, lost=2)
+
+
+async def test_who_opens_a_partition_again_promises_nothing_before_it_hears_of_its_replica() -> None:
+    line = line_to(IN_STEP)
+    owner = await owner_of(line, 8)
+    assert not await owner.begin(0, 9, 1), "it is followed on"
+    await owner.leave(0)
+    assert await owner.begin(0, 10, 1)
+
+
+async def test_a_life_is_told_with_all_that_is_said_of_a_partition() -> None:
+    line = line_to(IN_STEP)
+    owner = await owner_of(line, 8)
+    await owner.tell_step(0, "b", in_step=False)
+    await owner.hand_over(0, 8, "b", Mark(1, 2))
+    after = await owner_of(line, 9)
+    await after.give_back(0, 10, Mark(1, 2))
+    told = [decode_following(values[REPLICAS]) for _, values, _ in line.puts]
+    assert [None if each is None else each.life for each in told] == [1] * 5

@@ -9,6 +9,7 @@ from crawler.cluster.ownership import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.cluster.seats import SPARE, Seated, Seats, begins, share
 from tests.cluster.members import Line
+from tests.virtual import run_virtually
 
 
 class Hall:
@@ -138,3 +139,26 @@ def test_the_partition_of_the_seeds_is_theirs_who_have_them_and_nobody_else_begi
         assert owners(["there"] * 4, other) == []
         assert owners([None] * 4, reader, other) == owners(["here"] * 4, other, reader) == ["reader"]
         assert owners(["here"] * 4, Seated("reader", "there", 1, True), other) == [name]
+
+
+def test_one_that_is_busy_for_long_says_that_it_is_there() -> None:
+    hall = Hall()
+
+    async def test() -> None:
+        clock = asyncio.get_running_loop().time
+        reach = Reach(MemoryCarrier(hall.holdings, clock), clock)
+        busy, other = (
+            Seats(reach, Ownership(reach, name, clock), 4, Seated(name, name, 0), clock) for name in ("busy", "other")
+        )
+        await busy.look()
+        beating = asyncio.ensure_future(busy.keep())
+        for _ in range(12):
+            assert set(await other.look()) == {"busy", "other"}
+            await asyncio.sleep(3.0)
+        await busy.leave()
+        assert set(await other.look()) == {"other"}
+        await asyncio.sleep(3.0)
+        assert set(await other.look()) == {"other"}
+        beating.cancel()
+
+    run_virtually(test())

@@ -3,20 +3,43 @@ was sent: if it becomes the job, another replica that has fewer of them goes on 
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from crawler.replica import Chunk, Mark, Step
 
 CHUNK = 256 * 1024  # bytes of steps in a chunk, unless one step alone has more
 MOST_STEPS = 4_096  # in a chunk
+ROOM = 128 * 2**20  # bytes that all logs of a process keep together, before one beyond its own bound drops steps
+
+
+class StepRoom:
+    """What the logs of one process keep together. A page may be as large as all that one log is to keep, and several
+    large ones may come at once: then a log goes beyond its own bound as long as the others leave room."""
+
+    def __init__(self, most: int = ROOM) -> None:
+        self._most = most
+        self._all = WeakSet[KeptSteps]()
+
+    def add(self, kept: KeptSteps) -> None:
+        """These steps count from now on, until nobody keeps them."""
+        self._all.add(kept)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is none left."""
+        return sum(kept.size for kept in self._all) > self._most
 
 
 class KeptSteps:
     """Steps of one or several lines, in order and without holes: those after the state ``before``, up to ``mark``.
-    Beyond ``most`` bytes the oldest are dropped. ``size``: the bytes that are kept."""
+    Beyond ``most`` bytes the oldest are dropped, if there is no ``room`` for more; but the last one stays, whatever its
+    size. ``size``: the bytes that are kept."""
 
-    def __init__(self, before: Mark, most: int) -> None:
+    def __init__(self, before: Mark, most: int, room: StepRoom | None = None) -> None:
         self.before = before
         self.mark = before
         self.most = most
+        self.room = room
         self.size = 0
         self._steps: dict[int, tuple[int, Step]] = {}  # by number: the line, and the step
 
@@ -25,7 +48,9 @@ class KeptSteps:
         self.mark = Mark(line, self.mark.number + 1)
         self._steps[self.mark.number] = line, step
         self.size += _size(step)
-        while self.size > self.most:
+        while self.size > self.most and self.before.number + 1 < self.mark.number:
+            if self.room is not None and not self.room.is_full:
+                break
             self._drop_first()
 
     def holds(self, mark: Mark) -> bool:

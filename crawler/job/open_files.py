@@ -84,7 +84,7 @@ class OpenFiles:
             self.identity = raise_format(disk, directory, identity, LOGGED) if platform.line else identity
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
-            self.log = StepLog(platform.line, bodies=bodies)
+            self.log = StepLog(platform.line, bodies=bodies, room=platform.room)
             self.log.load(self.store, platform.followed)
             _make_private(directory / STORE)
             self._store_place = os.stat(directory / STORE)  # RocksDB holds it open

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from crawler.checkpoint import Renewal
 from crawler.disk import Disk, RealDisk
 from crawler.job.formats import KNOWN, Formats
-from crawler.job.kept_steps import KeptSteps
+from crawler.job.kept_steps import KeptSteps, StepRoom
 from crawler.kv import Store
 from crawler.store import PartitionStore, RocksStore
 
@@ -27,7 +27,7 @@ class Platform(Struct, frozen=True):
     ``fetcher`` whose: None is this program. ``partition``: the number of the partition of a crawl that the job is, and
     how many the crawl has; None: it is a crawl of its own. ``line``: the random number of the log of steps that this
     opening of the job keeps for a replica; 0: none. ``followed``: the last steps that the job was sent as a
-    replica."""
+    replica. ``room``: for what the logs of all jobs of the process keep."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
@@ -38,6 +38,7 @@ class Platform(Struct, frozen=True):
     partition: tuple[int, int] | None = None
     line: int = 0
     followed: KeptSteps | None = None
+    room: StepRoom = field(default_factory=StepRoom)
 
     def of_partition(self, number: int, partitions: int) -> Platform:
         """The same for a partition of a crawl."""

@@ -3,14 +3,15 @@
 Two sinks of the transaction writer make it. The one before the store puts the number of the step into its batch, so
 that the store says which state it holds. The one behind it keeps the step, which the store has by then. Nothing is
 consumed: several replicas read the same steps, each from its own mark, until all have them. Memory is bounded: beyond
-``most`` bytes the oldest steps are dropped, and a replica that does not have them begins again with a copy.
+``most`` bytes, if the logs of the process leave no ``room`` for more, the oldest steps are dropped, and a replica that
+does not have them begins again with a copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawler.job.kept_steps import CHUNK, KeptSteps
+from crawler.job.kept_steps import CHUNK, KeptSteps, StepRoom
 from crawler.job.transaction import Sink, Transaction
 from crawler.kv import Batch, Family, Reader
 from crawler.output.body_files import DIRECTORY
@@ -20,7 +21,7 @@ from crawler.replica import START, Chunk, Mark, Step
 
 MARK = b"step"  # the META key of the last step
 LEFT_OUT = b"left-out"  # the META key of the outputs that the steps do not have; none if they have all
-MOST = 16 * 2**20  # bytes of steps that are kept: seconds of a fast crawl, so that a slow replica holds up no memory
+MOST = 16 * 2**20  # bytes of steps that are kept: seconds of a fast crawl, so that slow replicas hold up no memory
 _NAMES = " ".join([DIRECTORY, *sorted(FORMS[kind].name for kind in OF_BODIES)]).encode("ascii")
 
 
@@ -29,11 +30,12 @@ class StepLog:
     last step that was written, ``size`` the bytes of those that are kept. ``bodies``: whether the steps, and copies of
     the job, have what was fetched; else only its records, and what they lead to."""
 
-    def __init__(self, line: int = 0, most: int = MOST, *, bodies: bool = True) -> None:
+    def __init__(self, line: int = 0, most: int = MOST, *, bodies: bool = True, room: StepRoom | None = None) -> None:
         self.line = line
         self.bodies = bodies
         self.mark = START
         self._most = most
+        self._room = StepRoom(most) if room is None else room
         self._kept: KeptSteps | None = None
         self._had_bodies = True  # what the store says
         self._begun = START  # the last step of former openings
@@ -53,8 +55,8 @@ class StepLog:
             return
         if followed is None or followed.mark != self.mark:
             followed = KeptSteps(self.mark, self._most)
-        self._kept = followed
         followed.most = self._most
+        self._begin_to_keep(followed)
 
     def begin(self, batch: Batch) -> None:
         """Let the store say what the steps leave out. Without a line they are not numbered any more: no replica follows
@@ -93,7 +95,11 @@ class StepLog:
     def keep(self) -> None:
         """Keep steps from now on. Nothing changes if they are kept already."""
         if self._kept is None and self.line:
-            self._kept = KeptSteps(self.mark, self._most)
+            self._begin_to_keep(KeptSteps(self.mark, self._most))
+
+    def _begin_to_keep(self, kept: KeptSteps) -> None:
+        self._kept, kept.room = kept, self._room
+        self._room.add(kept)
 
     def drop(self) -> None:
         """Keep no steps any more: every replica begins again with a copy."""

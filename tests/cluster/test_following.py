@@ -18,6 +18,7 @@ from crawler.carrier.verbs import Entry, Order, Position
 from crawler.checkpoint import Generations
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.disk import RealDisk
+from crawler.job import kept_steps
 from crawler.job.directory import SEEN
 from crawler.job.job_copy import JobCopy
 from crawler.job.step_log import StepLog
@@ -245,6 +246,7 @@ def test_a_replica_that_is_slower_than_the_log_is_kept_is_copied_anew(
     crawl = crawling(tmp_path, each=12)
     monkeypatch.setattr(crawl, "line", lambda: Late(crawl, {}, []))
     monkeypatch.setattr(StepLog.__init__, "__defaults__", (0, 4_000))
+    monkeypatch.setattr(kept_steps.StepRoom, "is_full", True)
 
     async def test(crawl: Crawling) -> None:
         a, b = begin_both(crawl)

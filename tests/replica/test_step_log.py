@@ -14,7 +14,7 @@ from crawler.job.checkpointer import drive
 from crawler.job.formats import LOGGED
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.job.kept_steps import KeptSteps
+from crawler.job.kept_steps import KeptSteps, StepRoom
 from crawler.job.platform import Platform
 from crawler.job.step_log import MARK, StepLog, leaves_out
 from crawler.job.transaction import Transaction
@@ -74,6 +74,48 @@ def test_what_all_have_is_forgotten() -> None:
     assert log.holds(log.mark)
 
 
+def test_the_last_step_is_kept_however_large_it_is() -> None:
+    log = logged(3, size=1_000, most=10_000)
+    before = log.mark
+    for size in (20_000, 30_000):
+        transaction = Transaction()
+        transaction.batch.put(Family.HOSTS, b"h", bytes(size))
+        log.stamp(transaction)
+        log.add(transaction)
+        chunk = log.after(before, 3)
+        assert chunk is not None, "who has all before it needs no copy"
+        assert len(chunk.steps) == 1
+        before = log.mark
+
+
+def test_several_large_steps_are_kept_while_other_logs_leave_room() -> None:
+    room = StepRoom(100_000)
+    logs = [StepLog(LINE, 10_000, room=room) for _ in range(2)]
+    for log in logs:
+        log.keep()
+
+    def add(log: StepLog, size: int) -> None:
+        transaction = Transaction()
+        transaction.batch.put(Family.HOSTS, b"h", bytes(size))
+        log.stamp(transaction)
+        log.add(transaction)
+
+    for _ in range(3):
+        add(logs[0], 30_000)
+    assert logs[0].holds(START)
+    add(logs[1], 9_000)
+    assert logs[1].holds(START)
+    add(logs[1], 9_000)
+    assert not logs[1].holds(START), "beyond its own bound, and there is no room"
+    assert logs[0].holds(START)
+    logs[0].forget(logs[0].mark)
+    for _ in range(3):
+        add(logs[1], 30_000)
+    assert logs[1].holds(Mark(LINE, 2))
+    assert sum(log.size for log in logs) <= 100_000 + 2 * 10_000
+    logs[0].drop()
+
+
 def test_beyond_the_bound_the_oldest_go_and_who_needs_them_learns_it() -> None:
     log = logged(100, size=1_000)
     assert log.size <= 10_000
@@ -82,7 +124,12 @@ def test_beyond_the_bound_the_oldest_go_and_who_needs_them_learns_it() -> None:
         log.after(START, 3)
     assert log.holds(Mark(LINE, 95))
     one = logged(2, size=20_000)  # no step fits
-    assert (one.size, one.holds(one.mark), one.holds(Mark(LINE, 1))) == (0, True, False)
+    assert (one.size < 25_000, one.holds(one.mark), one.holds(Mark(LINE, 1)), one.holds(START)) == (
+        True,
+        True,
+        True,
+        False,
+    )
 
 
 def test_nothing_is_kept_before_somebody_asks() -> None:

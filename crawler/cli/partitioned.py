@@ -41,6 +41,7 @@ from crawler.inspect.crawl_reader import stats_of
 from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.directory import JobError
 from crawler.job.job_lock import JobLock
+from crawler.metrics.pooled_stats import ELSEWHERE
 from crawler.progress.say import say
 from crawler.progress.supervisor import Supervisor as ServiceManager
 from crawler.same_program import words_of
@@ -105,9 +106,12 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
         text = f"{outcome.failed.text}; progress is saved: run the same command to resume"
         say(sys.stderr, f"crawler: stopped: {text}")
         return Exit.FAILED
-    # A worker that was added by hand may have fetched the seeds.
-    seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0)
-    return report_end(Result(outcome.reason, stats, None, seeds_fetched, outcome.last_seed_error), arguments.quiet)
+    if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:
+        say(sys.stderr, "the crawl has ended: its partitions are in other directories")
+    # A worker that was added by hand may have fetched the seeds, and here may be none of the partitions that had them.
+    others = any(each["state"] == ELSEWHERE for each in stats.get("partitions", ())) or not stats
+    seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
+    return report_end(Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error), arguments.quiet)
 
 
 async def _whole(

@@ -46,7 +46,12 @@ async def forget_partitions(
             raise JobError(f"partition {number} has not begun: it begins by itself, nothing is to be forgotten")
         if home.id in manned or (home.id == crawl.home and holds_job(crawl.partition(number))):
             raise JobError(f"partition {number} is not gone: a worker has its directory, or it is {crawl.directory}")
-        if manned.intersection(await _able(reach, number, (await slots.read(number)).in_step)):
+        told = await slots.read(number)
+        if await slots.has_ended(number, told.epoch):
+            raise JobError(
+                f"partition {number} is not gone: the crawl has ended with it, and nobody has resumed it since"
+            )
+        if manned.intersection(await _able(reach, number, told.in_step)):
             raise JobError(f"partition {number} is not gone: it has a whole replica, which takes its place by itself")
         lost[number] = home
     for number, home in lost.items():

@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+from crawler.job.crawl_file import partition_directories
 from tests.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records, workers
@@ -102,3 +103,15 @@ def test_who_does_not_belong_there_is_refused_and_changes_nothing(tmp_path: Path
         assert (other.code, other.err.count("\n")) == (2, 1), other.err
     gone = crawler(*common, "--job", tmp_path / "other", "--crawl", "news", env=password)
     assert (gone.code, gone.err.count("\n")) == (2, 1), gone.err
+
+
+def test_a_machine_with_the_seeds_that_has_no_partition_ends_as_the_others_do(tmp_path: Path) -> None:
+    with redis_server(tmp_path / "server") as server, Chain(6, 12, 0.1) as chain:
+        words = (*WORDS, "--quiet", "--engine", server.url, "--crawl", "news", "--partitions", "1", "--replicas", "0")
+        with begun(chain, "--job", tmp_path / "one", *words) as first:
+            wait_until(lambda: len(partition_directories(tmp_path / "one")) == 4, "all partitions have begun")
+            again = crawler(*chain.seeds, "--job", tmp_path / "idle", *words)
+            ran = ended(first)
+        assert (ran.code, again.code) == (0, 0), (ran.err, again.err)
+        assert "no seed" not in again.err
+        assert records(tmp_path / "one") == Counter(dict.fromkeys(chain.pages, 1))

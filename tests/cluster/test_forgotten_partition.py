@@ -134,6 +134,24 @@ def test_without_replicas_it_is_kept_too(tmp_path: Path) -> None:
     assert sum("are kept in" in line for line in said) == len(formers)
 
 
+def test_nothing_is_forgotten_of_a_crawl_that_has_just_ended(tmp_path: Path) -> None:
+    """All workers have left, and their directories are there."""
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        had = sorted(b.member.runs)
+        await to_the_end(a, b)
+        for number in had:
+            with pytest.raises(JobError, match="ended"):
+                await forget(crawl, "c", number)
+        assert not (tmp_path / "c" / "partitions").exists()
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
+
+
 def test_a_worker_that_is_busy_for_some_seconds_has_its_partitions(tmp_path: Path) -> None:
     """Opening large partitions, it says only now and then that it is there."""
     crawl = crawling(tmp_path)

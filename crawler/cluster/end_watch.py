@@ -81,11 +81,13 @@ class EndWatch:
         self._words = 0  # of what was told
         self._before: Announcement | None = None  # the last announcement that was read
         self._has_looked = False
+        self._is_known = False  # that the crawl is over
 
     async def watch(self) -> None:
-        """Look until the crawl is over, or until cancelled."""
+        """Look until the crawl is over, or until cancelled. Who knows that it is asks for no round any more: that would
+        take the place of the announcement, which others may not have read."""
         pause = SOON
-        while True:
+        while not self._is_known:
             await asyncio.sleep(pause)
             if not all(ours.is_at_rest for ours in self._ours().values()):
                 pause = SOON
@@ -103,7 +105,8 @@ class EndWatch:
         first, self._before, self._has_looked = not self._has_looked, told, True
         if told is not None:
             if self._is_over(told, news=changed and not first):
-                self._ended(told.spent)
+                self._end(told)
+            if self._is_known:
                 return True
             await self._look_at_streams()
             await self._answer(told)
@@ -122,8 +125,12 @@ class EndWatch:
             told = await self._told()
         if told is None or not told.ends(number, ours.epoch):
             return True
-        self._ended(told.spent)
+        self._end(told)
         return False
+
+    def _end(self, told: Announcement) -> None:
+        self._is_known = True
+        self._ended(told.spent)
 
     async def _told(self) -> Announcement | None:
         (value,) = await self._reach.call(self._reach.carrier.get([CRAWL], END))
@@ -180,8 +187,10 @@ class EndWatch:
                 return False
             if await self._told() != told:
                 return True  # whoever had the claim has announced something since: it may be the end
-        rounds = self._rounds = self._rounds or EndRounds(self._partitions, entropy.random_bytes(8).hex())
         statuses = await self._statuses()
+        if self._rounds is None and told is not None and told.holds(statuses):
+            return False  # who has not read it yet is to find it
+        rounds = self._rounds = self._rounds or EndRounds(self._partitions, entropy.random_bytes(8).hex())
         lasts: Sequence[str] = await call(carrier.last(names_of(range(self._partitions))))
         look = rounds.look(statuses, lasts)
         announcement = rounds.announcement

@@ -63,6 +63,12 @@ class Announcement(Struct, frozen=True, array_like=True):
         """Whether the crawl has ended for that partition in that epoch."""
         return partition < len(self.ended) and self.ended[partition] == epoch
 
+    def holds(self, statuses: Sequence[Status | None]) -> bool:
+        """Whether the crawl has ended, and nobody has opened a partition again and answered since, by these statuses of
+        all partitions."""
+        answered = [(number, status) for number, status in enumerate(statuses) if status is not None]
+        return bool(self.ended) and all(self.ends(number, status.epoch) for number, status in answered)
+
 
 class Look(Enum):
     """What the coordinator does after a look at the statuses."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import START, CarrierError, Order
-from crawler.cluster.end_watch import EndWatch
+from crawler.carrier.verbs import CRAWL, START, CarrierError, Order
+from crawler.cluster.end_watch import END, EndWatch
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Reach
-from crawler.partition.end_rounds import decode_status
+from crawler.partition.end_rounds import decode_announcement, decode_status
 from tests.cluster.members import Line
 from tests.virtual import run_virtually
 
@@ -104,3 +104,41 @@ def test_an_answer_that_may_be_on_its_way_is_taken_back_when_its_partition_leave
     (last,) = [decode_status(value) for value in holdings.get(["p0"], "status")]
     assert last is not None
     assert not last.idle
+
+
+def test_a_process_that_comes_when_all_is_over_leaves_the_end_as_it_was_announced() -> None:
+    """Others may come back that have not read it."""
+    holdings, ours = Holdings(), {0: Quiet(), 1: Quiet()}
+    found: list[bytes | None] = []
+
+    async def test() -> None:
+        reach = Reach(MemoryCarrier(holdings, lambda: 0.0), lambda: 0.0)
+        ownership = Ownership(reach, "a", lambda: 0.0)
+        for name in ("p0", "p1"):
+            await ownership.claim(name, 0)
+        over: list[bool] = []
+        watch = EndWatch(reach, ownership, 2, lambda: ours, over.append)
+        while not over:
+            await watch.look()
+        found.extend(holdings.get([CRAWL], END))
+        ours.clear()
+        await watch.look()
+        await ownership.free(CRAWL)
+        late = EndWatch(reach, Ownership(reach, "b", lambda: 0.0), 2, dict, over.append)
+        for _ in range(3):
+            await late.look()
+        found.extend(holdings.get([CRAWL], END))
+        ours[0] = Quiet(epoch=2)  # the crawl is resumed
+        await ownership.claim("p0", 1)
+        again = EndWatch(reach, ownership, 2, lambda: ours, over.append)
+        await again.look()
+        await late.look()
+        found.extend(holdings.get([CRAWL], END))
+
+    asyncio.run(test())
+    ended = [decode_announcement(value) for value in found]
+    assert ended[0] == ended[1]
+    assert ended[0] is not None
+    assert ended[0].ended == (1, 1)
+    assert ended[2] is not None
+    assert not ended[2].ended

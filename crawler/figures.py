@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context
 
 _TWO_DIGITS = Context(2, ROUND_HALF_UP)
@@ -24,6 +25,12 @@ def noun(value: float | None, singular: str, plural: str | None = None) -> str:
 def counted(value: float | None, singular: str, plural: str | None = None) -> str:
     """Return a count with its noun: ``1 host``, ``2 hosts``."""
     return f"{count(value)} {noun(value, singular, plural)}"
+
+
+def listed(values: Iterable[object]) -> str:
+    """Return the values as an enumeration: ``2``, ``2 and 3``, ``2, 3 and 5``."""
+    *others, last = map(str, values)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def probability(value: float | None) -> str:

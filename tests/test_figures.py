@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.figures import count, probability, share
+from crawler.figures import count, listed, probability, share
 
 # On the terminal and on the page: ``tests/dashboard/test_page.py`` asks the page.
 PROBABILITIES = [
@@ -57,6 +57,10 @@ def test_no_probability_needs_a_calculator(value: float) -> None:
 def test_shares_are_whole_only_if_they_are() -> None:
     told = [share(value) for value in (0.0, 0.0001, 0.02, 0.996, 1.0, 1.2)]
     assert told == ["0%", "less than 1%", "2%", "99%", "100%", "120%"]
+
+
+def test_what_is_listed_reads_as_a_sentence() -> None:
+    assert [listed(range(length)) for length in (1, 2, 3)] == ["0", "0 and 1", "0, 1 and 2"]
 
 
 def test_counts_are_read_by_thousands() -> None:

@@ -27,6 +27,7 @@ from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.slot_sending import CAUGHT_UP, LATE, SILENT, SlotSending
+from crawler.figures import listed, noun
 from crawler.partition.replica_values import STATE, Followed, decode_followed, replica_name
 from crawler.replica import Chunk, HandOver, Mark, ReplicaCodec
 
@@ -55,7 +56,7 @@ class ReplicaLag(Struct, frozen=True):
 
 class Replicated(Struct):
     """The replicas of a partition. ``had_at``: when it was last chosen one. ``alone_since``: it had a replica that kept
-    pace, and has none; ``has_said``: the user knows."""
+    pace, here or with its owner before, and has none; ``has_said``: the user knows."""
 
     had_at: float
     slots: dict[int, SlotSending] = field(default_factory=dict)
@@ -95,6 +96,7 @@ class LogSending:
         self._replicated: dict[OpenPartition, Replicated] = {}
         self._copies = CopySending(self._append, codec, options)
         self.replaced: Callable[[], None] = lambda: None  # told that a claim may have been lost
+        self.wanted = 0  # replicas of each partition, also if nobody is there to keep them; 0: those that are kept
         self._sent = 0  # entries since the last pause
         self._looked_at = 0.0
 
@@ -179,14 +181,17 @@ class LogSending:
 
     def told(self, partition: OpenPartition) -> dict[str, Any] | None:
         """What statistics say of the replicas of a partition: how many it is meant to have, how many are in step, and
-        how far the one that is furthest behind is; None if it is meant to have none."""
+        how far the one that is furthest behind is; None if it is meant to have none, or is closed."""
         lags = [self._lag(partition, slot) for slot in self._of(partition) if slot.home]
         has = self._replicated.get(partition)
-        if not lags and (has is None or has.alone_since is None):
+        is_closed = partition.is_closing and not lags
+        is_alone = has is not None and has.alone_since is not None
+        if is_closed or not (lags or is_alone or self.wanted):
             return None
+        wanted = self.wanted or max(1, len(lags))
         return {
-            "wanted": max(1, len(lags)),
-            "in_step": sum(each.in_step for each in lags),
+            "wanted": wanted,
+            "in_step": min(wanted, sum(each.in_step for each in lags)),  # one that moves has one more for a while
             "steps": max((each.steps for each in lags), default=0),
             "seconds": max((each.seconds for each in lags), default=0.0),
         }
@@ -258,7 +263,11 @@ class LogSending:
 
     def _choose(self, partition: OpenPartition) -> Replicated:
         """The replicas as they are chosen now. Others were told that one which is chosen no more is not in step."""
-        has = self._replicated.setdefault(partition, Replicated(self._clock()))
+        has = self._replicated.get(partition)
+        if has is None:
+            now = self._clock()
+            alone_since = now if partition.number in self._chosen.bereft else None
+            has = self._replicated[partition] = Replicated(now, alone_since=alone_since)
         homes = self._chosen.homes(partition.number)
         for number, home in enumerate(homes):
             if home and (number not in has.slots or has.slots[number].home != home):
@@ -370,10 +379,8 @@ class LogSending:
         for has in (*gone.values(), *back.values()):
             has.has_said = has.alone_since is not None
         if gone:
-            self._notice(
-                f"{_partitions(gone)} no replica that keeps pace: what others are told is on the disk of this machine "
-                "alone until there is one"
-            )
+            its = "its" if len(gone) == 1 else "their"
+            self._notice(f"{_partitions(gone)} no replica in step: if this disk is lost now, {its} data is lost")
         if back:
             self._notice(f"{_partitions(back)} a replica again")
 
@@ -384,4 +391,4 @@ def _number(mark: Mark) -> int:
 
 def _partitions(numbers: Iterable[int]) -> str:
     several = sorted(numbers)
-    return f"partition{'s' * (len(several) > 1)} {', '.join(map(str, several))} {'have' if several[1:] else 'has'}"
+    return f"{noun(len(several), 'partition')} {listed(several)} {noun(len(several), 'has', 'have')}"

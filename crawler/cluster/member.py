@@ -112,6 +112,7 @@ class Member:
         log_sending = LogSending(self._reach, codec, opened, slots, ownership, options)
         log_sending.replaced = self._look_at_claims
         log_sending.limit_copies(settings.partitions.copy_rate)
+        log_sending.wanted = crawl.replicas if settings.partitions.is_spread else 0
         following = ReplicaPlace(crawl, options, self._reach, ownership, codec, ParcelCodec(crawl.secret), now)
         opening = Opening(crawl, options, now)
         replicas = Replicas(following, homes, log_sending, opening)

@@ -86,6 +86,7 @@ class ReplicaSlots:
         self._clock = clock
         self.told: dict[int, Following] = {}  # what is on the carrier of each partition, or was there last
         self.skews: dict[int, float] = {}  # how far the clock here is ahead of an owner's, at most
+        self.bereft = set[int]()  # partitions that had replicas, and none in step when they were opened here
         self._own: dict[int, Own] = {}  # of partitions that are open here
         self._putting = asyncio.Lock()
         self._said_at = 0.0  # by the clock
@@ -119,7 +120,10 @@ class ReplicaSlots:
                 for each in before.slots
             ]
             await self._put(number, Following(epoch, slots, self._now(), life=life))
-            return any(each.in_step for each in slots)
+            has_some = any(each.in_step for each in slots)
+            is_bereft = self._replicas > 0 and len(before.homes) > 0 and not has_some
+            (self.bereft.add if is_bereft else self.bereft.discard)(number)
+            return has_some
         return False
 
     async def read(self, number: int) -> Following:

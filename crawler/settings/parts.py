@@ -416,6 +416,11 @@ class PartitionSettings(Struct, frozen=True):
         """Whether the crawl is to have partitions."""
         return self.processes is not None or self.engine is not None
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether the crawl is meant to be in several directories: its engine is not the first process of a machine."""
+        return self.engine is not None and not self.engine.startswith("unix:")
+
 
 NOTICES = ("end", "pause", "resume", "attention")
 

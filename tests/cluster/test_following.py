@@ -39,7 +39,7 @@ from tests.cluster.test_replicas import (
 )
 
 PARTITIONS = 2
-GONE, BACK = "no replica that keeps pace", "a replica again"
+GONE, BACK = "no replica in step", "a replica again"
 
 
 def crawling(directory: Path, each: int, seconds: float = 0.2) -> Crawling:

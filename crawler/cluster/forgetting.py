@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from crawler.carrier.verbs import Carrier
-from crawler.cluster.member_options import Crawl
+from crawler.cluster.member_options import Crawl, log
 from crawler.cluster.ownership import HELD, Ownership, name_of
 from crawler.cluster.reach import Reach
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.seats import Seated, Seats
 from crawler.disk import Disk, make_private_directory
+from crawler.figures import listed, noun
 from crawler.job.directory import JobError, holds_job
 from crawler.job.home_register import Home, add_homes, read_homes
 from crawler.partition.replica_homes import SLOTS_MOST
@@ -26,10 +27,15 @@ PAUSE = 0.5  # seconds between two looks at who works on the crawl
 
 
 async def forget_partitions(
-    carrier: Carrier, crawl: Crawl, disk: Disk, numbers: Sequence[int], boottime: Callable[[], float]
+    carrier: Carrier,
+    crawl: Crawl,
+    disk: Disk,
+    numbers: Sequence[int],
+    boottime: Callable[[], float],
+    notice: Callable[[str], None] = log.warning,
 ) -> None:
-    """Let these partitions begin again in the directory. Raises JobError if one of them need not, and then nothing is
-    changed; CarrierError, OSError."""
+    """Let these partitions begin again in the directory, and say so. Raises JobError if one of them need not, and then
+    nothing is changed; CarrierError, OSError."""
     reach = Reach(carrier, boottime)
     ownership = Ownership(reach, entropy.random_bytes(8).hex(), boottime)
     seats = Seats(reach, ownership, crawl.partitions, Seated(ownership.holder, crawl.home, 0), boottime)
@@ -56,6 +62,12 @@ async def forget_partitions(
         lost[number] = home
     for number, home in lost.items():
         await _begin_again(crawl, disk, (number, home), (seats, slots), ownership)
+    if lost:
+        begin, them = noun(len(lost), "restarts", "restart"), noun(len(lost), "it", "them")
+        notice(
+            f"{noun(len(lost), 'partition')} {listed(lost)} {begin} empty in {crawl.directory}: incoming links refill "
+            f"{them}"
+        )
 
 
 async def _able(reach: Reach, number: int, in_step: Sequence[str]) -> set[str]:

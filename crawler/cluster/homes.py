@@ -21,6 +21,7 @@ from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.ownership import ASKED, HELD
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.seats import SEEDED, SPARE, Seated, Seats, begins
+from crawler.figures import listed, noun
 from crawler.job.directory import holds_job
 from crawler.job.home_register import Home, add_homes, read_homes
 
@@ -191,12 +192,20 @@ class Homes:
         if state.has_said or now < state.since + PATIENCE or self._name != min([*near, self._name]):
             return
         state.has_said = True
-        self._options.notice(
-            f"{len(deserted)} of {len(self.known)} partitions of the crawl are in other directories, in which nobody "
-            "works, and wait: start a worker with each, `crawler stats --engine --crawl` names them; if they are gone "
-            f"for good, `crawler work` with `--forget-partition {deserted[0]}` begins that one again from the links "
-            "that come"
-        )
+        self._options.notice(_waiting(deserted))
+
+
+def _waiting(numbers: Sequence[int]) -> str:
+    """What is said of partitions that wait for workers."""
+    one, several = (
+        "partition {} is waiting: no worker runs on its directory. Start one there (`crawler stats --engine --crawl` "
+        "shows where it is); if the directory is gone for good, `crawler work` with `--forget-partition {}` restarts "
+        "the partition empty, and it refills from incoming links",
+        "partitions {} are waiting: no worker runs on their directories. Start one on each (`crawler stats --engine "
+        "--crawl` shows where they are); if they are gone for good, `crawler work` with `--forget-partition {}` "
+        "restarts one empty, and it refills from incoming links",
+    )
+    return noun(len(numbers), one, several).format(listed(numbers), numbers[0])
 
 
 def _is_news(told: Home | None, home: Home, *, decides: bool) -> bool:

@@ -92,10 +92,15 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
     if not told:
         return []
     from_afar = any("machine" in each for each in told)
-    heads = ("partition", "state", "fetched", "pending", "in flight", "hosts", "to others")
+    heads = ["partition", "state", "fetched", "pending", "in flight", "hosts", "to others"]
     shown = [each for each in told if each["state"] in (GONE, UNTOLD) or any(each[key] for key in _OF_PARTITIONS)]
     rows = [_partition(each, from_afar=from_afar) for each in shown]
-    table = text_table((*heads, "told", "machine") if from_afar else heads, rows) if rows else []
+    if from_afar:
+        heads += ["told", "machine"]
+    if any(_where(each) for each in shown):  # a worker is to be started there
+        heads.append("directory")
+        rows = [(*row, _where(each)) for row, each in zip(rows, shown, strict=True)]
+    table = text_table(heads, rows) if rows else []
     elsewhere = sum(each["state"] == ELSEWHERE for each in told)
     empty = len(told) - len(rows) - elsewhere
     lines = [f"{counted(empty, 'partition')} of {len(told)} had no URL yet"] if empty else []
@@ -103,6 +108,7 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["", *table, *lines]
 
 
+_WAITING = (GONE, "stopped")  # for a worker
 _OF_PARTITIONS = ("pages_fetched", "urls_pending", "urls_in_flight", "hosts", "messages_waiting")
 
 
@@ -115,6 +121,11 @@ def _partition(told: Mapping[str, Any], *, from_afar: bool) -> tuple[str, ...]:
         return row
     age = f"{_duration(told['age_seconds'])} ago" if "age_seconds" in told else "never"
     return (*row, age, str(told.get("machine", "")))
+
+
+def _where(told: Mapping[str, Any]) -> str:
+    """The directory of a partition that waits for a worker, on its machine."""
+    return str(told.get("directory", "")) if told["state"] in _WAITING else ""
 
 
 def _state(stats: Mapping[str, Any]) -> str:

@@ -15,16 +15,20 @@ from crawler.cluster.member_options import Crawl, no_seeds
 from crawler.cluster.promotion import UNWANTED
 from crawler.cluster.seats import MEMBER, Seated
 from crawler.disk import RealDisk
+from crawler.figures import listed, noun
 from crawler.job.directory import JobError
 from tests.cluster.members import SECRET, SETTINGS, Crawling, chain
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
 from tests.jobs import rows
 
 
-async def forget(crawl: Crawling, home: str, *numbers: int) -> None:
+async def forget(crawl: Crawling, home: str, *numbers: int) -> list[str]:
+    """Returns what is said."""
+    said = list[str]()
     whole = Crawl(crawl.directory / home, crawl.partitions, SECRET, home, replicas=crawl.replicas)
     whole.directory.mkdir(exist_ok=True)
-    await forget_partitions(crawl.carrier, whole, RealDisk(), numbers, crawl.clock)
+    await forget_partitions(crawl.carrier, whole, RealDisk(), numbers, crawl.clock, said.append)
+    return said
 
 
 def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path) -> None:
@@ -43,7 +47,8 @@ def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path)
             await forget(crawl, "c", *lost, *a.member.runs)
         assert not (tmp_path / "c" / "partitions").exists(), "all or nothing"
         await asyncio.sleep(12.0)
-        await forget(crawl, "c", *lost)
+        (said,) = await forget(crawl, "c", *lost)
+        assert said.startswith(f"{noun(len(lost), 'partition')} {listed(lost)} restart")
         await to_the_end(a, crawl.begin("c", home="c"))
         return lost
 
@@ -264,7 +269,9 @@ def test_if_nobody_knows_the_scope_it_is_said_what_to_do(tmp_path: Path) -> None
         shutil.rmtree(tmp_path / "b")
         (tmp_path / "c").mkdir()
         await asyncio.sleep(12.0)
-        await forget(crawl, "c", *range(crawl.partitions))
+        assert await forget(crawl, "c", *range(crawl.partitions)) == [
+            f"partitions 0, 1, 2 and 3 restart empty in {tmp_path / 'c'}: incoming links refill them"
+        ]
         without = crawl.begin("c", home="c", seeds=no_seeds)
         await until(lambda: any("give the command that began the crawl again" in line for line in without.said), 60.0)
         await without.stop()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from crawler.filters.watched_keys import wilson
 from crawler.metrics import Course
-from crawler.metrics.pooled_stats import Part, pool
+from crawler.metrics.pooled_stats import Part, Whereabouts, pool
 from crawler.metrics.prometheus import exposition
 from crawler.progress.summary import summary
 from tests.metrics.samples import statistics
@@ -151,6 +151,18 @@ def test_replicas_are_added_and_the_greatest_lag_counts() -> None:
     assert "replicas  2 of 3 in step, up to 40.0 s behind" in summary(together)
     assert pool([part(0, replicas=None)], 1)["replicas"] is None
     assert "replicas" not in summary(pool([part(0, replicas=None)], 1))
+
+
+def test_the_directories_are_named_in_which_workers_are_missing() -> None:
+    where = [Whereabouts(f"machine{number}", f"/var/lib/{number}", 1.0) for number in range(3)]
+    states = ("running", "gone", "stopped")
+    several = [Part(n, whole(state=state), where=where[n]) for n, state in enumerate(states)]
+    shown = summary(pool(several, 3))
+    assert "machine0" in shown
+    assert "/var/lib/0" not in shown
+    for number in (1, 2):
+        assert any(line.startswith(f"0{number} ") and f"/var/lib/{number}" in line for line in shown.splitlines())
+    assert "directory" not in summary(pool(several[:1], 3))
 
 
 def test_a_pause_is_told_only_if_nothing_runs() -> None:

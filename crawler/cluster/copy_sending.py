@@ -94,7 +94,7 @@ class CopySending:
             await self._until(slot, partial(_is_in, slot), waits=True)
         except (CopyError, OSError) as error:
             slot.broke_off(self._clock())
-            self._options.notice(f"a replica of partition {partition.number} is copied again later: {error}")
+            self._options.notice(f"copying of partition {partition.number} to a replica will be retried: {error}")
         except BaseException:
             slot.copy = None
             raise
@@ -117,7 +117,7 @@ class CopySending:
             except CarrierError:  # said
                 await asyncio.sleep(AGAIN)
             else:
-                raise CopyError("the partition is another process's now, or about to be")
+                raise CopyError("another process took over the partition, or is about to")
 
     async def _until(self, slot: SlotSending, happens: Callable[[], bool], *, waits: bool = False) -> None:
         """Wait for the replica; ``waits``: as long as it is at work on the copy. Raises CopyError if it says nothing,
@@ -127,15 +127,15 @@ class CopySending:
             await asyncio.sleep(LOOKED)
             heard, now = slot.heard, self._clock()
             if heard is None or slot.is_silent(now):
-                raise CopyError("nothing is heard of it")
+                raise CopyError("the replica does not respond")
             if before is not None and heard.epoch != before.epoch:
-                raise CopyError("it was started again")
+                raise CopyError("its worker restarted")
             if slot.copy is not None and heard.copy == slot.copy.number and heard.state == Being.NONE:
-                raise CopyError("it broke off there")
+                raise CopyError("the replica aborted the copy")
             if before is None or (heard.copy, heard.pieces) != (before.copy, before.pieces):
                 before, since = heard, now
             if now >= since + PATIENCE and not (waits and slot.is_copying):
-                raise CopyError("nothing of it comes in")
+                raise CopyError("no progress")
 
 
 async def _gathered(copy: JobCopy) -> AsyncGenerator[list[bytes], None]:

@@ -276,7 +276,8 @@ class Member:
                     pause = TICK if mine <= self._station.open.keys() and None not in homes else FIRST
                 elif workers is not None and loop.time() >= say_at:
                     say_at = math.inf
-                    self._options.notice(f"waiting for {workers} workers, {len(alive)} are there")
+                    has = "has" if len(alive) == 1 else "have"
+                    self._options.notice(f"waiting for workers: {len(alive)} of {workers} {has} joined")
             except CarrierError:
                 pause = TICK  # said by ``Reach``; what is open stays open
                 if self._station.desks.moves.gives_up:

@@ -82,7 +82,7 @@ class Moves:
             if unanswered or now < self._aside_since + self._rest:
                 return None
             self._aside_since, self._back_at = None, now
-            return "a host can be reached from here again: this worker takes part as one that joins"
+            return "a host can be reached from here again: this worker rejoins the crawl"
         others = any(each.fetches and each.home != self._home for each in alive.values())
         if unanswered < UNANSWERED or not others or self.draining:
             return None

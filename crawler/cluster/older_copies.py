@@ -21,6 +21,7 @@ from crawler.cluster.homes import PATIENCE, Homes
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.reach import Reach
+from crawler.figures import counted
 from crawler.job.directory import STORE, holds_job
 from crawler.job.home_register import Home
 from crawler.job.step_log import MARK
@@ -89,9 +90,9 @@ class OlderCopies:
             return False
         del self._doubts[number]
         self._options.notice(
-            f"partition {number} goes on with its directory here, although its replica had {_more(ahead[0], own)} when "
-            "it was last heard of: it lacks what this machine had not synced; if the directory is an older copy, links "
-            "that others found since are missing"
+            f"partition {number} resumes from its directory here, which is {_steps(ahead[0], own)} behind a replica "
+            "that does not respond: what this machine had not synced is missing; if the directory is an older copy, "
+            "links found since then are missing too"
         )
         return True
 
@@ -127,7 +128,7 @@ class OlderCopies:
         await homes.settle(number, Home(to.home, epoch))
         del self._doubts[number]
         self._options.notice(
-            f"partition {number} goes on with its replica in another directory, which has {_more(to, own)} than "
+            f"partition {number} goes on with its replica in another directory, which has {_steps(to, own)} more than "
             f"{self._crawl.partition(number)}: that is an older copy, or lost with its power what was not synced"
         )
 
@@ -142,6 +143,6 @@ def _said(replica: Followed) -> tuple[int, int]:
     return replica.epoch, replica.beats
 
 
-def _more(replica: Followed, own: Mark) -> str:
-    steps = replica.number - own.number
-    return f"{steps:,} step{'s' * (steps > 1)} more"
+def _steps(replica: Followed, own: Mark) -> str:
+    """How many more the replica has."""
+    return counted(replica.number - own.number, "step")

@@ -135,7 +135,7 @@ class PartitionLife:
             await station.homes.settle(number, Home(home, partition.epoch))
             await station.desks.log_sending.hand_over(partition, home)
         if self._has_moved:
-            station.options.notice(f"partition {number} has moved to another directory, and goes on there")
+            station.options.notice(f"partition {number} moved to another directory")
 
     @property
     def _has_moved(self) -> bool:
@@ -285,7 +285,7 @@ class PartitionLife:
             except CarrierError:
                 partition.claim_changed.set()
                 await asyncio.sleep(AGAIN)
-        self._say(f"partition {self._number} is another process's now: its run here ends")
+        self._say(f"another process took over partition {self._number}; its run here ends")
         await self._station.worker.break_off(partition.run)
 
     async def _rise(self, partition: OpenPartition) -> None:

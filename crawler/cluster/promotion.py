@@ -173,7 +173,7 @@ class Promotion:
                 await homes.settle(number, Home(self._crawl.home, epoch))
                 self._deserted.pop(number, None)
                 self._options.notice(
-                    f"partition {number} goes on here with its replica: nobody works in the directory in which it was"
+                    f"partition {number} was taken over by its replica here: no worker runs on its former directory"
                 )
         finally:
             homes.busy.discard(number)
@@ -199,7 +199,7 @@ class Promotion:
             except _Later:
                 return
             if is_whole:
-                self._options.notice(f"partition {number} has come here from another directory, and goes on here")
+                self._options.notice(f"partition {number} moved here from another directory")
                 return
             epoch, before = self._ownership.epoch(name), [*told.in_step, told.target]
             back = next((each for each in before if each not in ("", self._crawl.home)), None)

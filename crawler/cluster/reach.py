@@ -78,11 +78,11 @@ class Reach:
     def _answered(self) -> None:
         if self._lost_at is not None:
             if self._has_said:
-                self._say(f"what carries links between partitions answers again, after {self._lasted()}")
+                self._say(f"the carrier of the crawl answers again, after {self._lasted()}")
             self._lost_at, self._has_said = None, False
         if self._full is not None and self._boottime() >= self._full.last + ROOM:
             if self._full.has_said:
-                self._say(f"what carries links between partitions has room again, after {self._full.lasted()}")
+                self._say(f"the carrier of the crawl has room again, after {self._full.lasted()}")
             self._full = None
 
     def _fill(self, error: CarrierFullError) -> None:
@@ -91,10 +91,7 @@ class Reach:
         full.last = now
         if not full.has_said and now >= full.first + SAID:
             full.has_said = True
-            self._say(
-                f"what carries links between partitions is full: {error}; nothing is lost, and they wait until it has "
-                "room"
-            )
+            self._say(f"the carrier of the crawl is full: {error}; nothing is lost, links wait until it has room")
 
     def _fail(self, error: CarrierError) -> None:
         now = self._boottime()
@@ -103,8 +100,7 @@ class Reach:
         if not self._has_said and now >= self._lost_at + SAID:
             self._has_said = True
             self._say(
-                f"what carries links between partitions cannot be reached: {error}; nothing is lost, and no page is "
-                "asked for until it answers"
+                f"cannot reach the carrier of the crawl: {error}; nothing is lost, no page is fetched until it answers"
             )
 
     def _lasted(self) -> str:

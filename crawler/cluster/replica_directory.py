@@ -101,7 +101,7 @@ class ReplicaDirectory:
             try:
                 message = self._codec.decode(data)
             except ChunkError as error:
-                self.said.append(f"something else came than its steps: {error}; left out")
+                self.said.append(f"ignored a malformed message: {error}")
                 continue
             if message.partition != self._number:
                 continue
@@ -115,7 +115,7 @@ class ReplicaDirectory:
             except _DAMAGED as error:
                 if isinstance(error, OSError) and error.errno in FULL:
                     raise
-                self._break_off(f"it is made anew: {error}")
+                self._break_off(f"it will be copied again: {error}")
         return handed
 
     @_alone
@@ -132,7 +132,7 @@ class ReplicaDirectory:
         except _DAMAGED as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
-            self._break_off(f"it is made anew: {error}")
+            self._break_off(f"it will be copied again: {error}")
         else:
             self.safe = mark
 
@@ -150,7 +150,7 @@ class ReplicaDirectory:
                 raise
             with self.lock:
                 if self._follower is follower:
-                    self._break_off(f"it is made anew: {error}")
+                    self._break_off(f"it will be copied again: {error}")
 
     @_alone
     def close(self) -> KeptSteps | None:
@@ -215,7 +215,7 @@ class ReplicaDirectory:
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
             fault = error.fault if isinstance(error, JobError) else str(error)
-            self.said.append(f"{self._directory} cannot be opened, and is made anew: {fault}")
+            self.said.append(f"{self._directory} cannot be opened, and will be copied again: {fault}")
             return fault
         return ""
 
@@ -226,7 +226,7 @@ class ReplicaDirectory:
         """Whether somebody removed the directory, or put another one there."""
         if follower.is_in_place:
             return False
-        self._break_off("its directory was taken away: it is made anew")
+        self._break_off("its directory was taken away: it will be copied again")
         return True
 
     def _break_off(self, line: str) -> None:

@@ -382,7 +382,7 @@ METRICS: tuple[Metric, ...] = (
         ("messages_waiting", "seconds"),
         "For how long some of them have waited without progress.",
     ),
-    _gauge("crawler_replicas_wanted", ("replicas", "wanted"), "Replicas of partitions that there are meant to be."),
+    _gauge("crawler_replicas_wanted", ("replicas", "wanted"), "Replicas wanted."),
     _gauge(
         "crawler_replicas_in_step", ("replicas", "in_step"), "Of these, replicas that keep pace: they can take over."
     ),

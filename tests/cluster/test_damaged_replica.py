@@ -115,6 +115,7 @@ def test_what_cannot_be_opened_is_seen_before(tmp_path: Path, sound: tuple[Openi
     directory = ReplicaDirectory(replica, number, opening.options.platform, ReplicaCodec(SECRET))
     assert directory.open(OutputSettings())
     assert directory.being is Being.NONE
+    assert [line for line in directory.said if "cannot be opened, and will be copied again: " in line]
     directory.close()
 
 

@@ -60,8 +60,9 @@ def test_a_copy_that_cannot_be_removed_any_more_is_only_forgotten(
     codec = ReplicaCodec(SECRET)
     replica = ReplicaDirectory(tmp_path / "replicas" / "07", 7, Platform(), codec)
     replica.open(OutputSettings())
-    replica.take([codec.encode(CopyBegin(7, 1))])
+    replica.take([b"nonsense", codec.encode(CopyBegin(7, 1))])
     assert replica.being is Being.COPYING
+    assert [line for line in replica.said if line.startswith("ignored a malformed message: ")]
 
     def unwritable(directory: Path) -> None:
         raise OSError(errno.EROFS, "Read-only file system", str(directory))

@@ -234,6 +234,8 @@ def test_a_copy_that_is_broken_off_ends_in_a_whole_replica(
         b.line.slow = False
         await until(lambda: in_step(a, b))
         await to_the_end(a, b)
+        if broken_by == "follower":
+            assert any("will be retried: its worker restarted" in line for line in a.said)
 
     crawl.live(test)
     check(crawl)

@@ -34,7 +34,7 @@ def test_what_the_home_of_partition_0_had_is_promoted_although_all_is_forgotten_
         await asyncio.sleep(5.0)
         crawl.holdings.forget()
         await to_the_end(*members)
-        goes_on = [line for each in members for line in each.said if "goes on here with its replica" in line]
+        goes_on = [line for each in members for line in each.said if "was taken over by its replica here" in line]
         assert len(goes_on) == len(had)
 
     crawl.live(test)

@@ -197,7 +197,7 @@ def test_a_replica_that_was_left_behind_does_not_take_over_when_its_owner_has_di
         b = crawl.begin("b", home="b")
         await asyncio.sleep(3 * HELD)
         assert not b.member.runs.keys() & own
-        assert not any("goes on here with its replica" in line for line in b.said)
+        assert not any("was taken over by its replica here" in line for line in b.said)
         await to_the_end(crawl.begin("a", home="a"), b)
 
     crawl.live(test)

@@ -73,6 +73,8 @@ def test_a_home_that_leaves_in_order_worries_nobody(tmp_path: Path) -> None:
         await leaves.task
         await to_the_end(*stay)
         assert not [number for each in stay for number in told(each, GONE)], "there is a replica again in a moment"
+        assert any(line.endswith("moved to another directory") for line in leaves.said)
+        assert any(line.endswith("moved here from another directory") for each in stay for line in each.said)
 
     crawl.live(test)
     assert_complete(crawl)

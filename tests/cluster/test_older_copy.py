@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from pathlib import Path
 
@@ -107,6 +108,8 @@ def test_an_older_copy_goes_on_when_its_replica_is_gone(tmp_path: Path) -> None:
         assert not had & set(b.member.runs)
         await until(lambda: had <= set(b.member.runs), PATIENCE)
         assert len([line for line in b.said if "older copy" in line]) == len(had)
+        resumes = re.compile(r"partition \d resumes from its directory here, which is \d+ steps? behind a replica")
+        assert len([line for line in b.said if resumes.match(line)]) == len(had)
         b.member.stop()
         assert (await b.task).reason is Stop.INTERRUPTED
 

@@ -64,7 +64,7 @@ def test_the_crawl_goes_on_where_the_replicas_are(tmp_path: Path) -> None:
         await until(lambda: len(a.member.runs) == crawl.partitions)
         assert crawl.clock() < burnt + 15.0, "the life of a claim, and 5 seconds"
         await to_the_end(a)
-        assert any("goes on here with its replica" in line for line in a.said)
+        assert any("was taken over by its replica here" in line for line in a.said)
 
     crawl.live(test)
     assert not (tmp_path / "b").exists()
@@ -136,9 +136,12 @@ def test_an_owner_that_was_cut_off_learns_that_it_is_none_before_it_asks_anythin
         b.line.is_cut = True
         await until(lambda: len(a.member.runs) == crawl.partitions)
         await asyncio.sleep(3.0)
+        had = sorted(b.member.runs)
         crawl.holdings.forget()
         b.line.is_cut = False
         await to_the_end(a, b)
+        assert had
+        assert {f"another process took over partition {number}; its run here ends" for number in had} <= set(b.said)
 
     crawl.live(test)
     assert_complete(crawl, lost=1)

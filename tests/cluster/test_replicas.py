@@ -205,7 +205,7 @@ def test_a_replica_whose_directory_was_removed_is_made_anew(tmp_path: Path) -> N
         await until(lambda: in_step(a, b))
         shutil.rmtree(tmp_path / "b" / "replicas")
         await to_the_end(a, b)
-        assert any("taken away" in line for line in b.said)
+        assert any("taken away: it will be copied again" in line for line in b.said)
 
     crawl.live(test)
     check(crawl)

@@ -145,17 +145,19 @@ class QuotaDesk:
 
     async def _look(self, limit: int) -> None:
         now = asyncio.get_running_loop().time()
-        usable = {number: each for number, each in self._opened.items() if not each.is_closing and not each.is_rising}
-        for number, partition in usable.items():
+        for number, partition in list(self._opened.items()):
+            if partition.is_closing or partition.is_rising:  # looked at here: the one before it may have taken long
+                continue
             account = self._accounts.get(number)
             if account is None or account.partition is not partition:
                 account = self._accounts[number] = _Account(partition)
-                if account.purse.begin(partition.job.counters.fetched):
-                    await self._store(partition, {_OWN: account.purse.allowance}, durable=True)
+                is_new = account.purse.begin(partition.job.counters.fetched)
+                if is_new and not await self._store(partition, {_OWN: account.purse.allowance}, durable=True):
+                    continue
                 partition.run.wake()
             await self._keep_account(account, now)
-        bank = usable.get(BANK)
-        if bank is None:
+        bank = self._opened.get(BANK)
+        if bank is None or bank.is_closing or bank.is_rising:
             self._till = None
             return
         if self._till is None or self._till.partition is not bank:
@@ -170,10 +172,12 @@ class QuotaDesk:
             account.grant = None
             account.is_answered = grant.gives.version >= purse.allowance.version
             if purse.hear(grant):
-                await self._store(partition, {_OWN: purse.allowance})
+                if not await self._store(partition, {_OWN: purse.allowance}):
+                    return
                 partition.run.wake()
-        if account.is_over_full and purse.give_back(partition.job.counters.fetched):
-            await self._store(partition, {_OWN: purse.allowance}, durable=True)
+        gives_back = account.is_over_full and purse.give_back(partition.job.counters.fetched)
+        if gives_back and not await self._store(partition, {_OWN: purse.allowance}, durable=True):
+            return  # it closes with what it had before
         if account.wants_to_tell(now):
             account.told = wish = purse.wish(account.more())
             account.told_at, account.is_answered = now, False
@@ -193,8 +197,8 @@ class QuotaDesk:
             answers[number], is_new = bank.hear_again(number) if wish is None else bank.hear(number, wish)
             if is_new:
                 changed[_GRANTED + b"%d" % number] = answers[number].gives
-        if changed:
-            await self._store(till.partition, changed, durable=True)
+        if changed and not await self._store(till.partition, changed, durable=True):
+            return  # it closes: whoever opens it next is asked again
         for number, grant in answers.items():
             account = self._open_account(number)
             if account is not None:
@@ -215,15 +219,27 @@ class QuotaDesk:
         account = self._accounts.get(number)
         return account if account is not None and self._opened.get(number) is account.partition else None
 
-    async def _store(self, partition: OpenPartition, rows: Mapping[bytes, Allowance], *, durable: bool = False) -> None:
-        """Write rows to the job of the partition. Raises OSError."""
-        await partition.job.room()
+    async def _store(self, partition: OpenPartition, rows: Mapping[bytes, Allowance], *, durable: bool = False) -> bool:
+        """Write rows to the job of the partition. False if it closes: then nobody may be told of them. Raises
+        OSError."""
 
         def put(batch: Batch) -> None:
             for key, allowance in rows.items():
                 batch.put(Family.META, key, encode_allowance(allowance))
 
-        partition.job.change_hosts(put)
-        if durable:
-            await partition.job.room()
-            await partition.job.sync()
+        job = partition.job
+        async with partition.writing:
+            if not await self._has_room(partition):
+                return False
+            job.change_hosts(put)
+            if durable:
+                if not await self._has_room(partition):
+                    return False
+                await job.sync()
+        return True
+
+    async def _has_room(self, partition: OpenPartition) -> bool:
+        """Wait until a transaction of the partition may begin. False if none may any more."""
+        while partition.job.blocked is not None and not partition.is_closing:  # noqa: ASYNC110 - one of them
+            await asyncio.sleep(LOOK)
+        return not partition.is_closing and partition.job.writer.whole

@@ -14,6 +14,7 @@ from crawler.engine.lifecycle import State
 from crawler.inspect.crawl_reader import stats_of
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.job_lock import lock_holder
+from crawler.job.run_settings import read_run
 from crawler.metrics import counted
 from crawler.progress.say import say
 
@@ -26,6 +27,7 @@ def drain(directory: Path) -> int:
         raise UsageError(f"{directory} holds no crawl in partitions")
     had, worked = _partitions(directory), is_at_work(directory)
     if worked:
+        _check_possible(directory)
         with asked(RealDisk(), directory):
             _wait(directory)
     left = _partitions(directory)
@@ -38,6 +40,27 @@ def drain(directory: Path) -> int:
     return Exit.FAILED if failed else Exit.OK
 
 
+def _check_possible(directory: Path) -> None:
+    """Raise UsageError, before anybody is asked to leave, if no partition of a running worker can move."""
+    settings = [read_run(path).settings.partitions for path in partition_directories(directory)]
+    why = other = ""
+    if any(not each.replicas for each in settings):
+        why, other = "the crawl has no replicas (`--replicas 0`)", "`--replicas 1`"
+    elif any(not each.replica_bodies for each in settings):
+        why, other = "replicas lack what was fetched (`partitions.replica_bodies = false`)", "`true`"
+    if why:
+        numbers = _partitions(directory)
+        raise UsageError(
+            f"{_named(numbers)} of {directory} cannot move, because {why}: the worker goes on. To change that, stop all "
+            f"workers, and give the command that began the crawl again with {other}; or stop this worker, and keep the "
+            f"directory for when {'it is' if len(numbers) == 1 else 'they are'} to go on"
+        )
+
+
+def _named(partitions: Sequence[int]) -> str:
+    return f"partition{'' if len(partitions) == 1 else 's'} {', '.join(map(str, partitions))}"
+
+
 def _empty(directory: Path, *, had: bool, worked: bool) -> str:
     if not worked:
         return f"no worker runs with {directory}, which has no partition: there is nothing to hand over"
@@ -48,13 +71,14 @@ def _empty(directory: Path, *, had: bool, worked: bool) -> str:
 
 def _stayed(directory: Path, left: Sequence[int], *, worked: bool) -> str:
     one = len(left) == 1
-    named = f"partition{'' if one else 's'} {', '.join(map(str, left))}"
+    named = _named(left)
     if stats_of(directory)["state"] == State.ENDED:  # whether the whole crawl has, this directory does not know
         done = f"{'has' if one else 'have'} nothing left to do, as at the end of a crawl"
         return f"{named} {done}, and stay{'s' if one else ''} in {directory}, with all records"
-    why = "no other worker could take them, or the crawl was stopped" if worked else "no worker runs with it"
-    todo = "" if worked else ": start it, then drain it"
-    return f"{named} {'is' if one else 'are'} still in {directory}: {why}{todo}"
+    why = f"no other worker could take {'it' if one else 'them'}, or the crawl was stopped"
+    if not worked:
+        why = "no worker runs with it: start it, then drain it"
+    return f"{named} {'is' if one else 'are'} still in {directory}: {why}"
 
 
 def _wait(directory: Path) -> None:

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from crawler.carrier.open_carrier import open_carrier
 from crawler.service.engine_crawl import EngineCrawl
 from tests.carrier.redis_server import redis_server
@@ -93,3 +95,27 @@ def test_who_has_no_partition_and_whose_crawl_has_ended_is_told_so(tmp_path: Pat
         late = crawler("work", "--drain", "--dir", one)
         assert late.code == 1
         assert "partitions 0, 1, 2, 3 have nothing left to do" in late.err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [(("--replicas", "0"), "--replicas 0"), ((), "partitions.replica_bodies = false")],
+)
+def test_a_worker_whose_partitions_cannot_move_goes_on(tmp_path: Path, words: tuple[str, ...], named: str) -> None:
+    one = tmp_path / "one"
+    (tmp_path / "crawl.toml").write_text("" if words else "[partitions]\nreplica_bodies = false\n")
+    words = (*words, "--config", str(tmp_path / "crawl.toml"))
+    with redis_server(tmp_path / "server") as server, Chain(8, 60, 0.15) as chain:
+        reached = ("--engine", server.url, "--crawl", "news")
+        with begun(chain, "--job", one, *FLAGS, *reached, *words, "--workers", "1", pages=4) as first:
+            wait_until(lambda: len(numbers(one)) == 4, "all partitions are here")
+            refused = crawler("work", "--drain", "--dir", one)
+            assert refused.code == 2
+            assert "cannot move, because" in refused.err
+            assert named in refused.err
+            assert "partitions 0, 1, 2, 3 of" in refused.err
+            known = chain.begun
+            wait_until(lambda: chain.begun > known + 10, "it goes on")
+            assert not any((tmp_path / "one").glob("drain"))
+            first.terminate()
+            assert ended(first).code == 130

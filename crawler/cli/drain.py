@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from crawler.carrier.local_frames import SOCKET_NAME
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cluster.drain_file import asked, is_at_work
 from crawler.disk import RealDisk
@@ -25,23 +26,30 @@ def drain(directory: Path) -> int:
     """Returns the exit code. Raises UsageError, OSError, and what reading a crawl raises."""
     if not holds_crawl(directory):
         raise UsageError(f"{directory} holds no crawl in partitions")
-    had, worked = _partitions(directory), is_at_work(directory)
+    had, worked = _partitions(directory), _is_busy(directory)
     if worked:
         _check_possible(directory)
         with asked(RealDisk(), directory):
             _wait(directory)
     left = _partitions(directory)
     text = _stayed(directory, left, worked=worked) if left else _empty(directory, had=bool(had), worked=worked)
-    first = lock_holder(directory)
-    if first is not None and not left:
-        text += f", but process {first}, which began the crawl there, starts workers again: stop it first"
-    failed = bool(left) or first is not None
-    say(sys.stderr, f"crawler: {text}" if failed else text)
-    return Exit.FAILED if failed else Exit.OK
+    say(sys.stderr, f"crawler: {text}" if left else text)
+    return Exit.FAILED if left else Exit.OK
+
+
+def _is_busy(directory: Path) -> bool:
+    """Whether a worker runs there, or the process that began the crawl, which starts workers."""
+    return is_at_work(directory) or lock_holder(directory) is not None
 
 
 def _check_possible(directory: Path) -> None:
-    """Raise UsageError, before anybody is asked to leave, if no partition of a running worker can move."""
+    """Raise UsageError, before anybody is asked to leave, if nothing of what runs there can."""
+    first = lock_holder(directory)
+    if first is not None and (directory / SOCKET_NAME).exists():
+        raise UsageError(
+            f"process {first} carries the crawl from {directory} for all of its workers, which would end with it: a "
+            "directory can be drained if the crawl has an `--engine`"
+        )
     settings = [read_run(path).settings.partitions for path in partition_directories(directory)]
     why = other = ""
     if any(not each.replicas for each in settings):
@@ -51,9 +59,9 @@ def _check_possible(directory: Path) -> None:
     if why:
         numbers = _partitions(directory)
         raise UsageError(
-            f"{_named(numbers)} of {directory} cannot move, because {why}: the worker goes on. To change that, stop all "
-            f"workers, and give the command that began the crawl again with {other}; or stop this worker, and keep the "
-            f"directory for when {'it is' if len(numbers) == 1 else 'they are'} to go on"
+            f"{_named(numbers)} of {directory} cannot move, because {why}: the worker goes on. To change that, stop "
+            f"all workers, and give the command that began the crawl again with {other}; or stop this worker, and keep "
+            f"the directory for when {'it is' if len(numbers) == 1 else 'they are'} to go on"
         )
 
 
@@ -84,7 +92,7 @@ def _stayed(directory: Path, left: Sequence[int], *, worked: bool) -> str:
 def _wait(directory: Path) -> None:
     """Wait until its processes have ended, and all that take their places. Say how many partitions are left."""
     told = -1
-    while is_at_work(directory):
+    while _is_busy(directory):
         left = len(_partitions(directory))
         if left != told and (left or told > 0):
             say(sys.stderr, f"{counted(left, 'partition')} left")

@@ -29,6 +29,7 @@ from crawler.cli.reporting import progress_view, report_end, show_log, trouble_t
 from crawler.clock import SteadyClock
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
+from crawler.cluster.drain_file import is_asked
 from crawler.cluster.ownership import boot_time
 from crawler.cluster.settings_file import keep_settings
 from crawler.cluster.time_left import TimeLeft
@@ -111,7 +112,11 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     # A worker that was added by hand may have fetched the seeds, and here may be none of the partitions that had them.
     others = any(each["state"] == ELSEWHERE for each in stats.get("partitions", ())) or not stats
     seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
-    return report_end(Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error), arguments.quiet)
+    result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
+    code = report_end(result, arguments.quiet)
+    if outcome.drained and outcome.reason is Stop.INTERRUPTED and not partition_directories(directory):
+        return Exit.OK  # it was asked to leave, and has nothing any more
+    return code
 
 
 async def _whole(
@@ -224,7 +229,8 @@ def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progres
     words = [*words_of(), "work", f"--engine={engine}", f"--crawl={crawl.name}"]
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     words.append(f"--dir={directory}")
-    return Plan(words, environment, given.processes, given.instructions, given.reread, lambda: progress.fetched)
+    pages, drains = lambda: progress.fetched, partial(is_asked, directory)
+    return Plan(words, environment, given.processes, given.instructions, given.reread, pages, drains)
 
 
 async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None) -> Outcome:

@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings, _ = build_settings(arguments)
         _check_whole(settings, arguments.beneath)
         given = _ByHand(arguments.dir, settings, rate, tables, arguments.forget_partition)
-        result = asyncio.run(_by_hand(given, view))
+        result, drained = asyncio.run(_by_hand(given, view))
     except (JobError, EnvelopeError, CarrierRefusedError) as error:
         raise UsageError(job_error_text(error)) from error
     except CarrierError as error:
@@ -178,7 +178,7 @@ def run(arguments: argparse.Namespace) -> int:
     others = {key: stats[key] - number for key, number in done.items()} if stats else {}
     # Another worker may have had the seeds: that none was fetched here means nothing.
     code = report_end(Result(result.reason, stats, others if any(others.values()) else None, 1, None), arguments.quiet)
-    if result.reason is Stop.INTERRUPTED and is_asked(arguments.dir) and not partition_directories(arguments.dir):
+    if result.reason is Stop.INTERRUPTED and drained and not partition_directories(arguments.dir):
         return Exit.OK  # it was asked to leave, and has nothing any more
     return code
 
@@ -221,7 +221,8 @@ class _ByHand(NamedTuple):
     forget: Sequence[int]
 
 
-async def _by_hand(given: _ByHand, view: Progress | None) -> MemberResult:
+async def _by_hand(given: _ByHand, view: Progress | None) -> tuple[MemberResult, bool]:
+    """What came of it, and whether the worker was asked to leave for good."""
     directory, own, rate, tables, forget = given
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
     settings, disk = _at_rate(own, rate), RealDisk()
@@ -247,7 +248,8 @@ async def _by_hand(given: _ByHand, view: Progress | None) -> MemberResult:
         try:
             signals = ending_signals(partial(member.signalled, asyncio.get_running_loop()))
             with signals, at_work(directory):
-                return await _worked(directory, crawl, carrier, settings, options)
+                result = await _worked(directory, crawl, carrier, settings, options)
+                return result, is_asked(directory)  # here, as whoever asks waits for no longer than this
         finally:
             for task in beside:
                 task.cancel()

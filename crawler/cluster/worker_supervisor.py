@@ -4,6 +4,8 @@ A worker may die by a signal, for example when the machine runs out of memory, o
 is lost, and the next one begins after a pause that doubles. What dies again and again without a page fetched since
 would die for ever: then the crawl stops, and the last error is told.
 
+When the directory is drained, its workers hand over what they have, and none of them is replaced.
+
 All workers end with this process, however it ends: the kernel sees to that, and so does the end of their channels.
 """
 
@@ -44,7 +46,8 @@ MOST_DEATHS = 25  # the same of all that die
 class Plan(Struct, frozen=True):
     """``words`` start a worker, but for its descriptor. ``environment`` is that of the workers. ``instructions``
     returns those of the worker with a number, and ``reread`` the same after the configuration was read again. ``pages``
-    returns how many the crawl has fetched, as far as is known."""
+    returns how many the crawl has fetched, as far as is known. ``drains`` says whether the workers are asked to leave
+    for good."""
 
     words: Sequence[str]
     environment: dict[str, str]
@@ -52,15 +55,18 @@ class Plan(Struct, frozen=True):
     instructions: Callable[[int], Instructions]
     reread: Callable[[int], Awaitable[Instructions | Refusal]]
     pages: Callable[[], int]
+    drains: Callable[[], bool] = lambda: False
 
 
 class Outcome(Struct, frozen=True):
-    """How the workers ended. ``failed``: the error that ended the crawl, if one did."""
+    """How the workers ended. ``failed``: the error that ended the crawl, if one did. ``drained``: they were asked to
+    leave."""
 
     reason: Stop
     seeds_fetched: int
     last_seed_error: str | None
     failed: Failed | None
+    drained: bool = False
 
 
 class Supervisor:
@@ -72,6 +78,7 @@ class Supervisor:
         self._workers: dict[int, _Worker] = {}
         self._reason: Stop | None = None  # why no worker is replaced any more
         self._over = asyncio.Event()
+        self._drained = False
         self._failed: Failed | None = None
         self._ended = list[Ended]()
         self._patience = _Patience(plan.pages)
@@ -91,10 +98,11 @@ class Supervisor:
             raise errors.exceptions[0] from None
         errors_of_seeds = [each.last_seed_error for each in self._ended if each.last_seed_error is not None]
         return Outcome(
-            self._reason or Stop.FINISHED,
+            self._reason or (Stop.INTERRUPTED if self._drained else Stop.FINISHED),
             sum(each.seeds_fetched for each in self._ended),
             errors_of_seeds[-1] if errors_of_seeds else None,
             self._failed,
+            self._drained,
         )
 
     def stop(self, reason: Stop) -> None:
@@ -124,6 +132,8 @@ class Supervisor:
                 self._ended.append(last)
                 if last.reason is not Stop.INTERRUPTED:
                     self._end(last.reason)
+                    return
+                if self._leaves():
                     return
             pause = self._judge(number, last, worker.process.returncode)
             with contextlib.suppress(TimeoutError):
@@ -156,6 +166,13 @@ class Supervisor:
         elif self._reason is None:
             self._reason = reason
             self._over.set()
+
+    def _leaves(self) -> bool:
+        """A worker was interrupted: whether it was asked to leave for good, as all of them are."""
+        if not self._drained and self._reason is None and self._plan.drains():
+            self._drained = True
+            self._say("this directory is drained: no worker is started again here")
+        return self._drained
 
     def _judge(self, number: int, last: Message | None, code: int | None) -> float:
         """Return how long to wait before the worker is replaced, or end the crawl."""

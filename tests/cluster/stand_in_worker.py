@@ -43,6 +43,8 @@ def main() -> None:
                 if os.path.getsize(sys.argv[2]) <= 2:
                     os.kill(os.getpid(), signal.SIGKILL)
                 ended("finished")
+            case "leaves":
+                ended("interrupted")
             case "reaches-a-limit" if name.endswith("0"):
                 ended("max-time")
             case _:  # until it is told to stop

@@ -57,6 +57,31 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
         assert sum(chain.asked.values()) == len(chain.pages), "visits under way had time to end"
 
 
+def test_the_command_that_began_the_crawl_ends_when_its_directory_is_drained(tmp_path: Path) -> None:
+    with Chain(8, 26, 0.15) as chain, on_two_machines(tmp_path, chain) as (first, second, _):
+        drained = crawler("work", "--drain", "--dir", tmp_path / "one")
+        assert drained.code == 0, drained.err
+        left = ended(first)
+        assert (left.code, numbers(tmp_path / "one")) == (0, set()), left.err
+        assert "no worker is started again here" in left.err
+        assert numbers(tmp_path / "two") == {0, 1, 2, 3}
+        shutil.rmtree(tmp_path / "one")
+        ran = ended(second)
+        assert ran.code == 0, ran.err
+        assert records(tmp_path / "two") == Counter(dict.fromkeys(chain.pages, 1))
+
+
+def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> None:
+    with Chain(8, 60, 0.15) as chain, begun(chain, "--job", tmp_path, *FLAGS, "--partitions", "1") as first:
+        refused = crawler("work", "--drain", "--dir", tmp_path)
+        assert refused.code == 2
+        assert f"process {first.pid} carries the crawl" in refused.err
+        known = chain.begun
+        wait_until(lambda: chain.begun > known + 10, "it goes on")
+        first.terminate()
+        assert ended(first).code == 130
+
+
 def test_what_nobody_can_take_stays(tmp_path: Path) -> None:
     assert crawler("work", "--drain", "--dir", tmp_path).code == 2
     with Chain(8, 400, 0.15) as chain, on_two_machines(tmp_path, chain) as (first, second, reached):

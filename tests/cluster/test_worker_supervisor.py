@@ -49,6 +49,17 @@ def test_all_finish() -> None:
     assert sorted(said) == ["0 works", "1 works", "2 works"]
 
 
+def test_workers_that_are_asked_to_leave_are_not_replaced() -> None:
+    said = list[str]()
+
+    async def run() -> Outcome:
+        plan = replace(planned("leaves", processes=2), drains=lambda: True)
+        return await asyncio.wait_for(Supervisor(plan, said.append).run(), PATIENCE)
+
+    assert asyncio.run(run()) == Outcome(Stop.INTERRUPTED, 2, None, None, drained=True)
+    assert said == ["this directory is drained: no worker is started again here"]
+
+
 def test_a_worker_that_asks_gets_the_settings_of_now() -> None:
     outcome, said = supervised("rereads")
     assert outcome.reason is Stop.FINISHED

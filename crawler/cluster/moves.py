@@ -6,6 +6,9 @@
     closed     the replica has all of it, durably
     told       the other home is noted, then told, in the epoch that the partition had here; the claim is free
 
+A replica whose disk is slow may not have all of it durably in time: then the run goes on here, and the move is tried
+again after a pause that doubles.
+
 One moves at a time, so few hosts wait at once; of a process that drains, all that can. A process that drains takes no
 partition, and is none of those that share them out.
 
@@ -22,6 +25,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import IntEnum
+from typing import NamedTuple
 
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
@@ -34,6 +38,7 @@ from crawler.partition.replica_homes import target_homes
 STABLE = 10.0  # seconds for which another home must be the right one
 GRACE = 2.0  # seconds for visits under way
 SAFE = 5.0  # seconds for the replica's last step to be durable
+AGAIN_FIRST, AGAIN_MOST = 10.0, 300.0  # seconds until a move is tried again for which that took longer: they double
 UNANSWERED = 30.0  # seconds for which no host answers, before a process steps aside
 REST_FIRST, REST_MOST = 60.0, 3_600.0  # seconds aside, if that did not help before: the time doubles
 SETTLED = 2.0  # seconds after which a process that drains knows of others that do
@@ -51,6 +56,14 @@ class Draining(IntEnum):
     WHOLE = 2  # copies are waited for
 
 
+class Late(NamedTuple):
+    """A partition whose last step was not durable in time where it was to move: the ``pause`` before the next try, and
+    its end ``until``."""
+
+    pause: float
+    until: float
+
+
 class Moves:
     """The moves of one process."""
 
@@ -62,6 +75,7 @@ class Moves:
         self._boottime = boottime
         self._wanted: dict[int, tuple[str, float]] = {}  # another home, and since when
         self._moving: dict[int, str] = {}  # partitions that are being handed over
+        self._late: dict[int, Late] = {}
         self._drains_at: float | None = None
         self._stuck_since: float | None = None  # while it drains: since when nothing can be handed over
         self._aside_since: float | None = None
@@ -146,12 +160,17 @@ class Moves:
                 continue
             if partition is None or partition.is_rising or partition.is_closing:
                 continue
-            if not self._homes.slots.in_step(number, target):
+            if not self._homes.slots.in_step(number, target) or self._rests(number):
                 continue
             self._moving[number] = target
             self._homes.busy.add(number)
             partition.run.stop()
             loop.call_later(GRACE, partition.run.release_all)
+
+    def _rests(self, number: int) -> bool:
+        """Whether the next try to move the partition is not due yet."""
+        late = self._late.get(number)
+        return late is not None and self._boottime() < late.until
 
     def is_done(self, opened: Mapping[int, OpenPartition], targets: Mapping[int, str], *, is_needed: bool) -> bool:
         """Whether a process that drains may end: nothing that is here can be handed over. ``is_needed``: partitions
@@ -191,8 +210,16 @@ class Moves:
                 while not self._sending.reached(partition.number, target):  # noqa: ASYNC110 - what is told of it
                     await asyncio.sleep(_AGAIN)
         except TimeoutError:
+            before = self._late.get(partition.number)
+            pause = AGAIN_FIRST if before is None else min(2 * before.pause, AGAIN_MOST)
+            self._late[partition.number] = Late(pause, self._boottime() + pause)
             return None
+        self._late.pop(partition.number, None)
         return target
+
+    def is_late(self, number: int) -> bool:
+        """Whether the last try to move the partition failed because the disk there took too long."""
+        return number in self._late
 
     def over(self, number: int) -> None:
         """The partition is closed here."""

@@ -15,7 +15,7 @@ from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
 from crawler.cluster.member_options import Crawl, MemberOptions, no_seeds
-from crawler.cluster.moves import Moves
+from crawler.cluster.moves import SAFE, Moves
 from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of
@@ -125,6 +125,11 @@ class PartitionLife:
         on. Raises JobError, OSError."""
         station, number = self._station, self._number
         home = await station.desks.moves.safe(partition)
+        if home is None and station.desks.moves.is_late(number):
+            self._say(
+                f"partition {number} cannot move yet, and goes on here: the disk of the directory in which it is to be "
+                f"took longer than {SAFE:.0f} seconds for its last step; the move is tried again, less and less often"
+            )
         if home is None or not station.ownership.may_request(self._name):
             return
         slots, mark = station.homes.slots, partition.job.log.mark

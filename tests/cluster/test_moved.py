@@ -6,18 +6,20 @@ import asyncio
 import itertools
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from crawler.carrier.verbs import Order
-from crawler.cluster.moves import STUCK
+from crawler.carrier.verbs import Order, Position
+from crawler.cluster.moves import SAFE, STUCK
 from crawler.cluster.ownership import HELD
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.cluster.seats import HOME
 from crawler.engine.lifecycle import Stop
 from crawler.partition.replica_homes import Following, decode_following
+from crawler.partition.replica_values import STATE, decode_followed, encode_value
 from tests.cluster.members import Crawling, Line, Working
 from tests.cluster.test_following import GONE, told
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
@@ -33,6 +35,49 @@ def longest_rest(crawl: Crawling, since: float) -> float:
     """The longest time between two requests, of which one leads to the other."""
     begins = sorted(each.begin for each in crawl.asked if each.begin > since)
     return max(after - before for before, after in itertools.pairwise(begins))
+
+
+class SlowDisk(Line):
+    """The way of a process whose disk takes long: what it says is safe is what was so before."""
+
+    def __init__(self, crawl: Crawling) -> None:
+        super().__init__(crawl.carrier)
+        self.is_slow = False
+
+    async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
+        is_of_replica = "r" in writer  # it says the same as a value
+        return await super().append(stream, writer, epoch, [] if self.is_slow and is_of_replica else entries)
+
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        said = decode_followed(values.get(STATE))
+        if self.is_slow and said is not None:
+            values = {STATE: encode_value(replace(said, safe_number=0))}
+        return await super().put(name, values, order)
+
+
+def test_a_move_to_a_slow_disk_is_tried_less_and_less_often_and_told_once(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path, hosts=8, each=160)
+    crawl.line = lambda: SlowDisk(crawl)  # type: ignore[method-assign]
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b))
+        assert isinstance(b.line, SlowDisk)
+        b.line.is_slow = True
+        leave(crawl, "a")
+        (number, *_), tries = a.member.runs, list[float]()
+        while len(tries) < 4:
+            await until(lambda: number in a.member.runs and a.member.runs[number].life.reason is not None)
+            tries.append(crawl.clock())
+            await until(lambda: number in a.member.runs and a.member.runs[number].life.reason is None)
+        pauses = [after - before for before, after in itertools.pairwise(tries)]
+        assert all(least <= pause < least + 2 * SAFE for pause, least in zip(pauses, (15.0, 25.0, 45.0), strict=True))
+        assert len([line for line in a.said if f"partition {number} cannot move yet" in line]) == 1
+        b.line.is_slow = False
+        assert (await a.task).reason is Stop.INTERRUPTED
+        assert homes_of(crawl) == {"b": [0, 1, 2, 3]}
+
+    crawl.live(test)
 
 
 def homes_of(crawl: Crawling) -> dict[str, list[int]]:

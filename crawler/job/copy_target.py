@@ -1,7 +1,7 @@
 """Receives the copy of a job that is to become a replica: ``replicas/07``.
 
-Until it is whole and durable it has the name ``07.new``, and nobody takes it for a replica. A process that begins
-removes what it finds under that name: the copy begins again.
+Until it is whole and durable it has the name ``07.new``, and nobody takes it for a replica. The process that begins to
+follow removes what it finds under that name: the copy begins again.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import os
 from pathlib import Path
 
 from crawler.disk import Disk, DiskFile, failpoint, make_private_directory
+from crawler.job.crawl_file import PARTITIONS
 from crawler.job.directory import make_directory
 from crawler.job.former import is_former, life_there, set_aside
+from crawler.job.replica_moves import GONE, REPLICAS
 from crawler.job.snapshot import remove_tree
 from crawler.replica import CopyBegin, CopyEnd, CopyError, FilePart, Piece
 
@@ -23,13 +25,13 @@ _SYNC_FILES = 4_096  # files that are written before they are synced together ..
 _SYNC_BYTES = 64 * 2**20  # ... and bytes: a disk that is far behind would hold up the end of the copy, and the crawl
 
 
-def clear_copies(replicas: Path) -> None:
-    """Remove what copies left that were broken off by the end of their process. Raises OSError."""
-    for path in replicas.iterdir() if replicas.is_dir() else ():
-        if path.suffix in (NEW, OLD):
-            remove_tree(path)
-        elif path.suffix == SPOOL:
-            path.unlink(missing_ok=True)
+def clear_copies(directory: Path) -> None:
+    """Remove what copies and moves of partitions left in the directory of a crawl that were broken off by the end of
+    their process. No process works with the directory. Raises OSError."""
+    for place, suffixes in ((REPLICAS, (NEW, OLD, SPOOL, GONE)), (PARTITIONS, (GONE,))):
+        for path in (directory / place).iterdir() if (directory / place).is_dir() else ():
+            if path.suffix in suffixes:
+                remove_tree(path)
 
 
 class CopyTarget:

@@ -22,7 +22,7 @@ from crawler.job.former import is_former, life_there, set_aside
 from crawler.job.job_lock import JobLock
 
 REPLICAS = "replicas"
-_GONE = ".gone"  # what is being removed
+GONE = ".gone"  # what is being removed
 
 
 def replica_directory(directory: Path, number: int) -> Path:
@@ -122,7 +122,7 @@ def _moved(disk: Disk, source: Path, target: Path) -> bool:
 
 
 def _remove(disk: Disk, path: Path) -> None:
-    gone = path.with_name(path.name + _GONE)
+    gone = path.with_name(path.name + GONE)
     shutil.rmtree(gone, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):
         disk.move(path, gone)

@@ -86,8 +86,8 @@ def test_a_copy_that_begins_again_has_nothing_of_the_former(tmp_path: Path) -> N
 
 
 def test_what_ended_with_its_process_is_removed(tmp_path: Path) -> None:
-    replicas = tmp_path / "replicas"
-    clear_copies(replicas)
+    replicas, partitions = tmp_path / "replicas", tmp_path / "partitions"
+    clear_copies(tmp_path)
     target = target_in(tmp_path)
     target.take(BEGIN)
     target.take(FIRST)
@@ -95,8 +95,13 @@ def test_what_ended_with_its_process_is_removed(tmp_path: Path) -> None:
     (replicas / "07.spool").touch()
     (replicas / "06.old").mkdir()
     (replicas / "05.new").symlink_to(tmp_path / "elsewhere")
-    clear_copies(replicas)
-    assert [path.name for path in replicas.iterdir()] == ["08"]
+    (replicas / "04.gone" / "store").mkdir(parents=True)
+    (replicas / "03.former-1").mkdir()
+    (partitions / "02.gone").mkdir(parents=True)
+    (partitions / "01").mkdir()
+    clear_copies(tmp_path)
+    assert sorted(path.name for path in replicas.iterdir()) == ["03.former-1", "08"]
+    assert [path.name for path in partitions.iterdir()] == ["01"]
     target.discard()
 
 

@@ -15,6 +15,7 @@ from crawler.engine.lifecycle import State
 from crawler.inspect.crawl_reader import stats_of
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.job_lock import lock_holder
+from crawler.job.replica_moves import replicas_here
 from crawler.job.run_settings import read_run
 from crawler.metrics import counted
 from crawler.progress.say import say
@@ -33,6 +34,11 @@ def drain(directory: Path) -> int:
             _wait(directory)
     left = _partitions(directory)
     text = _stayed(directory, left, worked=worked) if left else _empty(directory, had=bool(had), worked=worked)
+    if worked and not left and (kept := replicas_here(directory)):
+        text += (
+            f". Its replicas, of {_named(kept)}, are made again in other directories, if there are others: no second "
+            "machine may be lost until `crawler stats --engine --crawl` has all of them in step"
+        )
     say(sys.stderr, f"crawler: {text}" if left else text)
     return Exit.FAILED if left else Exit.OK
 

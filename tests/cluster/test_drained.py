@@ -44,6 +44,7 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
             assert "stopped" not in asyncio.run(states(reached[1], lambda: draining.poll() is not None))
             drained = ended(draining)
         assert drained.code == 0, drained.err
+        assert "Its replicas, of partitions 0, 1, 2, 3, are made again in other directories" in drained.err
         left = ended(second)
         assert left.code == 0
         assert all(f"partition {number} has moved" in left.err for number in had)

@@ -10,6 +10,7 @@ from pathlib import Path
 from crawler.carrier.local_frames import SOCKET_NAME
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cluster.drain_file import asked, is_at_work
+from crawler.cluster.moves import STUCK
 from crawler.disk import RealDisk
 from crawler.engine.lifecycle import State
 from crawler.inspect.crawl_reader import stats_of
@@ -89,7 +90,8 @@ def _stayed(directory: Path, left: Sequence[int], *, worked: bool) -> str:
     if stats_of(directory)["state"] == State.ENDED:  # whether the whole crawl has, this directory does not know
         done = f"{'has' if one else 'have'} nothing left to do, as at the end of a crawl"
         return f"{named} {done}, and stay{'s' if one else ''} in {directory}, with all records"
-    why = f"no other worker could take {'it' if one else 'them'}, or the crawl was stopped"
+    them = "it" if one else "them"
+    why = f"no other directory could take {them} for {STUCK:.0f} seconds, or the worker was stopped before that"
     if not worked:
         why = "no worker runs with it: start it, then drain it"
     return f"{named} {'is' if one else 'are'} still in {directory}: {why}"

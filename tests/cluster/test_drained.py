@@ -47,7 +47,7 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
         assert "Its replicas, of partitions 0, 1, 2, 3, are made again in other directories" in drained.err
         left = ended(second)
         assert left.code == 0
-        assert all(f"partition {number} has moved" in left.err for number in had)
+        assert all(f"partition {number} moved to another directory" in left.err for number in had)
         assert "have moved, and others go on with them" in left.err
         assert "this run" in left.err
         assert numbers(tmp_path / "one") == {0, 1, 2, 3}

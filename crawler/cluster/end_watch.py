@@ -132,6 +132,11 @@ class EndWatch:
         self._is_known = True
         self._ended(told.spent)
 
+    async def has_ended(self) -> bool:
+        """Whether the crawl has ended, and nobody has opened a partition since. Raises CarrierError."""
+        told = await self._told()
+        return told is not None and told.holds(await self._statuses())
+
     async def _told(self) -> Announcement | None:
         (value,) = await self._reach.call(self._reach.carrier.get([CRAWL], END))
         return decode_announcement(value)

@@ -15,38 +15,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from crawler.cluster.member_options import Crawl, MemberOptions
-from crawler.cluster.ownership import ASKED, HELD
+from crawler.cluster.ownership import ASKED
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.seats import SEEDED, SPARE, Seated, Seats, begins
-from crawler.figures import listed, noun
 from crawler.job.directory import holds_job
 from crawler.job.home_register import Home, add_homes, read_homes
 
-PATIENCE = 2 * HELD  # seconds without a worker in a home: then it is said. One that is replaced is back sooner
 LOOKS = 3.0  # seconds of looks in which others say where partitions are, before one opens that was here before
-
-
-class _Deserted(Struct):
-    """Since when partitions wait for a worker in another home, and whether that was said."""
-
-    since: float | None = None
-    has_said: bool = False
 
 
 class Homes:
     """The homes of the partitions of a crawl."""
 
-    def __init__(self, crawl: Crawl, seats: Seats, options: MemberOptions, name: str, slots: ReplicaSlots) -> None:
-        """``name`` is that of this process."""
+    def __init__(self, crawl: Crawl, seats: Seats, options: MemberOptions, slots: ReplicaSlots) -> None:
         self._crawl = crawl
         self.seats = seats
         self._options = options
         self._noted: dict[int, Home] | None = None
-        self._name = name
-        self._deserted = _Deserted()
         self._looked = -math.inf  # when all was last read
         self._since = math.inf  # since when looks follow each other, and the carrier has forgotten nothing
         self._others = False  # whether other homes are known
@@ -97,7 +83,6 @@ class Homes:
         self._note_look(began, any(told[number] is None for number in mine if holds_job(self._crawl.partition(number))))
         self._others = len(mine) < len(known) or any(each.home != self._crawl.home for each in alive.values())
         self._leave_or_return(len(alive), bool(mine))
-        self._look_for_deserted(alive)
         return self.ids
 
     async def learn(self, number: int) -> None:
@@ -177,35 +162,6 @@ class Homes:
             self.is_left_out = True
         elif alive <= most // 2:
             self.is_left_out = False
-
-    def _look_for_deserted(self, alive: Mapping[str, Seated]) -> None:
-        """Say once that partitions wait for a worker in another home. Of a home's processes that have a seat, one says
-        it; those that are left out do not know of each other."""
-        manned = {self._crawl.home, *(each.home for each in alive.values())}
-        deserted = [number for number, home in enumerate(self.ids) if home is not None and home not in manned]
-        if not deserted:
-            self._deserted = _Deserted()
-            return
-        now, state = self._options.boottime(), self._deserted
-        state.since = now if state.since is None else state.since
-        near = [name for name, each in alive.items() if each.home == self._crawl.home]
-        if state.has_said or now < state.since + PATIENCE or self._name != min([*near, self._name]):
-            return
-        state.has_said = True
-        self._options.notice(_waiting(deserted))
-
-
-def _waiting(numbers: Sequence[int]) -> str:
-    """What is said of partitions that wait for workers."""
-    one, several = (
-        "partition {} is waiting: no worker runs on its directory. Start one there (`crawler stats --engine --crawl` "
-        "shows where it is); if the directory is gone for good, `crawler work` with `--forget-partition {}` restarts "
-        "the partition empty, and it refills from incoming links",
-        "partitions {} are waiting: no worker runs on their directories. Start one on each (`crawler stats --engine "
-        "--crawl` shows where they are); if they are gone for good, `crawler work` with `--forget-partition {}` "
-        "restarts one empty, and it refills from incoming links",
-    )
-    return noun(len(numbers), one, several).format(listed(numbers), numbers[0])
 
 
 def _is_news(told: Home | None, home: Home, *, decides: bool) -> bool:

@@ -25,6 +25,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.carrier.verbs import Carrier, CarrierError
+from crawler.cluster.deserted import Deserted
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
@@ -97,7 +98,7 @@ class Member:
         me = Seated(ownership.holder, crawl.home, 0, options.has_seeds, place=options.place(crawl.directory))
         seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
-        homes = Homes(crawl, seats, options, ownership.holder, slots)
+        homes = Homes(crawl, seats, options, slots)
         worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
         worker.rate.change(options.own_rate)
         self._rates = RateDesk(self._reach, seats, ownership, worker.rate, options.boottime)
@@ -120,7 +121,8 @@ class Member:
         self._promotion = Promotion(crawl, options, homes, ownership, replicas, older)
         moves = Moves(crawl.home, homes, log_sending, options.boottime)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
-        desks = Desks(quota, robots, turns, log_sending, replicas, moves, ends, opening, older)
+        deserted = Deserted(crawl.home, ownership.holder, options, ends.has_ended)
+        desks = Desks(quota, robots, turns, log_sending, replicas, moves, ends, opening, older, deserted)
         self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
@@ -256,7 +258,7 @@ class Member:
                 return
             try:
                 # There are no more seats than partitions: who has none for good leaves them to those who have some.
-                where = self._station.homes
+                where, desks = self._station.homes, self._station.desks
                 alive = await where.seats.look(sits=not where.is_left_out)
                 if where.seats.has_twin:
                     raise JobError(
@@ -264,7 +266,10 @@ class Member:
                         "directory of its own, or stop the other worker first"
                     )
                 await where.look(alive, decides=SEEDED in self._station.open)
+                await desks.deserted.look(where.ids, alive)
                 await self._put_in_place(alive)
+                if desks.deserted.came_too_late and not (self._station.open or self._options.has_seeds):
+                    self.stop(Stop.FINISHED)
                 if self._stopped.is_set():
                     return
                 homes = where.ids

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from crawler.carrier.verbs import CarrierError
-from crawler.cluster.homes import PATIENCE, Homes
+from crawler.cluster.deserted import PATIENCE
+from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.reach import Reach

@@ -11,6 +11,7 @@ from functools import partial
 from msgspec import Struct, field
 
 from crawler.carrier.verbs import CarrierError, StaleEpochError
+from crawler.cluster.deserted import Deserted
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
@@ -61,6 +62,7 @@ class Desks(Struct):
     ends: EndWatch
     opening: Opening
     older: OlderCopies
+    deserted: Deserted
 
 
 class Station(Struct):

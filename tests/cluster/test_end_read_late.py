@@ -11,6 +11,7 @@ import pytest
 from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.carrier.verbs import CRAWL, Order
 from crawler.cluster.end_watch import END, STATUS, EndWatch
+from crawler.cluster.member_options import no_seeds
 from crawler.cluster.moves import Moves
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import HELD, Ownership
@@ -168,3 +169,23 @@ async def test_who_has_answered_a_round_takes_that_back_before_a_partition_goes(
     assert await watch.may_leave(0, partition) is not (has_answered and has_ended)
     assert line.taken_back == has_answered
     assert ended == [False] * (has_answered and has_ended)
+
+
+def test_who_comes_when_the_crawl_has_ended_and_all_have_left_is_told_so(tmp_path: Path) -> None:
+    crawl = crawling(tmp_path)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await asyncio.gather(a.task, b.task)
+        late = crawl.begin("c", home="c", seeds=no_seeds)
+        assert (await late.task).reason is Stop.FINISHED
+        assert any("the crawl has ended" in line for line in late.said)
+        with_seeds = crawl.begin("d", home="d")
+        await until(lambda: bool(with_seeds.said))
+        assert not with_seeds.task.done(), "it may have more seeds, and others may come"
+        again = [crawl.begin(name, home=name) for name in "ab"]
+        assert {(await each.task).reason for each in (*again, with_seeds)} == {Stop.FINISHED}
+        assert not any("forget" in line for each in (late, with_seeds) for line in each.said)
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.cluster.homes import PATIENCE
+from crawler.cluster.deserted import PATIENCE
 from crawler.engine.lifecycle import Stop
 from crawler.job.home_register import read_homes
 from crawler.partition import Placement

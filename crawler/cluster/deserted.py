@@ -1,0 +1,60 @@
+"""Partitions of a crawl that wait, because no worker runs in the directory in which they are: the user is told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from crawler.cluster.member_options import MemberOptions
+from crawler.cluster.ownership import HELD
+from crawler.cluster.seats import Seated
+from crawler.figures import listed, noun
+
+PATIENCE = 2 * HELD  # seconds without a worker in a home: then it is said. One that is replaced is back sooner
+
+
+class Deserted:
+    """What the process ``name`` of a home says of them."""
+
+    def __init__(self, home: str, name: str, options: MemberOptions, has_ended: Callable[[], Awaitable[bool]]) -> None:
+        """``has_ended()``: whether the crawl has, and nobody has resumed it; it raises CarrierError."""
+        self._home = home
+        self._name = name
+        self._options = options
+        self._has_ended = has_ended
+        self._since: float | None = None
+        self._has_said = False
+        self.came_too_late = False  # the crawl has ended, and nobody else works
+
+    async def look(self, homes: Sequence[str | None], alive: Mapping[str, Seated]) -> None:
+        """Say once which partitions wait, or that the crawl has ended without this process. Of a home's processes that
+        have a seat, one says it; those that are left out do not know of each other. ``homes``: those of the partitions.
+        Raises CarrierError."""
+        manned = {self._home, *(each.home for each in alive.values())}
+        deserted = [number for number, home in enumerate(homes) if home is not None and home not in manned]
+        if not deserted:
+            self._since, self._has_said, self.came_too_late = None, False, False
+            return
+        now = self._options.boottime()
+        self._since = now if self._since is None else self._since
+        near = [name for name, each in alive.items() if each.home == self._home]
+        if self._has_said or now < self._since + PATIENCE or self._name != min([*near, self._name]):
+            return
+        self.came_too_late = len(manned) == 1 and await self._has_ended()
+        self._has_said = True
+        self._options.notice(_ENDED if self.came_too_late else _waiting(deserted))
+
+
+_ENDED = "the crawl has ended, and no other worker runs: to resume it, start a worker with each of its directories"
+
+
+def _waiting(numbers: Sequence[int]) -> str:
+    """What is said of partitions that wait for workers."""
+    one, several = (
+        "partition {} is waiting: no worker runs on its directory. Start one there (`crawler stats --engine --crawl` "
+        "shows where it is); if the directory is gone for good, `crawler work` with `--forget-partition {}` restarts "
+        "the partition empty, and it refills from incoming links",
+        "partitions {} are waiting: no worker runs on their directories. Start one on each (`crawler stats --engine "
+        "--crawl` shows where they are); if they are gone for good, `crawler work` with `--forget-partition {}` "
+        "restarts one empty, and it refills from incoming links",
+    )
+    return noun(len(numbers), one, several).format(listed(numbers), numbers[0])

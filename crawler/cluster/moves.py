@@ -1,7 +1,8 @@
 """Which partitions of one process are to be at home elsewhere, and how they get there.
 
     wanted     all processes that know the same share the partitions out alike over the homes, by the number of those
-               that work in each. When that names another home for a while, its replica is the one that is to be whole
+               that work in each, so that as few move as that takes. When that names another home for a while, its
+               replica is the one that is to be whole
     in step    then the run here is stopped. Visits get two seconds; what is under way then stays pending
     closed     the replica has all of it, durably
     told       the other home is noted, then told, in the epoch that the partition had here; the claim is free
@@ -118,10 +119,13 @@ class Moves:
         now, workers = self._boottime(), workers_of(alive)
         if self._aside_since is not None:
             workers = Counter(each.home for each in alive.values() if each.fetches)
-        placed = target_homes(len(self._homes.known), workers)
+        with_seeds = {each.home for each in alive.values() if each.has_seeds and each.home in workers}
+        placed = target_homes(len(self._homes.known), workers, self._homes.ids, with_seeds)
+        if not self.leaves and not with_seeds:
+            placed[SEEDED] = None
         wanted = {}
         for number, partition in opened.items():
-            target = None if self._keeps(partition) else self._target(number, alive, workers, placed[number])
+            target = None if self._keeps(partition) else self._target(number, workers, placed[number])
             if target is not None and target != self._home and number not in self._moving:
                 before, since = self._wanted.get(number, (target, now))
                 wanted[number] = (target, since if before == target else now)
@@ -134,19 +138,14 @@ class Moves:
         is_asked = self.draining > Draining.NO
         return partition.number == SEEDED and self.leaves and not is_asked and not seeds_are_read(partition.job)
 
-    def _target(
-        self, number: int, alive: Mapping[str, Seated], workers: Mapping[str, int], placed: str | None
-    ) -> str | None:
-        if self.leaves:
-            if self._home in workers:
-                return None  # others of this home go on
-            able = [home for home in self._homes.slots.homes(number) if home in workers]
-            in_step = [home for home in able if self._homes.slots.in_step(number, home)]
-            return next(iter(in_step), None if self.draining is Draining.SOON else placed)
-        if number != SEEDED:
+    def _target(self, number: int, workers: Mapping[str, int], placed: str | None) -> str | None:
+        if not self.leaves:
             return placed
-        seeded = {each.home for each in alive.values() if each.has_seeds and each.home in workers}
-        return None if self._home in seeded else min(seeded, default=None)
+        if self._home in workers:
+            return None  # others of this home go on
+        able = [home for home in self._homes.slots.homes(number) if home in workers]
+        in_step = [home for home in able if self._homes.slots.in_step(number, home)]
+        return next(iter(in_step), None if self.draining is Draining.SOON else placed)
 
     def begin(self, targets: Mapping[int, str], opened: Mapping[int, OpenPartition]) -> None:
         """Stop the runs of those that can be handed over now."""

@@ -202,7 +202,8 @@ def share(me: str, alive: Mapping[str, Seated], homes: Sequence[str | None]) -> 
 
 def begins(alive: Mapping[str, Seated], homes: Sequence[str | None]) -> list[str | None]:
     """The homes, and where those partitions are to begin that have none: all who are alive share them."""
-    targets = target_homes(len(homes), Counter(each.home for each in alive.values() if not each.drains))
+    workers = Counter(each.home for each in alive.values() if not each.drains)
+    targets = target_homes(len(homes), workers, homes, {each.home for each in alive.values() if each.has_seeds})
     return [target if home is None else home for home, target in zip(homes, targets, strict=True)]
 
 

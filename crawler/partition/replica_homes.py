@@ -27,9 +27,8 @@ from hashlib import blake2b
 import msgspec
 from msgspec import Struct
 
-from crawler.partition.placement import place
-
 SLOTS_MOST = 8  # in a value: more than there can be
+SEEDED = 0  # the partition that reads the seeds
 
 
 _TICK = 2e-6  # seconds; more than a time since 1970 is rounded by
@@ -132,12 +131,62 @@ def slots_for(
     return slots
 
 
-def target_homes(partitions: int, workers: Mapping[str, int]) -> list[str | None]:
-    """The home that each partition is to have. ``workers``: how many processes each home has. What they are called does
-    not matter, so one that is started again moves nothing."""
-    labels = {f"{home}/{rank}": home for home, count in workers.items() for rank in range(count)}
-    placed = place(partitions, labels)
-    return [labels[placed[number]] if placed else None for number in range(partitions)]
+def target_homes(
+    partitions: int, workers: Mapping[str, int], present: Sequence[str | None] = (), with_seeds: Collection[str] = ()
+) -> list[str | None]:
+    """The home that each partition is to have. ``workers``: how many processes each home has; by that number the homes
+    share the partitions alike. ``present``: the homes that they have now. As few of them change as is needed for that,
+    and none does after all have moved, or while they move. ``with_seeds``: homes that are given the seeds: the
+    partition that reads them is to be in one of these, and else stays where it is."""
+    if not workers:
+        return [None] * partitions
+    now = [*present, *[None] * (partitions - len(present))]
+    at_first, near = now[SEEDED], sorted(home for home in with_seeds if home in workers)
+    if near and at_first not in near:
+        tried = [_Shares(workers, [home, *now[1:]]) for home in near]
+        shares = max(tried, key=lambda each: each.kept)  # the first of those that move least
+    else:
+        shares = _Shares(workers, now)
+    return shares.placed()
+
+
+class _Shares:
+    """How many of the partitions each home is to have, and how many are ``kept`` where they are. The partition that
+    reads the seeds is kept if there are ``workers`` in its home."""
+
+    def __init__(self, workers: Mapping[str, int], present: Sequence[str | None]) -> None:
+        self._partitions = len(present)
+        self._has: dict[str, list[int]] = {home: [] for home in sorted(workers)}
+        for number, home in enumerate(present):
+            if home in self._has:
+                self._has[home].append(number)
+        least, larger = divmod(self._partitions, sum(workers.values()))
+        self._most = {home: least * workers[home] for home in self._has}
+        # One more for as many workers as there are left over: first where that keeps one more.
+        turns = [(turn, home) for turn in range(max(workers.values())) for home in self._has if turn < workers[home]]
+        keeping = [(turn, home) for turn, home in turns if len(self._has[home]) > self._most[home] + turn]
+        if not least and present[SEEDED] in self._has:
+            keeping.insert(0, (0, str(present[SEEDED])))
+        for _, home in list(dict.fromkeys([*keeping, *turns]))[:larger]:
+            self._most[home] += 1
+        self.kept = sum(min(len(has), self._most[home]) for home, has in self._has.items())
+
+    def placed(self) -> list[str | None]:
+        """The home of each partition."""
+        placed: list[str | None] = [None] * self._partitions
+        room = dict(self._most)
+        for home, has in self._has.items():
+            order = sorted(has, key=lambda number: (number == SEEDED, _score(number, home)), reverse=True)
+            for number in order[: room[home]]:
+                placed[number] = home
+            room[home] -= min(len(has), room[home])
+        left = [number for number, home in enumerate(placed) if home is None]
+        pairs = ((_score(number, home), number, home) for number in left for home in room if room[home])
+        for _, number, home in sorted(pairs, reverse=True):
+            if placed[number] is None and room[home]:
+                placed[number] = home
+                room[home] -= 1
+        return placed
 
 
 def _score(number: int, home: str) -> bytes:

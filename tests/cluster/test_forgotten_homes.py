@@ -21,6 +21,7 @@ def in_step(crawl: Crawling, *members: Working) -> bool:
 
 def test_what_the_home_of_partition_0_had_is_promoted_although_all_is_forgotten_after_it_burnt(tmp_path: Path) -> None:
     crawl = crawling(tmp_path, hosts=12, each=12)
+    crawl.partitions = 6
 
     async def test(crawl: Crawling) -> None:
         members = [crawl.begin(name, expected=3, home=name) for name in "abc"]

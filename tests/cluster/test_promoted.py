@@ -94,11 +94,16 @@ def test_an_owner_that_comes_back_is_none_any_more_although_the_carrier_has_forg
 
 
 class Dying(Line):
-    """The way of a process that dies as soon as it has said that a partition came to it."""
+    """The way of a process that dies as soon as it has said that the partitions of the other home came to it."""
+
+    def __init__(self, crawl: Crawling) -> None:
+        super().__init__(crawl.carrier)
+        self._left = crawl.partitions // 2
 
     async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
         done = await super().put(name, values, order)
-        self.is_dead = self.is_cut = self.is_dead or b" " in values.get("home", b"")
+        self._left -= b" " in values.get("home", b"")
+        self.is_dead = self.is_cut = self.is_dead or not self._left
         return done
 
 
@@ -108,7 +113,7 @@ def test_no_epoch_of_the_owner_before_is_begun_again(tmp_path: Path, monkeypatch
 
     async def test(crawl: Crawling) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(crawl, "line", lambda: Dying(crawl.carrier))
+            patched.setattr(crawl, "line", lambda: Dying(crawl))
             a, b = begin_both(crawl)
         await until(lambda: in_step(a, b))
         await b.kill()

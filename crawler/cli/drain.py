@@ -49,6 +49,16 @@ def _is_busy(directory: Path) -> bool:
     return is_at_work(directory) or lock_holder(directory) is not None
 
 
+def _is_still_busy(directory: Path) -> bool:
+    try:
+        return _is_busy(directory)
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{directory} was removed while it was drained: what had not moved is lost, unless other directories have "
+            "replicas of it"
+        ) from error
+
+
 def _check_possible(directory: Path) -> None:
     """Raise UsageError, before anybody is asked to leave, if nothing of what runs there can."""
     first = lock_holder(directory)
@@ -98,9 +108,10 @@ def _stayed(directory: Path, left: Sequence[int], *, worked: bool) -> str:
 
 
 def _wait(directory: Path) -> None:
-    """Wait until its processes have ended, and all that take their places. Say how many partitions are left."""
+    """Wait until its processes have ended, and all that take their places. Say how many partitions are left. Raises
+    UsageError if the directory goes meanwhile."""
     told = -1
-    while _is_busy(directory):
+    while _is_still_busy(directory):
         left = len(_partitions(directory))
         if left != told and (left or told > 0):
             say(sys.stderr, f"{counted(left, 'partition')} left")

@@ -137,6 +137,10 @@ def _number(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.drain:
+        if arguments.forget_partition:
+            raise UsageError(
+                "--drain and --forget-partition cannot be given together: a worker that leaves begins nothing"
+            )
         return drain(arguments.dir)
     missing = [flag for flag in ("engine", "crawl") if getattr(arguments, flag) is None]
     if missing:

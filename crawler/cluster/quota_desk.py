@@ -220,8 +220,8 @@ class QuotaDesk:
         return account if account is not None and self._opened.get(number) is account.partition else None
 
     async def _store(self, partition: OpenPartition, rows: Mapping[bytes, Allowance], *, durable: bool = False) -> bool:
-        """Write rows to the job of the partition. False if it closes: then nobody may be told of them. Raises
-        OSError."""
+        """Write rows to the job of the partition. ``durable``: so that others may rely on them, also after its disk is
+        lost. False if it closes: then nobody may be told of them. Raises OSError."""
 
         def put(batch: Batch) -> None:
             for key, allowance in rows.items():
@@ -236,7 +236,11 @@ class QuotaDesk:
                 if not await self._has_room(partition):
                     return False
                 await job.sync()
-        return True
+            commits = job.writer.commits
+        if not durable:
+            return True
+        await job.promised(commits)
+        return not partition.is_closing
 
     async def _has_room(self, partition: OpenPartition) -> bool:
         """Wait until a transaction of the partition may begin. False if none may any more."""

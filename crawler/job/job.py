@@ -596,6 +596,10 @@ class Job:
         attached. Raises OSError."""
         commits = self.writer.commits
         await self.sync()
+        await self.promised(commits)
+
+    async def promised(self, commits: int) -> None:
+        """Wait until the replicas that are attached have written so many transactions, which are durable here."""
         await self.checkpointer.promises.reach(commits)
 
     @property

@@ -68,7 +68,9 @@ def test_a_partition_that_closes_while_the_desk_waits_is_not_written_to(tmp_path
     crawl.live(test)
 
 
-def test_a_partition_closes_when_what_the_desk_writes_is_durable(tmp_path: Path) -> None:
+def test_a_partition_closes_when_what_the_desk_writes_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crawl = crawling_in(tmp_path, None)
 
     async def test(crawl: Crawling) -> None:
@@ -79,13 +81,53 @@ def test_a_partition_closes_when_what_the_desk_writes_is_durable(tmp_path: Path)
         async def tell(_: OpenPartition, __: int, ___: bytes) -> None:
             pass
 
-        closes = partitions[FIRST]
+        closes, syncs = partitions[FIRST], asyncio.Event()
+        sync = closes.job.sync
+
+        async def sync_slowly() -> None:
+            syncs.set()
+            await asyncio.sleep(1.0)
+            await sync()
+
+        monkeypatch.setattr(closes.job, "sync", sync_slowly)
         keeping = asyncio.create_task(QuotaDesk(1000, crawl.partitions, partitions, tell, Backoff()).keep())
-        await until(closes.writing.locked)
+        await syncs.wait()
         closes.is_closing = True
         async with closes.writing:
             assert closes.job.store.get(Family.META, b"allowance") is not None
             assert closes.durable == closes.version
+        keeping.cancel()
+
+    crawl.live(test)
+
+
+def test_pages_are_given_back_when_a_replica_knows_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a replica that takes over would have them, and the bank would grant them to another partition."""
+    crawl = crawling_in(tmp_path, None)
+
+    async def test(crawl: Crawling) -> None:
+        member = crawl.begin("a").member
+        await until(lambda: all(n in member.runs and member.runs[n].job.counters.fetched for n in (FIRST, SECOND)))
+        partitions, told = opened(crawl), list[int]()
+        waits, has_it = asyncio.Event(), asyncio.Event()
+
+        async def reach(_: int) -> None:
+            waits.set()
+            await has_it.wait()
+
+        monkeypatch.setattr(partitions[FIRST].job.checkpointer.promises, "reach", reach)
+
+        async def tell(partition: OpenPartition, _: int, __: bytes) -> None:
+            told.append(partition.number)
+
+        keeping = asyncio.create_task(QuotaDesk(1000, crawl.partitions, partitions, tell, Backoff()).keep())
+        await waits.wait()
+        await asyncio.sleep(3.0)
+        assert partitions[FIRST].job.store.get(Family.META, b"allowance") is not None
+        assert not partitions[FIRST].writing.locked(), "it may close"
+        assert FIRST not in told
+        has_it.set()
+        await until(lambda: FIRST in told)
         keeping.cancel()
 
     crawl.live(test)

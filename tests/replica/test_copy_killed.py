@@ -58,7 +58,7 @@ def test_a_copy_that_is_killed_harms_nothing(crawled: Path, tmp_path: Path, poin
     shutil.copytree(directory, replicas / NAME, ignore=shutil.ignore_patterns("lock"))
     (replicas / NAME / "of-before").touch()
     assert run_child(directory, replicas, point) == -signal.SIGKILL, f"{point} was not reached"
-    clear_copies(replicas)
+    clear_copies(tmp_path)
     assert [path.name for path in replicas.iterdir()] == ([NAME] if point != "copy.aside" else [])
     if (replicas / NAME).exists():
         assert (replicas / NAME / "of-before").exists() == (point not in PLACED)

@@ -167,6 +167,13 @@ class OrdealOfHomes(Ordeal):
             "loss of steps": self._lose_steps,
         }
 
+    async def _come_to_an_end(self, members: list[Working]) -> float:
+        ended = await super()._come_to_an_end(members)
+        if self._is_taking_over():  # a machine burnt when the crawl had ended: who resumes it goes on with the replicas
+            members[:] = [self._begin(at, f"m{at}") for at in range(len(members))]
+            ended = await super()._come_to_an_end(members)
+        return ended
+
     def _begin(self, at: int, name: str | None, expected: int = 1) -> Working:
         seeds = None if at == 0 else no_seeds
         home = self._homes[at]

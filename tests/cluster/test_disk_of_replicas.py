@@ -92,11 +92,12 @@ def test_a_partition_goes_on_with_its_replica_as_soon_as_the_disk_of_that_is_wri
     async def test(crawl: Crawling) -> None:
         a, b = begin_both(crawl)
         await until(lambda: in_step(a, b))
+        had = len(b.member.runs)
         await b.kill()
         shutil.rmtree(tmp_path / "b")
         await asyncio.sleep(40.0)
         assert not a.task.done()
-        assert len([line for line in a.said if "Read-only file system" in line]) == 1
+        assert len([line for line in a.said if "Read-only file system" in line]) == had
         broken[0] = False
         await until(lambda: len(a.member.runs) == crawl.partitions, 5.0)
         await to_the_end(a)

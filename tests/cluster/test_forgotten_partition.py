@@ -164,6 +164,7 @@ def test_a_worker_that_is_busy_for_some_seconds_has_its_partitions(tmp_path: Pat
     async def test(crawl: Crawling) -> None:
         a, b = begin_both(crawl)
         await until(lambda: in_step(a, b))
+        await asyncio.sleep(3.0)  # its replicas say what they have each second
         had = sorted(b.member.runs)
         await b.kill()
         shutil.rmtree(tmp_path / "b")

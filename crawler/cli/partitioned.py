@@ -187,20 +187,18 @@ class _Given:
         self._read_again = configuration.read_again
         self._urls = urls
         self._files = [str(path.absolute()) for path in files]
-        # Names that no worker of an earlier start has: it may still hold claims where the engine outlives it.
-        self._start = secrets.token_hex(4)
         self._begun = set[int]()
         self.processes = configuration.settings.partitions.processes or 1
 
     def instructions(self, number: int) -> Instructions:
         """Those of the worker with that number, which begins now."""
-        given = self._instructions(number)
+        given = self._instructions()
         if number in self._begun:
             return replace(given, expected=1)  # the others are at work, and it is not to wait for any
         self._begun.add(number)
         return given
 
-    def _instructions(self, number: int) -> Instructions:
+    def _instructions(self) -> Instructions:
         settings = self.settings
         each = replace(settings, crawl=replace(settings.crawl, max_time=None))  # the first process has the clock
         return Instructions(
@@ -208,7 +206,6 @@ class _Given:
             places=[[*place, text] for place, text in settings.places.items()],
             urls=self._urls,
             files=self._files,
-            name=f"{self._start}-{number}",
             expected=self.processes,
         )
 
@@ -220,7 +217,7 @@ class _Given:
         except ConfigurationError as error:
             return Refusal(str(error))
         before, self.settings = self.settings, read
-        asked = self._instructions(number)
+        asked = self._instructions()
         self.settings = merge(before, read).settings
         return asked
 

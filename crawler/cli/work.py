@@ -363,7 +363,7 @@ async def _instructed(
     if carrier is None:
         assert member.reason is not None
         return MemberResult(member.reason, {}, 0, None)
-    options = WorkOptions(seeds, given.name, given.expected, reread=reread, begun=member.begun)
+    options = WorkOptions(seeds, given.expected, reread=reread, begun=member.begun)
     try:
         with at_work(arguments.dir):
             return await _worked(arguments.dir, crawl, carrier, settings, options)

@@ -24,14 +24,12 @@ MOST_BYTES = 64 * 2**20  # of a message: settings may name many patterns
 
 class Instructions(Struct, frozen=True, tag="instructions"):
     """``tables``: the settings. ``places``: where each came from, see ``Settings``. ``urls`` and ``files``: the seeds,
-    which the worker reads that has partition 0. ``name``: of this worker, the same when it is started again.
-    ``expected``: how many workers begin together."""
+    which the worker reads that has partition 0. ``expected``: how many workers begin together."""
 
     tables: dict[str, Any]
     places: list[list[str | int]]
     urls: list[str]
     files: list[str]
-    name: str
     expected: int
 
 

@@ -30,6 +30,34 @@ def _leave() -> None:
 os.register_at_fork(after_in_child=_leave)
 
 
+def locked(path: Path, flags: int = 0) -> int | None:
+    """A descriptor of the file, whose lock this process holds, and no copy of it, until ``unlock`` or its end however
+    it ends; None if another process holds it or the file is gone. ``flags`` are more flags of ``os.open``. Raises
+    OSError."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, PRIVATE_FILE)
+    except FileNotFoundError:
+        return None
+    _held.add(fd)
+    try:
+        if _locked(fd) and os.path.samestat(os.fstat(fd), os.stat(path)):
+            return fd
+    except FileNotFoundError:
+        pass
+    except BaseException:
+        unlock(fd)
+        raise
+    unlock(fd)
+    return None
+
+
+def unlock(fd: int) -> None:
+    """Give up what ``locked`` returned; not in a copy of the process, which does not have it."""
+    if fd in _held:
+        _held.remove(fd)
+        os.close(fd)
+
+
 class JobLock:
     """Held while a process writes to the job. The kernel releases it when the process ends, even by a crash."""
 
@@ -60,9 +88,7 @@ class JobLock:
         os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0))
 
     def release(self) -> None:
-        if self._fd in _held:
-            _held.remove(self._fd)
-            os.close(self._fd)
+        unlock(self._fd)
 
 
 def _locked(fd: int) -> bool:
@@ -87,9 +113,7 @@ def in_use(path: Path, alone: Callable[[], None]) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_SH)  # who looks has it for a moment only
         yield
     finally:
-        if fd in _held:
-            _held.remove(fd)
-            os.close(fd)
+        unlock(fd)
 
 
 def is_in_use(path: Path) -> bool:

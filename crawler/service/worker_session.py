@@ -15,6 +15,7 @@ from crawler.carrier.verbs import Carrier
 from crawler.clock import SteadyClock
 from crawler.cluster.member import Member, run_member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, no_seeds
+from crawler.cluster.worker_name import own_name
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
@@ -38,13 +39,12 @@ _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its
 
 
 class WorkOptions(Struct, frozen=True):
-    """``seeds`` are read in the partition 0. ``name``, ``expected`` and ``own_rate``: see ``MemberOptions``. ``code``
+    """``seeds`` are read in the partition 0. ``expected`` and ``own_rate``: see ``MemberOptions``. ``code``
     is that of the user. ``begun`` gets the member before it does anything. ``begin`` gets each run before it does
     anything, and one that is left when another is over. ``reread`` returns the settings that the configuration has
     now, or raises ConfigurationError."""
 
     seeds: Callable[[], AsyncIterator[list[str]]] = no_seeds
-    name: str | None = None
     expected: int = 1
     code: UserCode = field(default_factory=UserCode)
     begin: Callable[[Run], None] = lambda _: None
@@ -167,7 +167,11 @@ async def work(
         reloading.member = member
         options.begun(member)
 
-    with contextlib.closing(options.code), SharedPlatform(crawl.partitions) as platform:
+    with (
+        contextlib.closing(options.code),
+        SharedPlatform(crawl.partitions) as platform,
+        own_name(directory) as name,
+    ):
         async with fetcher:
             member = MemberOptions(
                 fetcher=fetcher,
@@ -176,7 +180,7 @@ async def work(
                 slots=slots,
                 seeds=options.seeds,
                 code=options.code,
-                name=options.name,
+                name=name,
                 expected=options.expected,
                 own_rate=options.own_rate,
                 opened=beside.opened,

@@ -20,14 +20,14 @@ def main() -> None:
         def ended(reason: str) -> None:
             tell(type="ended", reason=reason, seeds_fetched=1, last_seed_error=None)
 
-        name = json.loads(stream.readline())["name"]
+        name = json.loads(stream.readline())["urls"][0]
         match behaviour:
             case "finishes":
                 tell(type="said", text=f"{name} works")
                 ended("finished")
             case "rereads":
                 tell(type="reread")
-                tell(type="said", text=json.loads(stream.readline())["name"])
+                tell(type="said", text=json.loads(stream.readline())["urls"][0])
                 ended("finished")
             case "fails":
                 tell(type="failed", text="KeyError: 'x'", final=False)

@@ -20,10 +20,10 @@ STAND_IN = Path(__file__).with_name("stand_in_worker.py")
 
 def planned(*behaviour: str, processes: int = 2) -> Plan:
     def instructions(number: int) -> Instructions:
-        return Instructions({}, [], [], [], str(number), processes)
+        return Instructions({}, [], [str(number)], [], processes)
 
     async def reread(number: int) -> Instructions:
-        return replace(instructions(number), name=f"{number} with other settings")
+        return replace(instructions(number), urls=[f"{number} with other settings"])
 
     words = (sys.executable, "-I", str(STAND_IN), *behaviour)
     return Plan(words, dict(os.environ), processes, instructions, reread, lambda: 0)

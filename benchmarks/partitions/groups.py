@@ -147,7 +147,7 @@ def whole(chosen: argparse.Namespace, home: Path) -> int:
         else:
             commands = {"first": [*beginning(chosen, home), "--partitions", str(chosen.partitions)]}
         processes, given = crawl(chosen, home, pages, servers, commands)
-    moved = sum((home / f"{name}.out").read_text().count("moved here from another directory") for name in commands)
+    moved = sum((home / f"{name}.out").read_text().count(" moved here from ") for name in commands)
     print(f"web       {chosen.names} names on {chosen.addresses} addresses, a gap of {chosen.delay} s")
     where = f"on {chosen.machines} machines" if chosen.machines else f"in {chosen.partitions} processes"
     codes = ", ".join(f"{name} {dict(each)}" for name, each in processes.codes.items())

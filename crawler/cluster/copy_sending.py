@@ -15,7 +15,7 @@ from functools import partial
 from crawler.carrier.verbs import CarrierError
 from crawler.cluster.member_options import MemberOptions
 from crawler.cluster.open_partition import OpenPartition
-from crawler.cluster.slot_sending import Copying, SlotSending
+from crawler.cluster.slot_sending import CopyOnItsWay, SlotSending
 from crawler.job.job_copy import JobCopy
 from crawler.partition.byte_rate import ByteRate
 from crawler.partition.replica_values import Being
@@ -78,7 +78,7 @@ class CopySending:
         reader = self._options.reading()
         try:
             async with JobCopy(partition.job, partition.number, self._codec, executor=reader) as copy:
-                slot.copy = Copying(copy.number, copy.follows)
+                slot.copy = CopyOnItsWay(copy.number, copy.follows)
                 slot.rewind()
                 sent = size = 0
                 async with aclosing(_gathered(copy)) as gathered:

@@ -20,7 +20,7 @@ from crawler.figures import listed, noun
 from crawler.job.directory import JobError, holds_job
 from crawler.job.home_register import Home, add_homes, read_homes
 from crawler.partition.replica_homes import SLOTS_MOST
-from crawler.partition.replica_values import STATE, Being, decode_followed, replica_name
+from crawler.partition.replica_values import STATE, Being, decode_replica_state, replica_name
 from crawler.slices import entropy
 
 PAUSE = 0.5  # seconds between two looks at who works on the crawl
@@ -75,7 +75,7 @@ async def _able(reach: Reach, number: int, in_step: Sequence[str]) -> set[str]:
     Raises CarrierError."""
     names = [replica_name(number, slot) for slot in range(SLOTS_MOST)]
     values = await reach.call(reach.carrier.get(names, STATE))
-    said = [each for each in map(decode_followed, values) if each is not None]
+    said = [each for each in map(decode_replica_state, values) if each is not None]
     whole = {each.home for each in said if each.state == Being.WHOLE}
     return whole.intersection(in_step) | (set(in_step) - {each.home for each in said})
 

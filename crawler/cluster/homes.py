@@ -37,6 +37,7 @@ class Homes:
         self._since = math.inf  # since when looks follow each other, and the carrier has forgotten nothing
         self._others = False  # whether other homes are known
         self.known: list[Home | None] = [None] * crawl.partitions
+        self._before: dict[int, str] = {}  # the former homes of partitions that have moved
         self.is_left_out = False  # all partitions are at home in other directories, for good
         self.slots = slots
         self.busy: set[int] = set()  # partitions whose directories are being moved here
@@ -67,7 +68,8 @@ class Homes:
         began = self._options.boottime()
         told = await self.seats.homes()
         noted = await self._read()
-        self.known = [self._home(number, noted, each) for number, each in enumerate(told)]
+        for number, each in enumerate(told):
+            self._know(number, self._home(number, noted, each))
         if decides and self._may_decide():
             begun = begins(alive, self.ids)
             self.known = [
@@ -104,6 +106,10 @@ class Homes:
         home = self.known[number]
         return home is not None and home.epoch > 0 and not self._crawl.partition(number).is_dir()
 
+    def where_before(self, number: int) -> str:
+        """Where people find the former home of a partition that has moved."""
+        return self.seats.where(self._before.get(number, ""))
+
     async def settle(self, number: int, home: Home) -> None:
         """The partition, whose claim this process holds, is at home there from now on. That is durable here when others
         are told. Raises CarrierError, JobError, OSError."""
@@ -128,7 +134,12 @@ class Homes:
     async def _learn(self, number: int, home: Home) -> None:
         if home.epoch:
             await self._note({number: home})
-        self.known[number] = home
+        self._know(number, home)
+
+    def _know(self, number: int, home: Home | None) -> None:
+        before, self.known[number] = self.known[number], home
+        if before is not None and home is not None and before.id != home.id:
+            self._before[number] = before.id
 
     async def _note(self, known: Mapping[int, Home]) -> None:
         """Note what is new, before anybody acts on it."""

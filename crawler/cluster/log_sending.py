@@ -28,7 +28,7 @@ from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.slot_sending import CAUGHT_UP, LATE, SILENT, SlotSending
 from crawler.figures import listed, noun
-from crawler.partition.replica_values import STATE, Followed, decode_followed, replica_name
+from crawler.partition.replica_values import STATE, ReplicaState, decode_replica_state, replica_name
 from crawler.replica import Chunk, HandOver, Mark, ReplicaCodec
 
 GATHER = 0.1  # seconds between two looks at the logs, at least ...
@@ -127,7 +127,7 @@ class LogSending:
         """Send at most so many bytes a second of copies, of all partitions together."""
         self._copies.rate.rate = rate
 
-    def heard(self, partition: OpenPartition, said: Followed) -> None:
+    def heard(self, partition: OpenPartition, said: ReplicaState) -> None:
         """A replica of the partition told that."""
         for slot in self._of(partition):
             slot.hear(said, self._clock())
@@ -231,7 +231,7 @@ class LogSending:
             return
         names = [replica_name(partition.number, slot.slot) for partition, slot in asked]
         for (_, slot), value in zip(asked, await self._reach.call(self._reach.carrier.get(names, STATE)), strict=True):
-            said = decode_followed(value)
+            said = decode_replica_state(value)
             if said is not None:
                 slot.hear(said, self._clock())
 

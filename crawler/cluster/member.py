@@ -58,7 +58,7 @@ from crawler.partition import ParcelCodec, Placement
 from crawler.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
 from crawler.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
 from crawler.partition.parcel_codec import Note
-from crawler.partition.replica_values import Followed
+from crawler.partition.replica_values import ReplicaState
 from crawler.replica import ReplicaCodec
 from crawler.settings import Settings
 from crawler.slices import entropy
@@ -95,7 +95,8 @@ class Member:
         self._began = options.clock()
         self._reach = Reach(carrier, options.boottime, options.notice)
         ownership = Ownership(self._reach, options.name or entropy.random_bytes(8).hex(), options.boottime)
-        me = Seated(ownership.holder, crawl.home, 0, options.has_seeds, place=options.place(crawl.directory))
+        place, where = options.place(crawl.directory), options.where(crawl.directory)
+        me = Seated(ownership.holder, crawl.home, 0, options.has_seeds, place=place, where=where)
         seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
         homes = Homes(crawl, seats, options, slots)
@@ -359,7 +360,7 @@ class Member:
             self._station.desks.robots.heard(partition, note, said)
         elif isinstance(said, TurnsQuestion | TurnsAnswer | TurnsCall):
             self._station.desks.turns.heard(partition, note, said)
-        elif isinstance(said, Followed):
+        elif isinstance(said, ReplicaState):
             self._station.desks.log_sending.heard(partition, said)
         elif said is not None:
             self._station.desks.quota.heard(partition, note, said)

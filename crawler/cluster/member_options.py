@@ -19,7 +19,7 @@ from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.fetch import Fetches
-from crawler.job.crawl_file import partition_directory, place_of
+from crawler.job.crawl_file import partition_directory, place_of, where_is
 from crawler.job.platform import Platform
 from crawler.settings import Settings
 
@@ -76,7 +76,7 @@ class MemberOptions(Struct, kw_only=True):
     partition and its run, before it begins and when it is over, but its job is still open. ``notice`` says lines to the
     user. ``boottime`` counts on while the process is stopped. ``beside`` runs what opens and closes jobs, beside
     the event loop. ``reading`` makes what reads a copy for a replica; None: a thread.
-    ``place`` says where a directory is, so that a copy of it is somewhere else."""
+    ``place`` says where a directory is, so that a copy of it is somewhere else, and ``where`` the same for people."""
 
     fetcher: Fetches
     clock: Callable[[], float]
@@ -95,6 +95,7 @@ class MemberOptions(Struct, kw_only=True):
     beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
     reading: Callable[[], Executor | None] = lambda: None
     place: Callable[[Path], str] = place_of
+    where: Callable[[Path], str] = where_is
 
     @property
     def has_seeds(self) -> bool:

@@ -28,7 +28,7 @@ from crawler.job.home_register import Home
 from crawler.job.step_log import MARK
 from crawler.kv import Family
 from crawler.partition.replica_homes import Following
-from crawler.partition.replica_values import STATE, Being, Followed, decode_followed, replica_name
+from crawler.partition.replica_values import STATE, Being, ReplicaState, decode_replica_state, replica_name
 from crawler.replica import ChunkError, Mark
 
 
@@ -97,11 +97,11 @@ class OlderCopies:
         )
         return True
 
-    async def _states(self, number: int) -> Sequence[Followed]:
+    async def _states(self, number: int) -> Sequence[ReplicaState]:
         """What other homes that follow the partition say of themselves."""
         names = [replica_name(number, slot) for slot in range(self._crawl.replicas + 1)]
         values = await self._reach.call(self._reach.carrier.get(names, STATE))
-        said = [decode_followed(value) for value in values]
+        said = [decode_replica_state(value) for value in values]
         return [each for each in said if each is not None and each.home != self._crawl.home]
 
     def _mark(self, number: int) -> Mark | None:
@@ -116,7 +116,7 @@ class OlderCopies:
         except (OSError, ChunkError):
             return None
 
-    async def _give(self, number: int, to: Followed, own: Mark, told: Following) -> None:
+    async def _give(self, number: int, to: ReplicaState, own: Mark, told: Following) -> None:
         """The partition is at home with that replica from now on. Raises CarrierError, OSError."""
         homes, name, home = self._homes, name_of(number), self._homes.known[number]
         floor = max(told.epoch, 0 if home is None else home.epoch)
@@ -129,21 +129,22 @@ class OlderCopies:
         await homes.settle(number, Home(to.home, epoch))
         del self._doubts[number]
         self._options.notice(
-            f"partition {number} goes on with its replica in another directory, which has {_steps(to, own)} more than "
-            f"{self._crawl.partition(number)}: that is an older copy, or lost with its power what was not synced"
+            f"partition {number} goes on with its replica in {homes.seats.where(to.home)}, which has {_steps(to, own)} "
+            f"more than {self._crawl.partition(number)}: that is an older copy, or lost with its power what was not "
+            "synced"
         )
 
 
-def _is_ahead(replica: Followed, own: Mark, told: Following) -> bool:
+def _is_ahead(replica: ReplicaState, own: Mark, told: Following) -> bool:
     """Whether it has all that was promised, and more steps. Steps of one line follow each other; of different lines,
     one that is in step has what counts."""
     return replica.number > own.number and (replica.line == own.line or replica.home in told.in_step)
 
 
-def _said(replica: Followed) -> tuple[int, int]:
+def _said(replica: ReplicaState) -> tuple[int, int]:
     return replica.epoch, replica.beats
 
 
-def _steps(replica: Followed, own: Mark) -> str:
+def _steps(replica: ReplicaState, own: Mark) -> str:
     """How many more the replica has."""
     return counted(replica.number - own.number, "step")

@@ -142,7 +142,7 @@ class PartitionLife:
             await station.homes.settle(number, Home(home, partition.epoch))
             await station.desks.log_sending.hand_over(partition, home)
         if self._has_moved:
-            station.options.notice(f"partition {number} moved to another directory")
+            station.options.notice(f"partition {number} moved to {station.homes.seats.where(home)}")
 
     @property
     def _has_moved(self) -> bool:

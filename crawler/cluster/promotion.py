@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
+from typing import Protocol
 
 from crawler.clock import Anchor, SteadyClock
 from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.ownership import HELD, Ownership, name_of
-from crawler.cluster.replica_slots import Replicas
 from crawler.cluster.seats import Seated
 from crawler.disk import FULL, no_room
 from crawler.job.clock_anchor import CLOCK, LEAST, encode_anchor
@@ -56,6 +56,24 @@ class _Later(Exception):
     """It cannot be done now."""
 
 
+class ReplicasHere(Protocol):
+    """The replicas that this process has of others' partitions."""
+
+    def mark(self, number: int) -> tuple[int, int] | None:
+        """The state of a whole replica of that partition which this process has open; None: it has none."""
+
+    async def release(self, number: int) -> None:
+        """Close that replica, durably, and do not open it again as long as the partition's directories are being moved,
+        or it is at home here. Raises OSError."""
+
+    async def check(self, number: int) -> str:
+        """Why the replica, which is released, cannot be opened as the partition; "" if it can. Raises JobError if
+        another process has it, OSError if the disk is full."""
+
+    def fault(self, number: int) -> str:
+        """Why the replica that is here cannot become the partition, as far as that was looked at; "" if it can."""
+
+
 class Promotion:
     """What one process does with the directories of its home."""
 
@@ -65,7 +83,7 @@ class Promotion:
         options: MemberOptions,
         homes: Homes,
         ownership: Ownership,
-        replicas: Replicas,
+        replicas: ReplicasHere,
         older: OlderCopies,
     ) -> None:
         self._crawl = crawl
@@ -173,7 +191,8 @@ class Promotion:
                 await homes.settle(number, Home(self._crawl.home, epoch))
                 self._deserted.pop(number, None)
                 self._options.notice(
-                    f"partition {number} was taken over by its replica here: no worker runs on its former directory"
+                    f"partition {number} was taken over by its replica here: it was in "
+                    f"{homes.seats.where(home.id)}, and no worker runs there"
                 )
         finally:
             homes.busy.discard(number)
@@ -199,7 +218,7 @@ class Promotion:
             except _Later:
                 return
             if is_whole:
-                self._options.notice(f"partition {number} moved here from another directory")
+                self._options.notice(f"partition {number} moved here from {homes.where_before(number)}")
                 return
             epoch, before = self._ownership.epoch(name), [*told.in_step, told.target]
             back = next((each for each in before if each not in ("", self._crawl.home)), None)

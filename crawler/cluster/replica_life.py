@@ -36,7 +36,7 @@ from crawler.job.directory import STORE, JobError
 from crawler.job.kept_steps import KeptSteps
 from crawler.partition.notes import encode_note
 from crawler.partition.parcel_codec import Note, ParcelCodec
-from crawler.partition.replica_values import STATE, Being, Followed, encode_value, replica_name
+from crawler.partition.replica_values import STATE, Being, ReplicaState, encode_value, replica_name
 from crawler.replica import Mark, ReplicaCodec
 from crawler.settings import Settings
 
@@ -259,7 +259,7 @@ class ReplicaLife:
 
     async def _tell(self) -> None:
         """Tell the owner what is there, until another process has the claim."""
-        told: Followed | None = None
+        told: ReplicaState | None = None
         beats, put_at, loop = 0, -TOLD, asyncio.get_running_loop()
         while (epoch := self._place.ownership.epoch(self.name)) is not None:
             beats += 1
@@ -282,17 +282,17 @@ class ReplicaLife:
             self._changed.clear()
         self._news.set()
 
-    def _state(self, epoch: int, beats: int) -> Followed:
+    def _state(self, epoch: int, beats: int) -> ReplicaState:
         replica = self.replica
         mark, safe = replica.mark, replica.safe
         home = self._place.crawl.home
-        return Followed(self.slot, epoch, home, beats, replica.being, *mark, *safe, replica.copy, replica.pieces)
+        return ReplicaState(self.slot, epoch, home, beats, replica.being, *mark, *safe, replica.copy, replica.pieces)
 
-    async def _say(self, state: Followed) -> None:
+    async def _say(self, state: ReplicaState) -> None:
         """Raises CarrierError, StaleEpochError."""
         note = Note(self._number, self._number, state.epoch, 0, encode_note(state))
         carrier, entry = self._place.reach.carrier, self._place.notes.encode(note)
         await self._place.reach.call(carrier.append(name_of(self._number), self.name, state.epoch, [entry]))
 
-    async def _put(self, state: Followed) -> None:
+    async def _put(self, state: ReplicaState) -> None:
         await self._place.reach.call(self._place.reach.carrier.put(self.name, {STATE: encode_value(state)}))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -34,31 +33,10 @@ from crawler.partition.replica_homes import (
     slots_for,
     time_after,
 )
-from crawler.partition.replica_values import STATE, Being, decode_followed, replica_name
+from crawler.partition.replica_values import STATE, Being, decode_replica_state, replica_name
 from crawler.replica import Mark
 
 REPLICAS = "replicas"  # the value of a partition
-
-
-class Replicas(Protocol):
-    """The replicas that this process has of others' partitions, and those that others have of its own."""
-
-    def mark(self, number: int) -> tuple[int, int] | None:
-        """The state of a whole replica of that partition which this process has open; None: it has none."""
-
-    async def release(self, number: int) -> None:
-        """Close that replica, durably, and do not open it again as long as the partition's directories are being moved,
-        or it is at home here. Raises OSError."""
-
-    async def check(self, number: int) -> str:
-        """Why the replica, which is released, cannot be opened as the partition; "" if it can. Raises JobError if
-        another process has it, OSError if the disk is full."""
-
-    def fault(self, number: int) -> str:
-        """Why the replica that is here cannot become the partition, as far as that was looked at; "" if it can."""
-
-    def reached(self, number: int, home: str) -> bool:
-        """Whether the replica there of an own partition has all that was ever written, durably."""
 
 
 class Own(Struct):
@@ -136,7 +114,7 @@ class ReplicaSlots:
         CarrierError."""
         told = self.told.get(number)
         names = [replica_name(number, slot) for slot in range(0 if told is None else len(told.slots))]
-        said = map(decode_followed, await self._reach.call(self._reach.carrier.get(names, STATE)))
+        said = map(decode_replica_state, await self._reach.call(self._reach.carrier.get(names, STATE)))
         return {each.home: each.number for each in said if each is not None and each.state == Being.WHOLE}
 
     def life(self, number: int) -> int:

@@ -168,10 +168,6 @@ class Replicas:
         """Why the replica that is here cannot become the partition, as far as that was looked at; "" if it can."""
         return self._place.fault(number)
 
-    def reached(self, number: int, home: str) -> bool:
-        """Whether the replica there of an own partition has all that was ever written, durably."""
-        return self._sending.reached(number, home)
-
     async def close(self, *, ended: bool) -> None:
         """Close all, when what comes from owners that end too has been written. ``ended``: the crawl is over, and all
         owners end."""

@@ -41,8 +41,8 @@ MEMBER, HOME = "member", "home"  # values of a seat, and of a partition
 class Seated(Struct, frozen=True, array_like=True):
     """What a process says of itself: its ``name``, the ``home`` that its partitions are in, how often it has said
     so, whether it ``has_seeds``, whether it ``drains``: it is about to leave, or cut off from the web, and takes no
-    partition; whether no host answers it now; and the ``place`` of its directory, which a copy of that does not have;
-    empty if unknown."""
+    partition; whether no host answers it now; the ``place`` of its directory, which a copy of that does not have; and
+    ``where`` people find it. Both are empty if unknown."""
 
     name: str
     home: str
@@ -51,6 +51,7 @@ class Seated(Struct, frozen=True, array_like=True):
     drains: bool = False
     unanswered: bool = False
     place: str = ""
+    where: str = ""
 
     @property
     def fetches(self) -> bool:
@@ -58,6 +59,7 @@ class Seated(Struct, frozen=True, array_like=True):
         return not self.drains and not self.unanswered
 
 
+_ELSEWHERE = "another directory"
 _decoder = msgspec.msgpack.Decoder(Seated)
 _HOME = re.compile(rb"([0-9A-Za-z_-]{1,64})(?: ([1-9][0-9]{0,18}))?")
 
@@ -89,6 +91,10 @@ class Seats:
         """The homes in which others work who are not about to leave."""
         now = self._boottime()
         return {each.home for each, at in self._known.values() if now < at + HELD and not each.drains}
+
+    def where(self, home: str) -> str:
+        """Where people find a directory in which others work, or did."""
+        return next((each.where for each, _ in self._known.values() if each.home == home and each.where), _ELSEWHERE)
 
     @property
     def has_twin(self) -> bool:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from crawler.carrier.verbs import START as BEGINNING
 from crawler.carrier.verbs import Position
-from crawler.partition.replica_values import Being, Followed
+from crawler.partition.replica_values import Being, ReplicaState
 from crawler.replica import START, Mark
 
 AGAIN = 2.0  # seconds without progress after which steps are sent again
@@ -19,7 +19,7 @@ COPY_AGAIN = (5.0, 60.0)  # seconds after a copy that broke off, at first and at
 _ENDS = 1_024  # of the log that are kept
 
 
-class Copying(Struct, frozen=True):
+class CopyOnItsWay(Struct, frozen=True):
     """A copy on its way, by its number. The steps beside it are those after the state that it ``follows``."""
 
     number: int
@@ -32,9 +32,9 @@ class SlotSending:
     def __init__(self, slot: int, home: str, now: float, *, in_step: bool = False) -> None:
         self.slot = slot
         self.home = home
-        self.heard: Followed | None = None
+        self.heard: ReplicaState | None = None
         self.head: Position = BEGINNING  # of its stream, when steps were last sent again
-        self.copy: Copying | None = None  # the copy that is being sent
+        self.copy: CopyOnItsWay | None = None  # the copy that is being sent
         self.copy_at = now  # when the next one may begin
         self.in_step = in_step  # what counts as durable is what it has too
         self._heard_at = now
@@ -44,7 +44,7 @@ class SlotSending:
         self._behind: deque[tuple[int, float]] = deque()  # ends of the log, and when they were
         self._pause = COPY_AGAIN[0]
 
-    def hear(self, said: Followed, now: float) -> None:
+    def hear(self, said: ReplicaState, now: float) -> None:
         """What the replica says of itself; it may be old."""
         before = self.heard
         if said.home != self.home or said.slot != self.slot:
@@ -148,6 +148,6 @@ class SlotSending:
         self.copy, self._pause = None, COPY_AGAIN[0]
 
 
-def mark_of(said: Followed) -> Mark:
+def mark_of(said: ReplicaState) -> Mark:
     """The last step of which it speaks."""
     return Mark(said.line, said.number)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,11 @@ def place_of(directory: Path) -> str:
     except OSError:
         return ""
     return f"{boot} {directory.stat().st_ino}"
+
+
+def where_is(directory: Path) -> str:
+    """The directory and its machine, for people on any of the machines."""
+    return f"{directory.absolute()} on {socket.gethostname()}"
 
 
 def note_begun(disk: Disk, directory: Path, number: int) -> None:

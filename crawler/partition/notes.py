@@ -9,7 +9,7 @@ answer asks once more. Arrays in MessagePack that begin with the number of their
     6  TurnsQuestion   what a partition has and wants of the groups of hosts that another one owns (``group_turns``)
     7  TurnsAnswer     what the owner lends
     8  TurnsCall       an owner has begun: who used turns of an older one drops them and says so
-    9  Followed        what a replica has (``replica_values``)
+    9  ReplicaState        what a replica has (``replica_values``)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from crawler.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
 from crawler.partition.quota import Allowance, Grant, Wish
-from crawler.partition.replica_values import Followed
+from crawler.partition.replica_values import ReplicaState
 
 
 class Wished(Struct, array_like=True, tag=1, frozen=True):
@@ -79,9 +79,9 @@ class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
 
 BODY_MOST = 2**20  # bytes of a robots.txt that are told, and of its exchange
 OfTurns = TurnsQuestion | TurnsAnswer | TurnsCall
-Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer | OfTurns | Followed
+Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer | OfTurns | ReplicaState
 
-_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer | OfTurns | Followed
+_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer | OfTurns | ReplicaState
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Note).decode
 

@@ -33,7 +33,7 @@ class Being(IntEnum):
     WHOLE = 2
 
 
-class Followed(Struct, frozen=True, array_like=True, tag=NOTED):
+class ReplicaState(Struct, frozen=True, array_like=True, tag=NOTED):
     """What the follower in a slot has, under the ``epoch`` of its claim: its last step, written and ``safe`` on its
     disk. While it is being copied, ``pieces`` of ``copy`` have come, and the last step is that of the steps which wait
     for the end of the copy. ``beats`` counts how often it said so."""
@@ -58,7 +58,7 @@ def replica_name(partition: int, slot: int) -> str:
 
 encode_value = msgspec.msgpack.Encoder().encode
 _assigned = msgspec.msgpack.Decoder(Assigned)
-_followed = msgspec.msgpack.Decoder(Followed)
+_replica_state = msgspec.msgpack.Decoder(ReplicaState)
 
 
 def decode_assigned(value: bytes | None) -> Assigned | None:
@@ -69,9 +69,9 @@ def decode_assigned(value: bytes | None) -> Assigned | None:
         return None
 
 
-def decode_followed(value: bytes | None) -> Followed | None:
+def decode_replica_state(value: bytes | None) -> ReplicaState | None:
     """None for what is not there, or cannot be read: it is said again."""
     try:
-        return None if value is None else _followed.decode(value)
+        return None if value is None else _replica_state.decode(value)
     except msgspec.DecodeError:
         return None

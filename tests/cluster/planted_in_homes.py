@@ -23,7 +23,7 @@ from crawler.job.kept_steps import KeptSteps
 from crawler.job.promises import Promises
 from crawler.kv import Family
 from crawler.partition.replica_homes import Following, Follows
-from crawler.partition.replica_values import Followed
+from crawler.partition.replica_values import ReplicaState
 from crawler.replica import Chunk, Mark
 
 Planted = AbstractContextManager[Any]
@@ -42,7 +42,7 @@ def _heard_of_any_home() -> Planted:
     return patch.object(SlotSending, "hear", lambda self, said, now: hear(self, said_by(said, self.home), now))
 
 
-def said_by(said: Followed, home: str) -> Followed:
+def said_by(said: ReplicaState, home: str) -> ReplicaState:
     """The same, as if that home had said it."""
     return replace(said, home=home)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawler.carrier.open_carrier import open_carrier
+from crawler.job.crawl_file import where_is
 from crawler.service.engine_crawl import EngineCrawl
 from tests.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
@@ -47,7 +48,7 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
         assert "Its replicas, of partitions 0, 1, 2, 3, are made again in other directories" in drained.err
         left = ended(second)
         assert left.code == 0
-        assert all(f"partition {number} moved to another directory" in left.err for number in had)
+        assert all(f"partition {number} moved to {where_is(tmp_path / 'one')}\n" in left.err for number in had)
         assert "have moved, and others go on with them" in left.err
         assert "this run" in left.err
         assert numbers(tmp_path / "one") == {0, 1, 2, 3}

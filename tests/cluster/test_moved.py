@@ -18,8 +18,9 @@ from crawler.cluster.ownership import HELD
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.cluster.seats import HOME
 from crawler.engine.lifecycle import Stop
+from crawler.job.crawl_file import where_is
 from crawler.partition.replica_homes import Following, decode_following
-from crawler.partition.replica_values import STATE, decode_followed, encode_value
+from crawler.partition.replica_values import STATE, decode_replica_state, encode_value
 from tests.cluster.members import Crawling, Line, Working
 from tests.cluster.test_following import GONE, told
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
@@ -49,7 +50,7 @@ class SlowDisk(Line):
         return await super().append(stream, writer, epoch, [] if self.is_slow and is_of_replica else entries)
 
     async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
-        said = decode_followed(values.get(STATE))
+        said = decode_replica_state(values.get(STATE))
         if self.is_slow and said is not None:
             values = {STATE: encode_value(replace(said, safe_number=0))}
         return await super().put(name, values, order)
@@ -118,8 +119,12 @@ def test_a_home_that_leaves_in_order_worries_nobody(tmp_path: Path) -> None:
         await leaves.task
         await to_the_end(*stay)
         assert not [number for each in stay for number in told(each, GONE)], "there is a replica again in a moment"
-        assert any(line.endswith("moved to another directory") for line in leaves.said)
-        assert any(line.endswith("moved here from another directory") for each in stay for line in each.said)
+        stayed, left = {where_is(tmp_path / name) for name in "ab"}, where_is(tmp_path / "c")
+        said = [line.partition(" moved to ") for line in leaves.said if " moved to " in line]
+        assert said
+        assert {to for _, _, to in said} <= stayed
+        arrived = {line for each in stay for line in each.said}
+        assert {f"{number} moved here from {left}" for number, _, _ in said} <= arrived
 
     crawl.live(test)
     assert_complete(crawl)

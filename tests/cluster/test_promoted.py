@@ -15,7 +15,7 @@ from crawler.carrier.verbs import Order
 from crawler.cluster.member_options import no_seeds
 from crawler.cluster.promotion import UNWANTED
 from crawler.fetch.simulated import Answer, page
-from crawler.job.crawl_file import partitions_gone
+from crawler.job.crawl_file import partitions_gone, where_is
 from crawler.job.directory import STORE
 from crawler.job.home_register import read_homes
 from crawler.job.receiving import EPOCH, decode_epoch
@@ -64,7 +64,8 @@ def test_the_crawl_goes_on_where_the_replicas_are(tmp_path: Path) -> None:
         await until(lambda: len(a.member.runs) == crawl.partitions)
         assert crawl.clock() < burnt + 15.0, "the life of a claim, and 5 seconds"
         await to_the_end(a)
-        assert any("was taken over by its replica here" in line for line in a.said)
+        burnt_home = f"taken over by its replica here: it was in {where_is(tmp_path / 'b')},"
+        assert any(burnt_home in line for line in a.said)
 
     crawl.live(test)
     assert not (tmp_path / "b").exists()

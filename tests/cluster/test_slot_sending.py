@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from crawler.cluster.slot_sending import AGAIN, COPY_AGAIN, SILENT, SlotSending
 from crawler.partition.notes import decode_note, encode_note
-from crawler.partition.replica_values import Being, Followed, decode_followed, encode_value
+from crawler.partition.replica_values import Being, ReplicaState, decode_replica_state, encode_value
 from crawler.replica import START, Mark
 
 LINE = 7
-SAID = Followed(0, 3, "home", 1, Being.WHOLE, LINE, 10, LINE, 8)
+SAID = ReplicaState(0, 3, "home", 1, Being.WHOLE, LINE, 10, LINE, 8)
 
 
 def slot() -> SlotSending:
@@ -22,9 +22,9 @@ def slot() -> SlotSending:
 
 
 def test_what_is_said_is_the_same_in_a_note_and_in_a_value() -> None:
-    assert decode_note(encode_note(SAID)) == SAID == decode_followed(encode_value(SAID))
+    assert decode_note(encode_note(SAID)) == SAID == decode_replica_state(encode_value(SAID))
     for value in (None, b"", b"\xc1", encode_value([1, 2])):
-        assert decode_followed(value) is None
+        assert decode_replica_state(value) is None
 
 
 def test_what_is_old_or_of_another_home_changes_nothing() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from crawler.carrier.verbs import Position
 from crawler.partition.replica_homes import decode_following
-from crawler.partition.replica_values import STATE, decode_followed, replica_name
+from crawler.partition.replica_values import STATE, decode_replica_state, replica_name
 from tests.cluster.members import Crawling, Line, Working, chain
 from tests.cluster.test_promoted import assert_complete
 from tests.cluster.test_replicas import lags, to_the_end, until
@@ -73,7 +73,7 @@ async def told(crawl: Crawling, number: int) -> list[str]:
 async def steps(crawl: Crawling, number: int) -> dict[str, int]:
     """The last step of each replica of a partition."""
     values = await crawl.carrier.get([replica_name(number, slot) for slot in range(2)], STATE)
-    said = [each for each in map(decode_followed, values) if each is not None]
+    said = [each for each in map(decode_replica_state, values) if each is not None]
     return {each.home: each.number for each in said}
 
 

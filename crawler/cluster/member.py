@@ -306,8 +306,10 @@ class Member:
         moves, manned = station.desks.moves, {each.home for each in alive.values()}
         # A replica without bodies would have all its pages fetched again: it takes over when nothing else is left.
         can_move = self._crawl.replicas and self._settings.partitions.replica_bodies
-        if can_move and (line := moves.feel(station.worker.unanswered, alive)) is not None:
-            self._options.notice(line)
+        if can_move:
+            line = moves.aside.look(station.worker.unanswered, alive, drains=moves.draining > Draining.NO)
+            if line is not None:
+                self._options.notice(line)
         self._say_of_myself()
         targets = moves.targets(alive, station.open) if can_move else {}
         await homes.slots.look(station.open, manned, targets)

@@ -13,8 +13,7 @@ again after a pause that doubles.
 One moves at a time, so few hosts wait at once; of a process that drains, all that can. A process that drains takes no
 partition, and is none of those that share them out.
 
-A process that no host has answered for a while steps aside, if others fetch: it is as one that drains, but stays. When
-a host answers again, it is as one that joins.
+A process that has stepped aside (``StepAside``) is as one that drains, but stays, and then as one that joins.
 
 The partition that reads the seeds moves only to where they are given, or from a process that drains.
 """
@@ -22,7 +21,6 @@ The partition that reads the seeds moves only to where they are given, or from a
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -33,6 +31,7 @@ from crawler.cluster.log_sending import LogSending
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import HELD
 from crawler.cluster.seats import SEEDED, Seated
+from crawler.cluster.step_aside import StepAside
 from crawler.job.seeds_mark import seeds_are_read
 from crawler.partition.replica_homes import target_homes
 
@@ -40,8 +39,6 @@ STABLE = 10.0  # seconds for which another home must be the right one
 GRACE = 2.0  # seconds for visits under way
 SAFE = 5.0  # seconds for the replica's last step to be durable
 AGAIN_FIRST, AGAIN_MOST = 10.0, 300.0  # seconds until a move is tried again for which that took longer: they double
-UNANSWERED = 30.0  # seconds for which no host answers, before a process steps aside
-REST_FIRST, REST_MOST = 60.0, 3_600.0  # seconds aside, if that did not help before: the time doubles
 SETTLED = 2.0  # seconds after which a process that drains knows of others that do
 _AGAIN = 0.05  # seconds between two looks
 LOST = 5.0  # seconds for a carrier that does not answer a process that drains
@@ -79,9 +76,7 @@ class Moves:
         self._late: dict[int, Late] = {}
         self._drains_at: float | None = None
         self._stuck_since: float | None = None  # while it drains: since when nothing can be handed over
-        self._aside_since: float | None = None
-        self._back_at = -math.inf  # from the last time
-        self._rest = 0.0  # seconds to stay aside, at least
+        self.aside = StepAside(home, boottime)
         self.draining = Draining.NO
 
     def drain(self, how: Draining) -> None:
@@ -90,34 +85,15 @@ class Moves:
             self._drains_at = self._boottime()
         self.draining = max(self.draining, how)
 
-    def feel(self, unanswered: float, alive: Mapping[str, Seated]) -> str | None:
-        """No host has answered here for so many seconds. Returns what is to be said of that."""
-        now = self._boottime()
-        if self._aside_since is not None:
-            if unanswered or now < self._aside_since + self._rest:
-                return None
-            self._aside_since, self._back_at = None, now
-            return "a host can be reached from here again: this worker rejoins the crawl"
-        others = any(each.fetches and each.home != self._home for each in alive.values())
-        if unanswered < UNANSWERED or not others or self.draining:
-            return None
-        # What can be reached may still not answer.
-        self._rest = 0.0 if now > self._back_at + REST_MOST else min(max(REST_FIRST, 2 * self._rest), REST_MOST)
-        self._aside_since = now
-        return (
-            f"no host has answered here for {UNANSWERED:.0f} seconds, and others work: the partitions that are here "
-            "move to other directories until a host can be reached again"
-        )
-
     @property
     def leaves(self) -> bool:
         """Whether partitions are to leave this process, and none is to come."""
-        return self.draining > Draining.NO or self._aside_since is not None
+        return self.draining > Draining.NO or self.aside.since is not None
 
     def targets(self, alive: Mapping[str, Seated], opened: Mapping[int, OpenPartition]) -> dict[int, str]:
         """The homes that partitions are to move to which are open here."""
         now, workers = self._boottime(), workers_of(alive)
-        if self._aside_since is not None:
+        if self.aside.since is not None:
             workers = Counter(each.home for each in alive.values() if each.fetches)
         with_seeds = {each.home for each in alive.values() if each.has_seeds and each.home in workers}
         placed = target_homes(len(self._homes.known), workers, self._homes.ids, with_seeds)
@@ -149,7 +125,7 @@ class Moves:
 
     def begin(self, targets: Mapping[int, str], opened: Mapping[int, OpenPartition]) -> None:
         """Stop the runs of those that can be handed over now."""
-        since = self._aside_since if self._drains_at is None else self._drains_at
+        since = self.aside.since if self._drains_at is None else self._drains_at
         if since is not None and self._boottime() < since + SETTLED:
             return
         loop = asyncio.get_running_loop()

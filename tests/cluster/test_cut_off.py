@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.cluster.moves import Moves
 from crawler.cluster.seats import Seated
+from crawler.cluster.step_aside import StepAside
 from crawler.fetch import Failure, FailureKind, Response, SimulatedWeb
 from crawler.fetch.simulated import Answers
 from tests.cluster.members import SETTINGS, Asked, Crawling, Line, Working, with_delay
@@ -117,20 +117,19 @@ def felt(*steps: tuple[float, float]) -> list[float]:
     """When a process steps aside or comes back. Each step: the time from which it knows that no host answers, and until
     which."""
     now = 0.0
-    unused: Any = None
-    moves = Moves("here", unused, unused, lambda: now)
+    aside = StepAside("here", lambda: now)
     others = {"other": Seated("other", "there", 1)}
     changes = []
     for begin, end in steps:
         while now < end:
             now += 1.0
-            before = moves.leaves
-            moves.feel(max(0.0, now - begin), others)
-            if moves.leaves is not before:
+            before = aside.since is None
+            aside.look(max(0.0, now - begin), others, drains=False)
+            if (aside.since is None) is not before:
                 changes.append(now)
-    while moves.leaves:
+    while aside.since is not None:
         now += 1.0
-        moves.feel(0.0, others)
+        aside.look(0.0, others, drains=False)
     return [*changes, now]
 
 
@@ -144,8 +143,16 @@ def test_who_reaches_hosts_that_do_not_answer_takes_part_less_and_less() -> None
 
 @pytest.mark.parametrize("other", [{"drains": True}, {"unanswered": True}, {"home": "here"}])
 def test_who_has_nobody_to_give_partitions_to_keeps_them(other: dict[str, Any]) -> None:
-    unused: Any = None
-    moves = Moves("here", unused, unused, lambda: 0.0)
+    aside = StepAside("here", lambda: 0.0)
     seated = replace(Seated("other", "there", 1), **other)
-    assert moves.feel(60.0, {"other": seated}) is None
-    assert not moves.leaves
+    assert aside.look(60.0, {"other": seated}, drains=False) is None
+    assert aside.since is None
+
+
+def test_who_is_about_to_leave_does_not_step_aside() -> None:
+    aside = StepAside("here", lambda: 0.0)
+    others = {"other": Seated("other", "there", 1)}
+    assert aside.look(60.0, others, drains=True) is None
+    assert aside.since is None
+    assert aside.look(60.0, others, drains=False) is not None
+    assert aside.since == 0.0

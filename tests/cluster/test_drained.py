@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,14 @@ async def states(engine: str, is_over: Callable[[], bool]) -> set[str]:
     return found
 
 
+def assert_goes_on(process: Any, directory: Path, gone: Path, chain: Chain) -> None:
+    """Without the other directory, the crawl ends with all pages."""
+    shutil.rmtree(gone)
+    ran = ended(process)
+    assert ran.code == 0, ran.err
+    assert records(directory) == Counter(dict.fromkeys(chain.pages, 1))
+
+
 def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path: Path) -> None:
     shown = ("--progress",)
     with Chain(8, 26, 0.15) as chain, on_two_machines(tmp_path, chain, *shown) as (first, second, reached):
@@ -52,10 +61,7 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
         assert "have moved, and others go on with them" in left.err
         assert "this run" in left.err
         assert numbers(tmp_path / "one") == {0, 1, 2, 3}
-        shutil.rmtree(tmp_path / "two")
-        ran = ended(first)
-        assert ran.code == 0, ran.err
-        assert records(tmp_path / "one") == Counter(dict.fromkeys(chain.pages, 1))
+        assert_goes_on(first, tmp_path / "one", tmp_path / "two", chain)
         assert sum(chain.asked.values()) == len(chain.pages), "visits under way had time to end"
 
 
@@ -67,10 +73,7 @@ def test_the_command_that_began_the_crawl_ends_when_its_directory_is_drained(tmp
         assert (left.code, numbers(tmp_path / "one")) == (0, set()), left.err
         assert "no worker is started again here" in left.err
         assert numbers(tmp_path / "two") == {0, 1, 2, 3}
-        shutil.rmtree(tmp_path / "one")
-        ran = ended(second)
-        assert ran.code == 0, ran.err
-        assert records(tmp_path / "two") == Counter(dict.fromkeys(chain.pages, 1))
+        assert_goes_on(second, tmp_path / "two", tmp_path / "one", chain)
 
 
 def test_a_directory_that_carries_the_crawl_is_not_drained(tmp_path: Path) -> None:

@@ -31,11 +31,18 @@ async def forget(crawl: Crawling, home: str, *numbers: int) -> list[str]:
     return said
 
 
+HUB = "http://h0.test/hub"
+
+
+def with_hub(tmp_path: Path, each: int, replicas: int = 0) -> Crawling:
+    """A crawl of a chain of pages, so many on ``each`` host, to all of which a hub has links."""
+    chains = chain(12, each)
+    pages = {HUB: "".join(f'<a href="{href}">' for href in chains), **chains}
+    return Crawling(tmp_path, pages, 4, (HUB,), replicas=replicas)
+
+
 def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path) -> None:
-    pages = chain(12, 4)
-    hub = "http://h0.test/hub"
-    pages = {hub: "".join(f'<a href="{href}">' for href in pages), **pages}
-    crawl = Crawling(tmp_path, pages, 4, (hub,))
+    crawl = with_hub(tmp_path, 4)
 
     async def test(crawl: Crawling) -> list[int]:
         a, b = begin_both(crawl)
@@ -58,7 +65,7 @@ def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path)
     assert {int(path.name) for path in (tmp_path / "c" / "partitions").iterdir()} == set(lost)
     kept = {asked.href for asked in crawl.asked}
     assert set(recorded) <= kept
-    assert hub in recorded or 0 in lost
+    assert HUB in recorded or 0 in lost
 
 
 def pages_of(directory: Path) -> list[str]:
@@ -68,10 +75,7 @@ def pages_of(directory: Path) -> list[str]:
 @pytest.mark.parametrize("is_wanted", [True, False], ids=["it is to follow", "nobody asks for it"])
 def test_what_it_had_before_is_kept_when_its_directory_comes_back_after_all(tmp_path: Path, is_wanted: bool) -> None:
     """It is the only place of the pages that were fetched until then."""
-    hub = "http://h0.test/hub"
-    chains = chain(12, 90)
-    pages = {hub: "".join(f'<a href="{href}">' for href in chains), **chains}
-    crawl = Crawling(tmp_path, pages, 4, (hub,), replicas=1)
+    crawl = with_hub(tmp_path, 90, replicas=1)
 
     async def test(crawl: Crawling) -> list[str]:
         a, b = begin_both(crawl)
@@ -110,10 +114,7 @@ def test_what_it_had_before_is_kept_when_its_directory_comes_back_after_all(tmp_
 
 
 def test_without_replicas_it_is_kept_too(tmp_path: Path) -> None:
-    hub = "http://h0.test/hub"
-    chains = chain(12, 90)
-    pages = {hub: "".join(f'<a href="{href}">' for href in chains), **chains}
-    crawl = Crawling(tmp_path, pages, 4, (hub,), replicas=0)
+    crawl = with_hub(tmp_path, 90, replicas=0)
 
     async def test(crawl: Crawling) -> list[str]:
         a, b = begin_both(crawl)

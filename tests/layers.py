@@ -154,9 +154,9 @@ MODULES: dict[str, str] = {
     """,
     "cluster": """
         reach ownership member_options open_partition next_door tally sender quota_desk robots_desk turn_desk receiver
-        seats end_watch replica_slots homes deserted slot_sending copy_sending log_sending partition_opening
-        replica_directory replica_life replicas moves older_copies promotion forgetting drain_file
-        rate_desk time_left partition_life member crawl_directory settings_file agreement
+        seats end_watch replica_slots homes deserted slot_sending copy_sending log_sending replica_directory
+        partition_opening replica_life replicas step_aside moves older_copies promotion forgetting drain_file
+        worker_name rate_desk time_left partition_life member crawl_directory settings_file agreement
         worker_channel worker_supervisor
     """,
     "integrity": """

@@ -46,6 +46,7 @@ from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberResult
 from crawler.cluster.ownership import boot_time
+from crawler.cluster.partition_opening import Opening
 from crawler.cluster.reach import Backoff
 from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
 from crawler.cluster.time_left import TimeLeft
@@ -59,6 +60,7 @@ from crawler.figures import duration
 from crawler.filters import NoMemoryError
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directories, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
+from crawler.job.platform import Platform
 from crawler.job.receiving import ForeignPartitionError
 from crawler.job.stored_errors import DAMAGE
 from crawler.parent_death import end_with_parent
@@ -114,7 +116,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="N",
-        help="begin partition N again here from links that come, if its directory is gone for good",
+        help="begin partition N again, from a replica here or else from links that come, if its directory is gone",
     )
     group.add_argument("--workers", **{"default": argparse.SUPPRESS, **FLAGS["--workers"][2]})
     group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
@@ -238,7 +240,8 @@ async def _by_hand(given: _ByHand, view: Progress | None) -> tuple[MemberResult,
         if forget:
             replicas = settings.partitions.replicas
             whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, replicas)
-            await forget_partitions(carrier, whole, disk, forget, boot_time)
+            opening = Opening(whole, Platform(), clock, lambda: whole.settings_of_partition(settings))
+            await forget_partitions(carrier, opening, forget, boot_time)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))
         member = _Stoppable()
         time = TimeLeft(carrier, None, boot_time)

@@ -51,10 +51,10 @@ def _waiting(numbers: Sequence[int]) -> str:
     """What is said of partitions that wait for workers."""
     one, several = (
         "partition {} is waiting: no worker runs on its directory. Start one there (`crawler stats --engine --crawl` "
-        "shows where it is); if the directory is gone for good, `crawler work` with `--forget-partition {}` restarts "
-        "the partition empty, and it refills from incoming links",
+        "shows where it is); if the directory is gone for good, `crawler work` with `--forget-partition {}` begins the "
+        "partition again, from a replica in the directory of that worker if it has one, or else from incoming links",
         "partitions {} are waiting: no worker runs on their directories. Start one on each (`crawler stats --engine "
-        "--crawl` shows where they are); if they are gone for good, `crawler work` with `--forget-partition {}` "
-        "restarts one empty, and it refills from incoming links",
+        "--crawl` shows where they are); if they are gone for good, `crawler work` with `--forget-partition {}` begins "
+        "one again, from a replica in the directory of that worker if it has one, or else from incoming links",
     )
     return noun(len(numbers), one, several).format(listed(numbers), numbers[0])

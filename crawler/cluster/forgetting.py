@@ -1,4 +1,5 @@
-"""Begins partitions again whose directories are gone for good: what only they knew is lost, links come again.
+"""Begins partitions again whose directories are gone for good: from a replica in the directory here, however old it is,
+or else empty: what only they knew is lost, links come again.
 
 That is refused as long as anybody can still go on with them.
 """
@@ -10,16 +11,20 @@ import math
 from collections.abc import Callable, Sequence
 
 from crawler.carrier.verbs import Carrier
-from crawler.cluster.member_options import Crawl, log
+from crawler.cluster.member_options import log
 from crawler.cluster.ownership import HELD, Ownership, name_of
+from crawler.cluster.partition_opening import Opening
 from crawler.cluster.reach import Reach
+from crawler.cluster.replica_directory import is_held
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.seats import Seated, Seats
-from crawler.disk import Disk, make_private_directory
+from crawler.disk import make_private_directory
 from crawler.figures import listed, noun
 from crawler.job.directory import JobError, holds_job
+from crawler.job.former import is_former
 from crawler.job.home_register import Home, add_homes, read_homes
-from crawler.partition.replica_homes import SLOTS_MOST
+from crawler.job.replica_moves import promote, replica_directory
+from crawler.partition.replica_homes import SLOTS_MOST, Following
 from crawler.partition.replica_values import STATE, Being, decode_replica_state, replica_name
 from crawler.slices import entropy
 
@@ -28,21 +33,21 @@ PAUSE = 0.5  # seconds between two looks at who works on the crawl
 
 async def forget_partitions(
     carrier: Carrier,
-    crawl: Crawl,
-    disk: Disk,
+    opening: Opening,
     numbers: Sequence[int],
     boottime: Callable[[], float],
     notice: Callable[[str], None] = log.warning,
 ) -> None:
-    """Let these partitions begin again in the directory, and say so. Raises JobError if one of them need not, and then
-    nothing is changed; CarrierError, OSError."""
+    """Let these partitions begin again in the directory of ``opening``, and say so. Raises JobError if one of them need
+    not, and then nothing is changed; CarrierError, OSError."""
+    crawl = opening.crawl
     reach = Reach(carrier, boottime)
     ownership = Ownership(reach, entropy.random_bytes(8).hex(), boottime)
     seats = Seats(reach, ownership, crawl.partitions, Seated(ownership.holder, crawl.home, 0), boottime)
     slots = ReplicaSlots(reach, crawl.home, crawl.replicas, crawl.partitions, lambda: 0.0)
     manned = await _manned(seats)
     noted = read_homes(crawl.directory)
-    lost = dict[int, Home]()
+    lost = dict[int, tuple[Home, Following]]()
     for number in sorted(set(numbers)):
         if number >= crawl.partitions:
             raise JobError(f"the crawl has {crawl.partitions} partitions: there is no partition {number}")
@@ -59,14 +64,24 @@ async def forget_partitions(
             )
         if manned.intersection(await _able(reach, number, told.in_step)):
             raise JobError(f"partition {number} is not gone: it has a whole replica, which takes its place by itself")
-        lost[number] = home
-    for number, home in lost.items():
-        await _begin_again(crawl, disk, (number, home), (seats, slots), ownership)
-    if lost:
-        begin, them = noun(len(lost), "restarts", "restart"), noun(len(lost), "it", "them")
+        if is_held(replica_directory(crawl.directory, number)):
+            raise JobError(f"a worker has the replica of partition {number} in {crawl.directory}: stop it first")
+        lost[number] = home, told
+    resumed, empty = list[int](), list[int]()
+    for number, (home, told) in lost.items():
+        is_there = await _begin_again(opening, (number, home, told), (seats, slots), ownership, notice)
+        (resumed if is_there else empty).append(number)
+    if resumed:
+        begin = noun(len(resumed), "resumes from its replica", "resume from their replicas")
         notice(
-            f"{noun(len(lost), 'partition')} {listed(lost)} {begin} empty in {crawl.directory}: incoming links refill "
-            f"{them}"
+            f"{noun(len(resumed), 'partition')} {listed(resumed)} {begin} in {crawl.directory}: what had not been sent "
+            "there is missing"
+        )
+    if empty:
+        begin, them = noun(len(empty), "restarts", "restart"), noun(len(empty), "it", "them")
+        notice(
+            f"{noun(len(empty), 'partition')} {listed(empty)} {begin} empty in {crawl.directory}: incoming links "
+            f"refill {them}"
         )
 
 
@@ -92,21 +107,41 @@ async def _manned(seats: Seats) -> set[str]:
 
 
 async def _begin_again(
-    crawl: Crawl, disk: Disk, lost: tuple[int, Home], told: tuple[Seats, ReplicaSlots], ownership: Ownership
-) -> None:
-    (number, before), (seats, slots) = lost, told
-    name = name_of(number)
-    epoch = await ownership.claim(name, max(before.epoch, (await slots.read(number)).epoch))
+    opening: Opening,
+    lost: tuple[int, Home, Following],
+    where: tuple[Seats, ReplicaSlots],
+    ownership: Ownership,
+    notice: Callable[[str], None],
+) -> bool:
+    """Returns whether the partition goes on with a replica."""
+    (number, before, told), (seats, slots) = lost, where
+    crawl, disk, name = opening.crawl, opening.platform.disk, name_of(number)
+    epoch = await ownership.claim(name, max(before.epoch, told.epoch))
     if epoch is None:
         raise JobError(f"partition {number} is not gone: a process has it, or had it until a moment ago")
     try:
-        directory = crawl.partition(number)
         # It is there before others learn of it: what comes to a home without a directory waits for one.
-        make_private_directory(directory, parents=True, exist_ok=True)
-        disk.sync_directory(directory.parent)
+        resumes = _is_usable(opening, number, told.life, notice) and promote(disk, crawl.directory, number)
+        if not resumes:
+            directory = crawl.partition(number)
+            make_private_directory(directory, parents=True, exist_ok=True)
+            disk.sync_directory(directory.parent)
         home = Home(crawl.home, epoch)
         add_homes(disk, crawl.directory, {number: home})
-        await slots.forget(number, epoch)
+        if not resumes:
+            await slots.forget(number, epoch)
         await seats.settle(number, home)
+        return resumes
     finally:
         await ownership.free(name)
+
+
+def _is_usable(opening: Opening, number: int, life: int, notice: Callable[[str], None]) -> bool:
+    """Whether a replica is here that can be opened, and is not one of another ``life``. Raises JobError, OSError."""
+    replica = replica_directory(opening.crawl.directory, number)
+    if not holds_job(replica) or is_former(replica, life):
+        return False
+    if fault := opening.fault(number, replica):
+        notice(f"{replica} cannot be opened, and does not become partition {number}: {fault}")
+        return False
+    return True

@@ -116,7 +116,7 @@ class Member:
         log_sending.limit_copies(settings.partitions.copy_rate)
         log_sending.wanted = crawl.replicas if settings.partitions.is_spread else 0
         following = ReplicaPlace(crawl, options, self._reach, ownership, codec, ParcelCodec(crawl.secret), now)
-        opening = Opening(crawl, options, now)
+        opening = Opening(crawl, options.platform, options.clock, now)
         replicas = Replicas(following, homes, log_sending, opening)
         older = OlderCopies(crawl, options, homes, ownership, self._reach)
         self._promotion = Promotion(crawl, options, homes, ownership, replicas, older)

@@ -9,13 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.clock import SteadyClock
-from crawler.cluster.member_options import Crawl, MemberOptions
+from crawler.cluster.member_options import Crawl
+from crawler.cluster.replica_directory import is_held
+from crawler.disk import FULL
 from crawler.integrity.left_out import fetch_left_out
 from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.directory import LACKS_BODIES, JobError
 from crawler.job.follower import Follower, GapError
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
+from crawler.job.platform import Platform
 from crawler.job.stored_errors import DAMAGE
 from crawler.kv import PAGE, Batch, BatchError, Family, Row, Store
 from crawler.partition import PartitionRouter, Placement
@@ -30,19 +33,20 @@ class Opening(Struct):
     """How the partitions of one process are opened. ``settings()`` are those of a run that begins now."""
 
     crawl: Crawl
-    options: MemberOptions
+    platform: Platform
+    clock: Callable[[], float]
     settings: Callable[[], Settings]
 
     def open(self, number: int, followed: KeptSteps | None) -> tuple[Job, int]:
         """The open job, which was sent the last steps as a replica, and how many finished pages are fetched again
         because it was not sent what was fetched then. Raises what ``Job`` does."""
-        options, directory = self.options, self.crawl.partition(number)
-        anchor = options.clock.anchor if isinstance(options.clock, SteadyClock) else None
+        directory = self.crawl.partition(number)
+        anchor = self.clock.anchor if isinstance(self.clock, SteadyClock) else None
         line = int.from_bytes(entropy.random_bytes(8), "big") or 1
-        platform = replace(options.platform, line=line if self.crawl.replicas else 0, followed=followed)
+        platform = replace(self.platform, line=line if self.crawl.replicas else 0, followed=followed)
         check_none_gone(self.crawl.directory)
-        again = fetch_left_out(directory, options.clock(), options.platform.disk)
-        job = Job(directory, self.settings(), options.clock(), platform, anchor, self._router(number))
+        again = fetch_left_out(directory, self.clock(), self.platform.disk)
+        job = Job(directory, self.settings(), self.clock(), platform, anchor, self._router(number))
         try:
             note_begun(job.disk, self.crawl.directory, number)
         except BaseException:
@@ -53,13 +57,26 @@ class Opening(Struct):
     def check(self, number: int, directory: Path) -> None:
         """Open the directory as the partition, without writing a step, and close it: what that raises, ``open`` would
         raise there. It stays a replica that follows its owner. Raises one of ``UNOPENED``."""
-        settings, platform = self.settings(), self.options.platform.of_partition(number, self.crawl.partitions)
+        settings, platform = self.settings(), self.platform.of_partition(number, self.crawl.partitions)
         if (directory / LACKS_BODIES).exists():  # what makes it a partition is a repair
             Follower(directory, platform, settings.output).close()
             return
         open_store = platform.open_store
         unwritten = replace(platform, line=0, open_store=lambda path: _Unwritten(open_store(path)))
-        Job(directory, settings, self.options.clock(), unwritten, None, self._router(number)).close()
+        Job(directory, settings, self.clock(), unwritten, None, self._router(number)).close()
+
+    def fault(self, number: int, directory: Path) -> str:
+        """Why the directory, which nobody has open, cannot be opened as the partition; "" if it can. Raises JobError if
+        a process has it open after all, OSError if the disk is full."""
+        try:
+            self.check(number, directory)
+        except UNOPENED as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise
+            if isinstance(error, JobError) and is_held(directory):
+                raise
+            return error.fault if isinstance(error, JobError) else str(error)
+        return ""
 
     def _router(self, number: int) -> PartitionRouter:
         placement = Placement(self.crawl.secret, self.crawl.partitions, by_host=self.crawl.by_host)

@@ -14,13 +14,10 @@ from functools import partial
 from crawler.carrier.verbs import CarrierError
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
-from crawler.cluster.partition_opening import UNOPENED, Opening
+from crawler.cluster.partition_opening import Opening
 from crawler.cluster.reach import Backoff
-from crawler.cluster.replica_directory import is_held
 from crawler.cluster.replica_life import ReplicaLife, ReplicaPlace
 from crawler.cluster.seats import Seated
-from crawler.disk import FULL
-from crawler.job.directory import JobError
 from crawler.job.kept_steps import KeptSteps
 from crawler.partition.placement import place as placed
 from crawler.replica import Mark
@@ -151,18 +148,11 @@ class Replicas:
     async def check(self, number: int) -> str:
         """Why the replica, which is released, cannot be opened as the partition; "" if it can. Such a one is followed
         no more. Raises JobError if another process has it, OSError if the disk is full."""
-        place, directory = self._place, self._place.directory(number)
-        try:
-            await place.options.beside(partial(self._opening.check, number, directory))
-        except UNOPENED as error:
-            if isinstance(error, OSError) and error.errno in FULL:
-                raise
-            if isinstance(error, JobError) and is_held(directory):
-                raise
-            fault = error.fault if isinstance(error, JobError) else str(error)
+        place = self._place
+        fault: str = await place.options.beside(partial(self._opening.fault, number, place.directory(number)))
+        if fault:
             place.distrust(number, fault)
-            return fault
-        return ""
+        return fault
 
     def fault(self, number: int) -> str:
         """Why the replica that is here cannot become the partition, as far as that was looked at; "" if it can."""

@@ -27,13 +27,14 @@ from unittest.mock import patch
 from crawler.cluster import copy_sending
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member_options import Crawl, no_seeds
+from crawler.cluster.partition_opening import Opening
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.cluster.seats import HOME, decode_home
-from crawler.disk import RealDisk
 from crawler.job import kept_steps, replica_generations
 from crawler.job.directory import PAGES, JobError
 from crawler.job.home_register import Home, read_homes
 from crawler.job.job_copy import JobCopy
+from crawler.job.platform import Platform
 from crawler.kv import Batch
 from crawler.partition.replica_homes import Following, decode_following
 from crawler.store import PartitionStore
@@ -41,6 +42,7 @@ from tests.cluster.faulty_ways import FaultyLine, Trouble, Way
 from tests.cluster.members import SECRET, Line, MachineClock, Working
 from tests.cluster.ordeal_of_members import Fault, Faulty, Fragile, Ordeal, Outcome, mend_ways
 from tests.cluster.witness import Witness
+from tests.durability.power import Inline
 from tests.jobs import rows
 
 IN_STEP, SOON = 30.0, 4.0  # seconds that a fire waits for the last replica: at first, and when the worst is to happen
@@ -406,8 +408,9 @@ class OrdealOfHomes(Ordeal):
         crawling = self.crawling
         for number in [int(name) for name, last in crawling.last_home.items() if last == burnt]:
             crawl = Crawl(crawling.directory / home, crawling.partitions, SECRET, home, replicas=1)
+            opening = Opening(crawl, Platform(executor=Inline), crawling.clock, lambda: crawling.settings)
             with contextlib.suppress(JobError):  # it must say no
-                await forget_partitions(crawling.carrier, crawl, RealDisk(), [number], crawling.clock)
+                await forget_partitions(crawling.carrier, opening, [number], crawling.clock)
                 crawling.witness.note("forgotten", number)
                 crawling.witness.counts["forgotten"] += 1
 

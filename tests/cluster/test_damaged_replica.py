@@ -92,7 +92,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opening, int, Path]
         found = lost_replica(crawl.directory / "a", b)
         await b.kill()
         await a.kill()
-        return Opening(a.crawl, a.options, lambda: crawl.settings), *found
+        return Opening(a.crawl, a.options.platform, a.options.clock, lambda: crawl.settings), *found
 
     return crawl.live(test)
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_opened_is_seen_before(tmp_path: Path, sound: tuple[Openi
     if damage is not cut_records:  # nothing is lost: pages without a record are fetched again
         with pytest.raises(UNOPENED):
             opening.check(number, replica)
-    directory = ReplicaDirectory(replica, number, opening.options.platform, ReplicaCodec(SECRET))
+    directory = ReplicaDirectory(replica, number, opening.platform, ReplicaCodec(SECRET))
     assert directory.open(OutputSettings())
     assert directory.being is Being.NONE
     assert [line for line in directory.said if "cannot be opened, and will be copied again: " in line]

@@ -12,13 +12,15 @@ from msgspec.structs import replace
 
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member_options import Crawl, no_seeds
+from crawler.cluster.partition_opening import Opening
 from crawler.cluster.promotion import UNWANTED
 from crawler.cluster.seats import MEMBER, Seated
-from crawler.disk import RealDisk
 from crawler.figures import listed, noun
 from crawler.job.directory import JobError
+from crawler.job.platform import Platform
 from tests.cluster.members import SECRET, SETTINGS, Crawling, chain
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+from tests.durability.power import Inline
 from tests.jobs import rows
 
 
@@ -27,7 +29,9 @@ async def forget(crawl: Crawling, home: str, *numbers: int) -> list[str]:
     said = list[str]()
     whole = Crawl(crawl.directory / home, crawl.partitions, SECRET, home, replicas=crawl.replicas)
     whole.directory.mkdir(exist_ok=True)
-    await forget_partitions(crawl.carrier, whole, RealDisk(), numbers, crawl.clock, said.append)
+    settings = whole.settings_of_partition(crawl.settings)
+    opening = Opening(whole, Platform(executor=Inline), crawl.clock, lambda: settings)
+    await forget_partitions(crawl.carrier, opening, numbers, crawl.clock, said.append)
     return said
 
 
@@ -70,6 +74,83 @@ def test_it_begins_again_from_links_that_come_and_the_crawl_ends(tmp_path: Path)
 
 def pages_of(directory: Path) -> list[str]:
     return [row["url"] for row in rows(directory)]
+
+
+@pytest.mark.parametrize("engine", ["forgets all", "knows that it lacks a step"])
+def test_it_resumes_from_a_replica_in_the_directory_that_is_not_in_step(tmp_path: Path, engine: str) -> None:
+    """Nothing says any more that it has all that was promised, so it is not promoted; and it is better than nothing."""
+    crawl = with_hub(tmp_path, 12, replicas=1)
+
+    async def test(crawl: Crawling) -> int:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b) and len(b.member.runs) > 0 and len(crawl.asked) > 40)
+        lost = sorted(b.member.runs)
+        if engine == "forgets all":
+            await asyncio.gather(a.kill(), b.kill())
+            crawl.holdings.forget()
+        else:
+            await a.kill()
+            await until(lambda: not any(lag.in_step for lag in b.member.replicas))
+            await b.kill()
+        had = sum(len(pages_of(tmp_path / "b" / "partitions" / f"{number:02}")) for number in lost)
+        has = {number: pages_of(tmp_path / "a" / "replicas" / f"{number:02}") for number in lost}
+        shutil.rmtree(tmp_path / "b")
+        a = crawl.begin("a", home="a")
+        await asyncio.sleep(30.0)
+        assert not a.member.runs.keys() & set(lost), "they wait for somebody to decide"
+        await a.stop()
+        (said,) = await forget(crawl, "a", *lost)
+        assert said.startswith(f"{noun(len(lost), 'partition')} {listed(lost)} resume")
+        assert "restart" not in said
+        assert [pages_of(tmp_path / "a" / "partitions" / f"{number:02}") for number in lost] == list(has.values())
+        await to_the_end(crawl.begin("a", home="a"))
+        return had - sum(map(len, has.values()))
+
+    missed = crawl.live(test)
+    assert set(crawl.recorded().values()) == {1}
+    if engine == "forgets all":
+        assert missed == 0
+        assert crawl.recorded() == dict.fromkeys(crawl.pages, 1), "it had all that was promised"
+    assert crawl.shortest_gap() >= crawl.settings.politeness.delay
+
+
+def test_it_restarts_empty_beside_a_replica_that_cannot_be_opened(tmp_path: Path) -> None:
+    crawl = with_hub(tmp_path, 12, replicas=1)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b) and len(b.member.runs) > 0 and len(crawl.asked) > 40)
+        (number, *others) = sorted(b.member.runs)
+        await asyncio.gather(a.kill(), b.kill())
+        crawl.holdings.forget()
+        shutil.rmtree(tmp_path / "b")
+        replica = tmp_path / "a" / "replicas" / f"{number:02}"
+        (replica / "store" / "CURRENT").write_text("no manifest\n")
+        damaged, *said = await forget(crawl, "a", number, *others)
+        assert damaged.startswith(f"{replica} cannot be opened, and does not become partition {number}: ")
+        assert said[-1].startswith(f"partition {number} restarts empty")
+        await to_the_end(crawl.begin("a", home="a"))
+        assert replica.exists(), "somebody may repair it"
+
+    crawl.live(test)
+    assert set(crawl.recorded().values()) == {1}
+
+
+def test_a_replica_that_a_worker_has_is_not_taken_from_it(tmp_path: Path) -> None:
+    crawl = with_hub(tmp_path, 12, replicas=1)
+
+    async def test(crawl: Crawling) -> None:
+        a, b = begin_both(crawl)
+        await until(lambda: in_step(a, b) and len(b.member.runs) > 0)
+        (number, *_) = sorted(b.member.runs)
+        await b.kill()
+        crawl.holdings.forget()
+        with pytest.raises(JobError, match="stop it first"):
+            await forget(crawl, "a", number)
+        await to_the_end(a, crawl.begin("b", home="b"))
+
+    crawl.live(test)
+    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
 
 
 @pytest.mark.parametrize("is_wanted", [True, False], ids=["it is to follow", "nobody asks for it"])

@@ -231,8 +231,8 @@ async def passed_on(carrier: Carrier, where: str, kept: Tables | None = None) ->
         return kept
     if data is None:
         raise CarrierRefusedError(
-            f"{where} knows no crawl of that name: "
-            f"begin it with `crawler SEEDS --job DIR --engine {where} --crawl NAME`"
+            f"{where} knows no crawl of that name: if it is about to begin, start this worker after that; else check "
+            f"the name, or begin it with `crawler SEEDS --job DIR --engine {where} --crawl NAME`"
         )
     try:
         tables = json.loads(zlib.decompress(data)) if data else {_KEPT_BACK: {}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from crawler.cluster.member_options import MemberOptions
 from crawler.cluster.ownership import HELD
@@ -15,12 +15,21 @@ PATIENCE = 2 * HELD  # seconds without a worker in a home: then it is said. One 
 class Deserted:
     """What the process ``name`` of a home says of them."""
 
-    def __init__(self, home: str, name: str, options: MemberOptions, has_ended: Callable[[], Awaitable[bool]]) -> None:
-        """``has_ended()``: whether the crawl has, and nobody has resumed it; it raises CarrierError."""
+    def __init__(
+        self,
+        home: str,
+        name: str,
+        options: MemberOptions,
+        has_ended: Callable[[], Awaitable[bool]],
+        where: Callable[[str], str],
+    ) -> None:
+        """``has_ended()``: whether the crawl has, and nobody has resumed it; it raises CarrierError. ``where``: see
+        ``Seats``."""
         self._home = home
         self._name = name
         self._options = options
         self._has_ended = has_ended
+        self._where = where
         self._since: float | None = None
         self._has_said = False
         self.came_too_late = False  # the crawl has ended, and nobody else works
@@ -41,20 +50,22 @@ class Deserted:
             return
         self.came_too_late = len(manned) == 1 and await self._has_ended()
         self._has_said = True
-        self._options.notice(_ENDED if self.came_too_late else _waiting(deserted))
+        where = {self._where(homes[number] or "") for number in deserted}
+        self._options.notice(_ENDED if self.came_too_late else _waiting(deserted, where))
 
 
 _ENDED = "the crawl has ended, and no other worker runs: to resume it, start a worker with each of its directories"
 
 
-def _waiting(numbers: Sequence[int]) -> str:
-    """What is said of partitions that wait for workers."""
+def _waiting(numbers: Sequence[int], where: Collection[str]) -> str:
+    """What is said of partitions that wait for workers, and ``where`` they are, as far as that is known."""
     one, several = (
-        "partition {} is waiting: no worker runs on its directory. Start one there (`crawler stats --engine --crawl` "
-        "shows where it is); if the directory is gone for good, `crawler work` with `--forget-partition {}` begins the "
-        "partition again, from a replica in the directory of that worker if it has one, or else from incoming links",
-        "partitions {} are waiting: no worker runs on their directories. Start one on each (`crawler stats --engine "
-        "--crawl` shows where they are); if they are gone for good, `crawler work` with `--forget-partition {}` begins "
-        "one again, from a replica in the directory of that worker if it has one, or else from incoming links",
+        "partition {0} is waiting: no worker runs on {1}. Start one there (`crawler stats` with --engine and --crawl "
+        "shows where it is); if that directory is gone for good, `crawler work` with `{2}` begins the partition again, "
+        "from a replica in the directory of that worker if it has one, or else from incoming links",
+        "partitions {0} are waiting: no worker runs on {1}. Start one there (`crawler stats` with --engine and --crawl "
+        "shows where they are); if that directory is gone for good, `crawler work` with `{2}` begins them again, from "
+        "replicas in the directory of that worker if it has some, or else from incoming links",
     )
-    return noun(len(numbers), one, several).format(listed(numbers), numbers[0])
+    flags = " ".join(f"--forget-partition {number}" for number in numbers)
+    return noun(len(numbers), one, several).format(listed(numbers), " or ".join(sorted(where)), flags)

@@ -10,8 +10,10 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from crawler.carrier.verbs import Carrier
-from crawler.cluster.member_options import log
+from crawler.cluster.member_options import Crawl, log
 from crawler.cluster.ownership import HELD, Ownership, name_of
 from crawler.cluster.partition_opening import Opening
 from crawler.cluster.reach import Reach
@@ -40,36 +42,15 @@ async def forget_partitions(
 ) -> None:
     """Let these partitions begin again in the directory of ``opening``, and say so. Raises JobError if one of them need
     not, and then nothing is changed; CarrierError, OSError."""
-    crawl = opening.crawl
-    reach = Reach(carrier, boottime)
+    crawl, reach = opening.crawl, Reach(carrier, boottime)
     ownership = Ownership(reach, entropy.random_bytes(8).hex(), boottime)
     seats = Seats(reach, ownership, crawl.partitions, Seated(ownership.holder, crawl.home, 0), boottime)
     slots = ReplicaSlots(reach, crawl.home, crawl.replicas, crawl.partitions, lambda: 0.0)
-    manned = await _manned(seats)
-    noted = read_homes(crawl.directory)
-    lost = dict[int, tuple[Home, Following]]()
-    for number in sorted(set(numbers)):
-        if number >= crawl.partitions:
-            raise JobError(f"the crawl has {crawl.partitions} partitions: there is no partition {number}")
-        known = [home for home in (noted.get(number), await seats.home(number)) if home is not None]
-        home = max(known, key=lambda each: each.epoch, default=None)
-        if home is None:
-            raise JobError(f"partition {number} has not begun: it begins by itself, nothing is to be forgotten")
-        if home.id in manned or (home.id == crawl.home and holds_job(crawl.partition(number))):
-            raise JobError(f"partition {number} is not gone: a worker has its directory, or it is {crawl.directory}")
-        told = await slots.read(number)
-        if await slots.has_ended(number, told.epoch):
-            raise JobError(
-                f"partition {number} is not gone: the crawl has ended with it, and nobody has resumed it since"
-            )
-        if manned.intersection(await _able(reach, number, told.in_step)):
-            raise JobError(f"partition {number} is not gone: it has a whole replica, which takes its place by itself")
-        if is_held(replica_directory(crawl.directory, number)):
-            raise JobError(f"a worker has the replica of partition {number} in {crawl.directory}: stop it first")
-        lost[number] = home, told
+    sight = _Sight(crawl, reach, seats, slots, await _manned(seats), read_homes(crawl.directory))
+    lost = {number: await sight.of_lost(number) for number in sorted(set(numbers))}
     resumed, empty = list[int](), list[int]()
     for number, (home, told) in lost.items():
-        is_there = await _begin_again(opening, (number, home, told), (seats, slots), ownership, notice)
+        is_there = await _begin_again(opening, (number, home, told), sight, ownership, notice)
         (resumed if is_there else empty).append(number)
     if resumed:
         begin = noun(len(resumed), "resumes from its replica", "resume from their replicas")
@@ -83,6 +64,43 @@ async def forget_partitions(
             f"{noun(len(empty), 'partition')} {listed(empty)} {begin} empty in {crawl.directory}: incoming links "
             f"refill {them}"
         )
+
+
+class _Sight(Struct):
+    """What is known of a crawl. ``manned``: the homes in which somebody works; ``noted``: where partitions are at home
+    by what is noted in the directory."""
+
+    crawl: Crawl
+    reach: Reach
+    seats: Seats
+    slots: ReplicaSlots
+    manned: set[str]
+    noted: dict[int, Home]
+
+    async def of_lost(self, number: int) -> tuple[Home, Following]:
+        """The home of a partition that is gone, and what was said of its replicas. Raises JobError if it is not gone,
+        CarrierError."""
+        crawl = self.crawl
+        if number >= crawl.partitions:
+            raise JobError(f"the crawl has {crawl.partitions} partitions: there is no partition {number}")
+        known = [home for home in (self.noted.get(number), await self.seats.home(number)) if home is not None]
+        home = max(known, key=lambda each: each.epoch, default=None)
+        if home is None:
+            raise JobError(f"partition {number} has not begun: it begins by itself, nothing is to be forgotten")
+        if home.id in self.manned:
+            raise JobError(f"partition {number} is not gone: a worker runs on {self.seats.where(home.id)}")
+        if home.id == crawl.home and holds_job(crawl.partition(number)):
+            raise JobError(f"partition {number} is not gone: it is in {crawl.directory}")
+        told = await self.slots.read(number)
+        if await self.slots.has_ended(number, told.epoch):
+            raise JobError(
+                f"partition {number} is not gone: the crawl has ended with it, and nobody has resumed it since"
+            )
+        if self.manned.intersection(await _able(self.reach, number, told.in_step)):
+            raise JobError(f"partition {number} is not gone: it has a whole replica, which takes its place by itself")
+        if is_held(replica_directory(crawl.directory, number)):
+            raise JobError(f"a worker has the replica of partition {number} in {crawl.directory}: stop it first")
+        return home, told
 
 
 async def _able(reach: Reach, number: int, in_step: Sequence[str]) -> set[str]:
@@ -109,12 +127,12 @@ async def _manned(seats: Seats) -> set[str]:
 async def _begin_again(
     opening: Opening,
     lost: tuple[int, Home, Following],
-    where: tuple[Seats, ReplicaSlots],
+    sight: _Sight,
     ownership: Ownership,
     notice: Callable[[str], None],
 ) -> bool:
     """Returns whether the partition goes on with a replica."""
-    (number, before, told), (seats, slots) = lost, where
+    number, before, told = lost
     crawl, disk, name = opening.crawl, opening.platform.disk, name_of(number)
     epoch = await ownership.claim(name, max(before.epoch, told.epoch))
     if epoch is None:
@@ -129,8 +147,8 @@ async def _begin_again(
         home = Home(crawl.home, epoch)
         add_homes(disk, crawl.directory, {number: home})
         if not resumes:
-            await slots.forget(number, epoch)
-        await seats.settle(number, home)
+            await sight.slots.forget(number, epoch)
+        await sight.seats.settle(number, home)
         return resumes
     finally:
         await ownership.free(name)

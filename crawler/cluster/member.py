@@ -122,7 +122,7 @@ class Member:
         self._promotion = Promotion(crawl, options, homes, ownership, replicas, older)
         moves = Moves(crawl.home, homes, log_sending, options.boottime)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
-        deserted = Deserted(crawl.home, ownership.holder, options, ends.has_ended)
+        deserted = Deserted(crawl.home, ownership.holder, options, ends.has_ended, seats.where)
         desks = Desks(quota, robots, turns, log_sending, replicas, moves, ends, opening, older, deserted)
         self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}

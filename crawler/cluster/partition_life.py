@@ -244,7 +244,7 @@ class PartitionLife:
             return False
         if self._number != SEEDED or self._station.options.has_seeds or seeds_are_read(partition.job):
             return True
-        self._say("the seeds are not all read: give the command that began the crawl again")
+        self._say("the crawl does not end before all seeds are read: give the command that began the crawl again")
         return False
 
     async def _until_over(self, partition: OpenPartition) -> None:
@@ -263,9 +263,9 @@ class PartitionLife:
             await asyncio.wait({over, following, asking})
 
     async def _ask_for_scope(self, partition: OpenPartition) -> None:
-        """A partition that has begun again was told the scope in its former life, and nobody tells it by himself. The
-        one that reads the seeds learns it from them, or, where there are none, from the others: one at a time, because
-        each tells all."""
+        """A partition that has begun again was told the scope in its former life, and nobody tells it again unasked.
+        The one that reads the seeds learns it from them, or, where there are none, from the others: one at a time,
+        because each tells all."""
         reads_seeds = self._number == SEEDED
         if reads_seeds and self._station.options.has_seeds:
             return

@@ -133,7 +133,7 @@ class Replicas:
         return None if found is None else found[0].mark
 
     async def release(self, number: int) -> None:
-        """Close the replica, synced. The caller keeps it from being opened again (``Homes.is_busy``)."""
+        """Close the replica, synced. The caller keeps it from being opened again (it is in ``Homes.busy``)."""
         found = self._lives.get(number)
         if found is not None:
             found[0].stop()

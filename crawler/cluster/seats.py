@@ -59,7 +59,7 @@ class Seated(Struct, frozen=True, array_like=True):
         return not self.drains and not self.unanswered
 
 
-_ELSEWHERE = "another directory"
+_ELSEWHERE = "another directory"  # unless a process said of it where it is
 _decoder = msgspec.msgpack.Decoder(Seated)
 _HOME = re.compile(rb"([0-9A-Za-z_-]{1,64})(?: ([1-9][0-9]{0,18}))?")
 

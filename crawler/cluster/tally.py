@@ -65,7 +65,7 @@ class Tally:
         gone = self.others.union(elsewhere)
         parts = {number: part for number, part in self._over.items() if number not in gone}
         parts.update({number: _part(partition) for number, partition in open_now.items()})
-        return pool(list(parts.values()), self._partitions, elsewhere=elsewhere) if parts else {}
+        return pool(list(parts.values()), self._partitions, elsewhere=elsewhere, beside=self.others) if parts else {}
 
     def _done_in(self, partition: OpenPartition) -> Counter[str]:
         done = Counter(_counts(partition))

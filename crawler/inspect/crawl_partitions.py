@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from crawler.job.crawl_file import PARTITIONS, holds_crawl, partition_directories, read_crawl_file
-from crawler.job.directory import JobError
+from crawler.job.home_register import check_any_here
 from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
 from crawler.partition.placement import Placement
 
@@ -65,8 +65,7 @@ def crawl_partitions(directory: Path) -> CrawlPartitions:
     """The partitions of the crawl in a directory. Raises JobError, also if none has begun, and OSError."""
     crawl = read_crawl_file(directory)
     found = [Partition(int(each.name), each) for each in partition_directories(directory)]
-    if not found:
-        raise JobError(f"{directory} holds a crawl that has not begun: no partition has a job yet")
+    check_any_here(directory, crawl.id, len(found))
     placement = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host)
     return CrawlPartitions(directory, crawl.partitions, placement, found)
 

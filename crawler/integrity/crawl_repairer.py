@@ -18,7 +18,7 @@ from crawler.integrity.finding import Finding
 from crawler.integrity.repairer import Repaired, repair_job
 from crawler.job.crawl_at_rest import at_rest
 from crawler.job.crawl_file import CrawlFile, partition_directory, partitions_gone, read_crawl_file
-from crawler.job.directory import JobError
+from crawler.job.home_register import check_any_here
 from crawler.partition.placement import Placement
 
 Left = list[tuple[Partition, Finding]]
@@ -31,8 +31,7 @@ def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change]
     done, left = list[Repaired](), Left()
     with at_rest(directory):
         there = list(_there(directory, crawl))
-        if not there:
-            raise JobError(f"{directory} holds a crawl that has not begun: no partition has a job yet")
+        check_any_here(directory, crawl.id, len(there))
         for partition in there:
             with partition.named():
                 repaired = repair_job(partition.directory, now, partial(tell, partition))

@@ -92,6 +92,18 @@ def homes_elsewhere(directory: Path, own: str) -> set[int]:
     return {number for number, home in read_homes(directory).items() if home.id != own}
 
 
+def check_any_here(directory: Path, own: str, there: int) -> None:
+    """Raise JobError if no partition is ``there`` in the directory, whose id is ``own``. Raises OSError too."""
+    if there:
+        return
+    if homes_elsewhere(directory, own):
+        raise JobError(
+            f"{directory} has no partition now: those that have begun are in other directories; `crawler stats` with "
+            "the --engine and --crawl of the crawl shows them"
+        )
+    raise JobError(f"{directory} holds a crawl that has not begun: no partition has a job yet")
+
+
 def write_homes(disk: Disk, directory: Path, homes: Mapping[int, Home]) -> None:
     """Replace the file, durably. Several processes of the directory may do so at once. Raises OSError."""
     part = directory / f"{HOMES}.{secrets.token_hex(8)}.part"

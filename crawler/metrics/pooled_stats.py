@@ -24,6 +24,7 @@ Stats = Mapping[str, Any]
 
 ABSENT = "absent"  # the state of a partition that nothing was given to yet
 ELSEWHERE = "elsewhere"  # the state of a partition that is at home in another directory
+BESIDE = "beside"  # ... and, for one of several workers of a directory, of one that the others have
 UNTOLD = "untold"  # the state of a partition of which nobody has told anything
 GONE = "gone"  # the state of a partition whose process, or whose directory, has vanished
 _STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that a partition is in is the crawl's
@@ -64,10 +65,12 @@ def pool(
     at_work: bool = False,
     missing: str = ABSENT,
     elsewhere: Collection[int] = (),
+    beside: Collection[int] = (),
 ) -> dict[str, Any]:
     """Return the statistics of a crawl with so many ``partitions``, of which ``parts`` exist: at least one. Their order
     does not matter. ``at_work``: the process that begins their runs is there, even if none of them runs now.
-    ``missing``: the state of the others, but for those that are at home ``elsewhere``."""
+    ``missing``: the state of the others, but for those that are at home ``elsewhere``, or that workers ``beside`` this
+    one have."""
     parts = sorted(parts, key=lambda part: part.number)
     several = [part.stats for part in parts]
     state = _state(parts)
@@ -76,6 +79,7 @@ def pool(
     pauses = [each for each in several if each.get("paused")] if state == "paused" else []
     paused = min(pauses, key=lambda each: _rank(_CAUSES, each.get("paused_by")), default={})
     stopped = next((each for each in several if each.get("stopped_by")), {}) if state not in _AT_WORK else {}
+    states = dict.fromkeys(beside, BESIDE) | dict.fromkeys(elsewhere, ELSEWHERE)
     stats |= {
         "state": state,
         "paused": paused.get("paused"),
@@ -91,7 +95,7 @@ def pool(
         "checkpoint": _checkpoint(parts),
         "seen": _seen(parts),
         "advice": _advice(parts),
-        "partitions": _listed(parts, partitions, dict.fromkeys(elsewhere, ELSEWHERE), missing),
+        "partitions": _listed(parts, partitions, states, missing),
     }
     return stats
 

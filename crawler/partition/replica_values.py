@@ -1,28 +1,19 @@
 """What an owner and the replicas of its partition say of each other, besides the steps themselves.
 
-The owner of partition 7 says in the value ``replicas`` of ``p7`` which homes are to keep a replica. Each of them is a
-*slot*, with a name of its own on the carrier: ``p7r0``, ``p7r1``, ... Whoever follows in a slot puts its ``state``
-there, and tells the owner in a note when that has changed.
+Which homes are to keep a replica of partition 7 is ``Following`` in ``replica_homes``. Each of them is a *slot*, with a
+name of its own on the carrier: ``p7r0``, ``p7r1``, ... Whoever follows in a slot puts its ``state`` there, and tells
+the owner in a note when that has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 
 import msgspec
 from msgspec import Struct
 
-REPLICAS = "replicas"  # the value of a partition: its slots
 STATE = "state"  # the value of a slot
 NOTED = 9  # the kind of the note: see ``notes``
-
-
-class Assigned(Struct, frozen=True, array_like=True):
-    """The homes of the slots, as the owner of ``epoch`` said it. A slot without one is empty."""
-
-    epoch: int
-    homes: Sequence[str]
 
 
 class Being(IntEnum):
@@ -57,16 +48,7 @@ def replica_name(partition: int, slot: int) -> str:
 
 
 encode_value = msgspec.msgpack.Encoder().encode
-_assigned = msgspec.msgpack.Decoder(Assigned)
 _replica_state = msgspec.msgpack.Decoder(ReplicaState)
-
-
-def decode_assigned(value: bytes | None) -> Assigned | None:
-    """None for what is not there, or cannot be read: it is said again."""
-    try:
-        return None if value is None else _assigned.decode(value)
-    except msgspec.DecodeError:
-        return None
 
 
 def decode_replica_state(value: bytes | None) -> ReplicaState | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawler.metrics import count, counted, forecast, probability, share, size, trust
-from crawler.metrics.pooled_stats import ELSEWHERE, GONE, UNTOLD
+from crawler.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
 from crawler.progress.text_table import text_table
 from crawler.scope import OF_PAGES
 
@@ -102,8 +102,10 @@ def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
         rows = [(*row, _where(each)) for row, each in zip(rows, shown, strict=True)]
     table = text_table(heads, rows) if rows else []
     elsewhere = sum(each["state"] == ELSEWHERE for each in told)
-    empty = len(told) - len(rows) - elsewhere
+    beside = sum(each["state"] == BESIDE for each in told)
+    empty = len(told) - len(rows) - elsewhere - beside
     lines = [f"{counted(empty, 'partition')} of {len(told)} had no URL yet"] if empty else []
+    lines += [f"{counted(beside, 'partition')} of {len(told)} with other workers of this directory"] if beside else []
     lines += [f"{counted(elsewhere, 'partition')} of {len(told)} in other directories"] if elsewhere else []
     return ["", *table, *lines]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import MemberOptions
 from crawler.cluster.ownership import HELD
 from crawler.cluster.seats import Seated
@@ -21,18 +22,17 @@ class Deserted:
         name: str,
         options: MemberOptions,
         has_ended: Callable[[], Awaitable[bool]],
-        where: Callable[[str], str],
+        homes: Homes,
     ) -> None:
-        """``has_ended()``: whether the crawl has, and nobody has resumed it; it raises CarrierError. ``where``: see
-        ``Seats``."""
+        """``has_ended()``: whether the crawl has, and nobody has resumed it; it raises CarrierError."""
         self._home = home
         self._name = name
         self._options = options
         self._has_ended = has_ended
-        self._where = where
+        self._homes = homes
         self._since: float | None = None
         self._has_said = False
-        self.came_too_late = False  # the crawl has ended, and nobody else works
+        self.came_too_late = False  # the crawl has ended, and the owners of others have left with that
 
     async def look(self, homes: Sequence[str | None], alive: Mapping[str, Seated]) -> None:
         """Say once which partitions wait, or that the crawl has ended without this process. Of a home's processes that
@@ -48,13 +48,15 @@ class Deserted:
         near = [name for name, each in alive.items() if each.home == self._home]
         if self._has_said or now < self._since + PATIENCE or self._name != min([*near, self._name]):
             return
-        self.came_too_late = len(manned) == 1 and await self._has_ended()
+        told, resumed = self._homes.slots.told, any(each.has_seeds for each in alive.values())
+        have_ended = not resumed and all(number in told and told[number].ended for number in deserted)
+        self.came_too_late = have_ended or (len(manned) == 1 and await self._has_ended())
         self._has_said = True
-        where = {self._where(homes[number] or "") for number in deserted}
+        where = {self._homes.seats.where(homes[number] or "") for number in deserted}
         self._options.notice(_ENDED if self.came_too_late else _waiting(deserted, where))
 
 
-_ENDED = "the crawl has ended, and no other worker runs: to resume it, start a worker with each of its directories"
+_ENDED = "the crawl has ended, and workers are missing: to resume it, start one with each of its directories"
 
 
 def _waiting(numbers: Sequence[int], where: Collection[str]) -> str:

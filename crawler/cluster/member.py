@@ -122,7 +122,7 @@ class Member:
         self._promotion = Promotion(crawl, options, homes, ownership, replicas, older)
         moves = Moves(crawl.home, homes, log_sending, options.boottime)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
-        deserted = Deserted(crawl.home, ownership.holder, options, ends.has_ended, seats.where)
+        deserted = Deserted(crawl.home, ownership.holder, options, ends.has_ended, homes)
         desks = Desks(quota, robots, turns, log_sending, replicas, moves, ends, opening, older, deserted)
         self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}
@@ -269,8 +269,8 @@ class Member:
                 await where.look(alive, decides=SEEDED in self._station.open)
                 await desks.deserted.look(where.ids, alive)
                 await self._put_in_place(alive)
-                if desks.deserted.came_too_late and not (self._station.open or self._options.has_seeds):
-                    self.stop(Stop.FINISHED)
+                if desks.deserted.came_too_late and not self._options.has_seeds and self._is_at_rest:
+                    self._ended(spent=False)
                 if self._stopped.is_set():
                     return
                 homes = where.ids
@@ -292,6 +292,12 @@ class Member:
                 async with asyncio.timeout(pause):
                     await self._news.wait()
             self._news.clear()
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether nothing is left to do in what is open here, and nothing is about to be opened."""
+        opened = self._station.open
+        return self._lives.keys() <= opened.keys() and all(each.is_at_rest and each.is_sent for each in opened.values())
 
     async def _put_in_place(self, alive: Mapping[str, Seated]) -> None:
         """Take over what others have left, and leave what is at home elsewhere. Raises CarrierError, JobError,

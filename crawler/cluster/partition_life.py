@@ -343,7 +343,7 @@ class PartitionLife:
             await self._give(partition)
         station.sending.forget(partition)
         station.desks.log_sending.forget(partition)
-        await station.homes.slots.leave(self._number)
+        await station.homes.slots.leave(self._number, ended=run.life.state is State.ENDED)
         if job.writer.failed is not None:
             raise job.writer.failed
         if run.life.state is State.ENDED:

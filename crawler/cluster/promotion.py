@@ -1,8 +1,9 @@
 """Brings the directories of one process in line with where partitions are at home, and takes over those whose home is
 deserted.
 
-    promoted  nobody works in its home any more, and the replica here is in step. The claim comes first, and nobody can
-              say of another home meanwhile; then the replica's directory becomes the partition's, then others are told
+    promoted  nobody works in its home any more, and the replica here is in step. What has ended with the crawl is left
+              where it is, until somebody resumes the crawl with its seeds. The claim comes first, and nobody can say of
+              another home meanwhile; then the replica's directory becomes the partition's, then others are told
     arrived   its owner has handed it over: the same, but for the claim
     demoted   it was here, and is at home elsewhere: whatever ended its work here, its directory is a replica now, which
               never comes back as the partition but by one of the ways above. The same holds for a replica that a
@@ -93,6 +94,7 @@ class Promotion:
         self._replicas = replicas
         self._older = older
         self._said: set[str] = set()  # lines that are said once
+        self._resumed = False  # whether somebody works who has the seeds
         self._deserted: dict[int, float] = {}  # since when nobody works in the home of a partition
         self._unwanted: dict[int, float] = {}  # since when nobody asks for a replica that is here
 
@@ -101,6 +103,7 @@ class Promotion:
         holds since. Raises CarrierError, JobError."""
         homes, manned = self._homes, {self._crawl.home, *(each.home for each in alive.values())}
         taken, latest = set[int](), self._options.boottime() + LONG
+        self._resumed = self._options.has_seeds or any(each.has_seeds for each in alive.values())
         for number, home in enumerate(homes.known):
             if self._options.boottime() >= latest:
                 break
@@ -150,7 +153,7 @@ class Promotion:
         now = self._options.boottime()
         since = self._deserted.setdefault(number, now)
         told = self._homes.slots.told.get(number)
-        if told is None or self._homes.looks < HELD:
+        if told is None or self._homes.looks < HELD or (told.ended and not self._resumed):
             return False
         able = [home for home in told.in_step if home in manned]
         if len(able) > 1:

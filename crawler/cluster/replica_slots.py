@@ -12,9 +12,11 @@ moved, or was just taken over, is safe elsewhere all the time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from crawler.carrier.verbs import CRAWL, CarrierError
 from crawler.cluster.end_watch import END
@@ -166,9 +168,14 @@ class ReplicaSlots:
             await self._put(number, Following(epoch, slots, self._now(), mark=(mark.line, mark.number), life=life))
             del self._own[number]
 
-    async def leave(self, number: int) -> None:
-        """The partition is closed here: what is said of it when it is opened again is said anew."""
+    async def leave(self, number: int, *, ended: bool) -> None:
+        """The partition is closed here: what is said of it when it is opened again is said anew. ``ended``: because the
+        crawl has."""
         async with self._putting:
+            own = self._own.get(number)
+            if ended and own is not None and own.said.epoch:
+                with contextlib.suppress(CarrierError):  # then it counts as one whose owner is gone
+                    await self._put(number, replace(own.said, now=self._now(), ended=True))
             self._own.pop(number, None)
 
     async def forget(self, number: int, epoch: int) -> None:

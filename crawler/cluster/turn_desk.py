@@ -69,7 +69,7 @@ class PartitionTurns:
         self._times = times
         self._due = due
         asker = int.from_bytes(entropy.random_bytes(7), "big")
-        self.lessee = Lessee(asker, placement.of_group, self._free_at, times.name)
+        self.lessee = Lessee(asker, placement.of_group, self._free_at, times.name, frontier.is_group_kept)
 
     def _free_at(self, group: str) -> float:
         # The process may be interrupted between two looks at clocks: in this order that makes the time later.
@@ -89,6 +89,10 @@ class PartitionTurns:
         if wait is None:
             self._due.set()
         return wait
+
+    def keep(self, group: str, seconds: float) -> None:
+        """See ``Turns``."""
+        self.lessee.keep(group, self._times.boottime() + seconds)
 
     def began(self, group: str) -> None:
         """See ``Turns``."""

@@ -110,6 +110,10 @@ class Frontier:
         """When a group may be asked, as far as its hosts here tell; seconds since 1970."""
         return 0.0 if self._gate.leases is None else self._gate.leases.free_at(group)
 
+    def is_group_kept(self, group: str) -> bool:
+        """Whether a group that is lent is kept for a host that waits for another one too."""
+        return self._gate.leases is not None and self._gate.leases.is_kept(group)
+
     def may_send(self, href: str) -> bool:
         """Whether the turn of the URL's host still lasts, so that a request may be sent to it."""
         if self._gate.leases is None:

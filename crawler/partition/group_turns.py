@@ -18,6 +18,7 @@ What is lost, late, doubled or overtaken costs time only:
     back      a group that was given back is said to be so until an answer proves that this was heard
     silent    a borrower that is not heard any more loses the group when its lease has run out for the owner, and a gap
     under way while requests of a borrower are under way nobody else has the group, as long as it says so
+    kept      a borrower whose host waits for another group too keeps this one until it has both
     new       an owner that begins (its partition was opened anew) does not know what another one has lent. It lends
               nothing before 5 seconds have passed, or all partitions have answered that they use nothing older
 
@@ -58,7 +59,7 @@ class Moment(Struct, array_like=True, frozen=True):
 class Want(Struct, array_like=True, frozen=True):
     """What a partition says of a group: the number of its ``tenure`` (0: it has none), the largest ``gap`` it knows,
     how many seconds it would ``wait``, whether requests are under way (``busy``), whether one of them cannot end
-    without another request (``stuck``), and whether it ``wants`` the group."""
+    without another request, or the group is kept (``stuck``), and whether it ``wants`` the group."""
 
     key: str
     tenure: int
@@ -345,17 +346,24 @@ class _Owner(Struct):
 
 
 class Lessee:
-    """What one partition has of the groups of all owners. ``free_at(key)`` says when the group may be asked, as far as
-    this partition knows, by the clock of all times here."""
+    """What one partition has of the groups of all owners."""
 
     def __init__(
-        self, asker: int, owner_of: Callable[[str], int], free_at: Callable[[str], float], clock: str = ""
+        self,
+        asker: int,
+        owner_of: Callable[[str], int],
+        free_at: Callable[[str], float],
+        clock: str = "",
+        is_kept: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """``clock``: see ``Lessor``."""
+        """``free_at(key)`` says when the group may be asked, as far as this partition knows, by the clock of all times
+        here; ``is_kept(key)``, whether it is kept for a host that waits for another one too. ``clock``: see
+        ``Lessor``."""
         self._asker = asker
         self._clock = clock
         self._owner_of = owner_of
         self._free_at = free_at
+        self._is_kept = is_kept
         self._uses: dict[str, _Use] = {}
         self._owners: dict[int, _Owner] = {}
         self._wanting: set[str] = set()
@@ -380,6 +388,11 @@ class Lessee:
             owner = self._owner(use.owner)
             owner.keys[key], owner.is_due = None, True
         return None
+
+    def keep(self, key: str, until: float) -> None:
+        """The group, which is lent, is to be used then: it is not idle before."""
+        use = self._uses[key]
+        use.idle_from = max(use.idle_from, until)
 
     def began(self, key: str) -> None:
         """A visit of the group begins."""
@@ -489,7 +502,11 @@ class Lessee:
 
     def _is_over(self, key: str, use: _Use, now: float) -> bool:
         """Whether the group is to be given back, with nothing under way."""
-        if now >= use.lease_until or (use.others and use.is_done):
+        if now >= use.lease_until:
+            return True
+        if self._is_kept(key):
+            return False
+        if use.others and use.is_done:
             return True
         if (free_at := self._free_at(key)) > now:
             return use.others and free_at >= use.begin_until  # nobody can begin before the term is over
@@ -515,4 +532,5 @@ class Lessee:
 
     def _want(self, key: str, use: _Use, now: float) -> Want:
         wait = max(0.0, self._free_at(key) - now)
-        return Want(key, use.tenure, use.gap, wait, use.inside > 0, use.stuck, use.wants)
+        is_stuck = use.stuck or (use.tenure > 0 and self._is_kept(key))
+        return Want(key, use.tenure, use.gap, wait, use.inside > 0, is_stuck, use.wants)

@@ -10,6 +10,7 @@ them as the value ``replicas`` of the partition: an array in MessagePack,
     target  the home that is to have the partition; "" if it is where it is to be
     mark    the line and the number of its last step, if it was handed over with that; else zeros
     life    a number that the partition has since it last began; 0 if its owner does not know it
+    ended   whether its owner has closed it because the whole crawl had ended
 
 They are put with an order, that of ``epoch`` and ``now``: an older word that arrives late never takes the place of a
 newer one.
@@ -50,6 +51,7 @@ class Following(Struct, array_like=True, frozen=True):
     target: str = ""
     mark: tuple[int, int] = (0, 0)
     life: int = 0
+    ended: bool = False
 
     def slot_of(self, home: str) -> int | None:
         """The slot of a home; None if it has none."""

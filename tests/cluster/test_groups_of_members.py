@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
+import pytest
 from msgspec.structs import replace
 
 from crawler.cluster.turn_desk import PartitionTurns, Times
@@ -111,6 +112,29 @@ def test_the_gap_of_an_address_holds_in_all_partitions(tmp_path: Path) -> None:
     assert crawling.shortest_in_a_group() >= 1.0 - 1e-3
 
 
+@pytest.mark.parametrize("key", ["address", "named", "both"])
+def test_hosts_that_need_two_turns_get_both(tmp_path: Path, key: str) -> None:
+    """That of their key, and that of their address: each partition may have one of them and wait for the other."""
+    politeness = replace(SETTINGS.politeness, address_delay=0.4, host_key="host" if key == "named" else "address")
+    settings = replace(SETTINGS, politeness=politeness)
+    if key != "address":
+        tables = [SiteTable(match=host, group=f"g{number % 3}") for number, host in enumerate(HOSTS)]
+        settings = replace(settings, site=SitesSettings(tuple(tables)))
+    crawling = crawling_in(tmp_path, settings, addresses=2 if key == "named" else 1)
+    crawling.latency = 0.01
+
+    async def test(crawling: Crawling) -> list[Stop]:
+        async with asyncio.timeout(600.0):  # one gap after the other would take 144 seconds
+            return await to_the_end(*(crawling.begin(f"m{number}", expected=2) for number in range(2)))
+
+    assert crawling.live(test) == [Stop.FINISHED] * 2
+    assert_complete(crawling)
+    assert crawling.shortest_in_a_group() >= 0.4 - 1e-3
+    if key == "address":
+        assert crawling.shortest_in_a_group() >= 1.0 - 1e-3
+        assert crawling.used() >= 0.8
+
+
 def test_hosts_that_name_one_group_share_a_gap_in_all_partitions(tmp_path: Path) -> None:
     named = SitesSettings((SiteTable(match="*.test", group="library"),))
     crawling = crawling_in(tmp_path, replace(SETTINGS, site=named), each=1)
@@ -192,6 +216,9 @@ def test_the_gap_holds_when_the_owner_of_the_group_burns_with_its_disk(tmp_path:
 
 class Frontier:
     """Of which one group may be asked at 100.0."""
+
+    def is_group_kept(self, group: str) -> bool:
+        return False
 
     def group_free_at(self, group: str) -> float:
         return 100.0

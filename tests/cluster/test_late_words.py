@@ -279,7 +279,7 @@ async def test_who_opens_a_partition_again_promises_nothing_before_it_hears_of_i
     line = line_to(IN_STEP)
     owner = await owner_of(line, 8)
     assert not await owner.begin(0, 9, 1), "it is followed on"
-    await owner.leave(0)
+    await owner.leave(0, ended=False)
     assert await owner.begin(0, 10, 1)
 
 

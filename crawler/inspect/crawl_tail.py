@@ -21,9 +21,9 @@ from typing import NamedTuple, Protocol
 
 from crawler.inspect.crawl_partitions import PARTITIONS, crawl_partitions, holds_crawl
 from crawler.inspect.record_stream import Tail
-from crawler.job.crawl_file import read_crawl_file
+from crawler.job.crawl_file import partitions_gone, read_crawl_file
 from crawler.job.directory import PAGES
-from crawler.job.home_register import homes_elsewhere
+from crawler.job.home_register import homes_elsewhere, read_homes
 from crawler.output.changes import BEGINNING, Cursor, CursorError, told_change
 from crawler.output.reverse_reader import decoded
 
@@ -86,8 +86,9 @@ class CrawlTail:
         """As of a `Tail`. Raises CursorError."""
         read = parse_places(since)
         self._look()
-        # A partition that is in another directory now may come back: its place stays in the cursor until then.
-        if not read.keys() - self._tails.keys() <= self._elsewhere():
+        # A partition that is in another directory now may come back: its place stays in the cursor until then. So does
+        # that of one that is just about to come.
+        if not read.keys() - self._tails.keys() <= self._elsewhere() | self._coming():
             raise CursorError(
                 f"the cursor {since} does not belong to this crawl: begin again, with 0 and an empty copy"
             )
@@ -130,6 +131,11 @@ class CrawlTail:
         """How far a partition was read that was not here, or not for a while."""
         read = self._read.get(number)
         return self._away.get(number, 0) if read is None else read.end
+
+    def _coming(self) -> set[int]:
+        """Partitions that are at home here by what is noted, and were not opened here since."""
+        gone = {int(path.name) for path in partitions_gone(self._directory)}
+        return read_homes(self._directory).keys() - gone
 
     def _elsewhere(self) -> set[int]:
         return homes_elsewhere(self._directory, read_crawl_file(self._directory).id)

@@ -15,7 +15,7 @@ from crawler.disk import RealDisk
 from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.host_table import Selection
-from crawler.job.crawl_file import read_crawl_file
+from crawler.job.crawl_file import BEGUN, read_crawl_file
 from crawler.job.home_register import HOMES, Home, write_homes
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, crawled, told, tree_of
 from tests.program import crawler, running, wait_until
@@ -158,12 +158,18 @@ def test_a_cursor_stays_valid_while_a_partition_is_in_another_directory(made: Cr
     own = {json.loads(line)["url"] for line in crawler("tail", made.part(1), "--all").out.splitlines()}
     place = next(at for at, each in enumerate(records) if at > 5 and sum(one["url"] in own for one in records[:at]) > 2)
     shown, cursor = Counter(each["url"] for each in records[:place]), records[place - 1]["cursor"]
-    away = made.part(1).rename(made.directory / "away")
+    away, mark = made.part(1).rename(made.directory / "away"), made.directory / BEGUN / "01"
     try:
         assert crawler("tail", made.directory, "--since", cursor).code == 2, "it is gone, and nobody knows where"
         write_homes(RealDisk(), made.directory, {1: Home("another", 7)})
         more, cursor = since(cursor)
         assert not list(following.more())
+        write_homes(RealDisk(), made.directory, {1: Home(read_crawl_file(made.directory).id, 8)})
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch()
+        assert crawler("tail", made.directory, "--since", cursor).code == 2, "it was here, and is gone"
+        mark.unlink()
+        assert since(cursor) == (Counter(), cursor), "it is about to come"
     finally:
         (made.directory / HOMES).unlink()
         away.rename(made.part(1))

@@ -59,7 +59,9 @@ def _kept(names: Path, place: str) -> _Kept | None:
         return None
     make_private_directory(names, exist_ok=True)
     for path in sorted(path for path in names.iterdir() if _NAME.fullmatch(path.name)):
-        descriptor = locked(path)
+        descriptor = None
+        with contextlib.suppress(OSError):  # what is none of ours does not keep others from their names
+            descriptor = locked(path)
         if descriptor is None:
             continue
         former = _Kept(path, descriptor)

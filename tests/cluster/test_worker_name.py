@@ -102,6 +102,15 @@ def test_nobody_gets_a_name_from_elsewhere(tmp_path: Path, where: str, monkeypat
         assert files(directory) == [name], "what is of no use to anybody is removed"
 
 
+def test_what_is_no_name_of_a_worker_is_left_alone(tmp_path: Path) -> None:
+    dead = killed(tmp_path)
+    (tmp_path / WORKERS / ("0" * 16)).mkdir()
+    (tmp_path / WORKERS / "notes.txt").touch()
+    with own_name(tmp_path) as name:
+        assert name == dead
+    assert files(tmp_path) == ["0" * 16, "notes.txt"]
+
+
 def test_a_name_that_cannot_be_kept_is_one_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / WORKERS).touch()
     with own_name(tmp_path) as first, own_name(tmp_path) as second:

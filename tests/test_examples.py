@@ -737,7 +737,8 @@ def test_keeping_workers_running(tmp_path: Path) -> None:
                     given["ENGINE"],
                     given["CRAWL"],
                 )
-                command_parser("crawl").parse_args(["crawl", *words])
+                command = words if words[0] == "work" else ["crawl", *words]
+                command_parser(command[0]).parse_args(command)
 
 
 def test_watching_several_jobs(tmp_path: Path) -> None:

@@ -123,6 +123,11 @@ class Working:
         return await self.task
 
 
+def where_of(directory: Path) -> str:
+    """Where people find a directory of a simulated crawl: the same each time."""
+    return f"{directory.name} on a machine"
+
+
 class Mortal:
     """A store to which a process that is dead writes no more."""
 
@@ -230,6 +235,7 @@ class Crawling:
             notice=said.append,
             boottime=boottime or self.clock,
             place=lambda directory: directory.name,
+            where=where_of,
             platform=Platform(open_store=open_store, executor=Inline),
             beside=inline,
             reading=Inline,

@@ -14,11 +14,10 @@ from msgspec.structs import replace
 from crawler.cluster.member_options import MemberResult, no_seeds
 from crawler.cluster.sender import Lag
 from crawler.engine.lifecycle import Stop
-from crawler.job.crawl_file import where_is
 from crawler.job.job_lock import JobLock
 from crawler.kv import Family
 from crawler.settings import PartitionSettings
-from tests.cluster.members import SETTINGS, Crawling, Working, chain, with_delay
+from tests.cluster.members import SETTINGS, Crawling, Working, chain, where_of, with_delay
 
 SEED = "http://h0.test/0"
 NAMES = [f"p{number}" for number in range(8)]
@@ -503,7 +502,7 @@ def test_partitions_that_wait_for_a_machine_that_is_away_are_told_of(tmp_path: P
     assert (none, soon) == ([], [])
     assert (len(once), len(twice)) == (2, 4), "each of two workers that are left out says it"
     all_of_them = "partitions 0, 1, 2, 3, 4, 5, 6 and 7 are waiting: "
-    where = where_is(tmp_path / "away")
+    where = where_of(tmp_path / "away")
     assert all(line.startswith(all_of_them) and f"no worker runs on {where}." in line for line in twice)
     assert all(" --forget-partition 6 --forget-partition 7`" in line for line in twice)
 

@@ -18,10 +18,9 @@ from crawler.cluster.ownership import HELD
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.cluster.seats import HOME
 from crawler.engine.lifecycle import Stop
-from crawler.job.crawl_file import where_is
 from crawler.partition.replica_homes import Following, decode_following
 from crawler.partition.replica_values import STATE, decode_replica_state, encode_value
-from tests.cluster.members import Crawling, Line, Working
+from tests.cluster.members import Crawling, Line, Working, where_of
 from tests.cluster.test_following import GONE, told
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
 
@@ -119,7 +118,7 @@ def test_a_home_that_leaves_in_order_worries_nobody(tmp_path: Path) -> None:
         await leaves.task
         await to_the_end(*stay)
         assert not [number for each in stay for number in told(each, GONE)], "there is a replica again in a moment"
-        stayed, left = {where_is(tmp_path / name) for name in "ab"}, where_is(tmp_path / "c")
+        stayed, left = {where_of(tmp_path / name) for name in "ab"}, where_of(tmp_path / "c")
         said = [line.partition(" moved to ") for line in leaves.said if " moved to " in line]
         assert said
         assert {to for _, _, to in said} <= stayed

@@ -15,7 +15,7 @@ from crawler.carrier.verbs import Order
 from crawler.cluster.member_options import no_seeds
 from crawler.cluster.promotion import UNWANTED
 from crawler.fetch.simulated import Answer, page
-from crawler.job.crawl_file import partitions_gone, where_is
+from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import STORE
 from crawler.job.home_register import read_homes
 from crawler.job.receiving import EPOCH, decode_epoch
@@ -23,7 +23,7 @@ from crawler.kv import Family
 from crawler.partition import Placement
 from crawler.settings import RetrySettings
 from crawler.store import PartitionStore
-from tests.cluster.members import SECRET, Crawling, Line, MachineClock, Working, chain
+from tests.cluster.members import SECRET, Crawling, Line, MachineClock, Working, chain, where_of
 from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
 
 FIRES = 2
@@ -64,7 +64,7 @@ def test_the_crawl_goes_on_where_the_replicas_are(tmp_path: Path) -> None:
         await until(lambda: len(a.member.runs) == crawl.partitions)
         assert crawl.clock() < burnt + 15.0, "the life of a claim, and 5 seconds"
         await to_the_end(a)
-        burnt_home = f"taken over by its replica here: it was in {where_is(tmp_path / 'b')},"
+        burnt_home = f"taken over by its replica here: it was in {where_of(tmp_path / 'b')},"
         assert any(burnt_home in line for line in a.said)
 
     crawl.live(test)

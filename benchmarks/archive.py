@@ -21,13 +21,13 @@ from isal import isal_zlib
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from crawler.archive.capture_records import RANDOM_BYTES, Capture, payload_digest, records
-from crawler.archive.cdxj import HEAD_MOST, line_of
-from crawler.archive.gzip_member import members
-from crawler.archive.warc_reader import read_records
-from crawler.bench.machine import describe_machine
-from crawler.bench.made_pages import make_files
-from crawler.slices import entropy
+from crawler.seen.slices import entropy
+from crawler.tools.bench.machine import describe_machine
+from crawler.tools.bench.made_pages import make_files
+from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, payload_digest, records
+from crawler.web.archive.cdxj import HEAD_MOST, line_of
+from crawler.web.archive.gzip_member import members
+from crawler.web.archive.warc_reader import read_records
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -20,8 +20,8 @@ from urllib.parse import urljoin
 
 from ada_url import join_url
 
-from crawler.scope import Scope
-from crawler.urls import Canonicaliser, host_key
+from crawler.url.scope import Scope
+from crawler.url.urls import Canonicaliser, host_key
 
 Page = tuple[str, list[str]]
 Method = Callable[[str, list[str]], object]

@@ -23,11 +23,11 @@ from pathlib import Path
 
 import msgspec
 
-from crawler.bench.machine import describe_machine
-from crawler.carrier.local_client import LocalCarrier
-from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.open_carrier import open_carrier
-from crawler.carrier.verbs import Carrier, CarrierError
+from crawler.base.carrier.local_client import LocalCarrier
+from crawler.base.carrier.memory_carrier import MemoryCarrier
+from crawler.base.carrier.open_carrier import open_carrier
+from crawler.base.carrier.verbs import Carrier, CarrierError
+from crawler.tools.bench.machine import describe_machine
 
 LINKS = 64
 PARTITIONS = 16
@@ -37,7 +37,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 SERVE = """
 import asyncio, sys
 from pathlib import Path
-from crawler.carrier.local_server import LocalServer
+from crawler.base.carrier.local_server import LocalServer
 
 async def main():
     await LocalServer(Path(sys.argv[1])).start()

@@ -28,10 +28,10 @@ import aiohttp
 import yarl
 from aiohttp.client_proto import ResponseHandler
 
-from crawler.bench.machine import describe_machine
-from crawler.fetch import Fetcher, Response
-from crawler.fetch.lenient import LenientHandler
-from crawler.settings import FetchSettings
+from crawler.base.settings import FetchSettings
+from crawler.tools.bench.machine import describe_machine
+from crawler.web.fetch import Fetcher, Response
+from crawler.web.fetch.lenient import LenientHandler
 
 BODY = b"<p>hello</p>" * 400
 ANSWER = (

@@ -22,10 +22,10 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.fuzz.links import make
-from crawler.bench.machine import describe_machine
-from crawler.links import TOKENS_BYTES, PageLinks, Undecided, extract_links, is_cheap, scan_links, token_links
-from crawler.parsing import PageParser
-from crawler.settings import LinkSettings
+from crawler.base.settings import LinkSettings
+from crawler.tools.bench.machine import describe_machine
+from crawler.web.links import TOKENS_BYTES, PageLinks, Undecided, extract_links, is_cheap, scan_links, token_links
+from crawler.web.parsing import PageParser
 
 SETTINGS = LinkSettings()
 PADDING = b" " * 100_000  # in front, where spaces are nothing

@@ -13,8 +13,8 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
-from crawler.bench.machine import describe_machine
-from crawler.robots import parse_robots
+from crawler.tools.bench.machine import describe_machine
+from crawler.url.robots import parse_robots
 
 AGENT, LIMIT = "crawler/0.1", 512_000
 SHORT = [f"http://h.test/some/path/page{n}.html?x=1" for n in range(100)]

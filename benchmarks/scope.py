@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from crawler.bench.machine import describe_machine
-from crawler.kv import Batch
-from crawler.links import Sitemap, extract_links
-from crawler.robots import parse_robots
-from crawler.scope import Boundary, Pattern, Scope
-from crawler.settings import LinkSettings, TrapSettings, settings_from
-from crawler.store import RocksStore
-from crawler.traps import Copies, Traps, remember
-from crawler.traps.copies import content_digest, simhash_of
+from crawler.base.kv import Batch
+from crawler.base.settings import LinkSettings, TrapSettings, settings_from
+from crawler.frontier.traps import Copies, Traps, remember
+from crawler.frontier.traps.copies import content_digest, simhash_of
+from crawler.job.store import RocksStore
+from crawler.tools.bench.machine import describe_machine
+from crawler.url.robots import parse_robots
+from crawler.url.scope import Boundary, Pattern, Scope
+from crawler.web.links import Sitemap, extract_links
 
 PATTERNS = ("*.pdf", "*/print/*", "*?*sort=*")
 

@@ -26,8 +26,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from crawler.bench.machine import describe_machine
-from crawler.progress.text_table import text_table
+from crawler.service.progress.text_table import text_table
+from crawler.tools.bench.machine import describe_machine
 
 ROOT = Path(__file__).resolve().parents[1]
 LINE = b"http://example.com/\n"

@@ -19,9 +19,9 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from crawler.bench.machine import describe_machine
-from crawler.extract.page_text import About, PageText, text_row
-from crawler.extract.text_pool import TextLimits, TextPool
+from crawler.tools.bench.machine import describe_machine
+from crawler.web.extract.page_text import About, PageText, text_row
+from crawler.web.extract.text_pool import TextLimits, TextPool
 
 IN_FLIGHT = 64
 PACKAGES = ("trafilatura", "lxml", "justext")

@@ -38,16 +38,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crawler import filters
+    from crawler.engine.hooks.answers import DROP
+    from crawler.engine.hooks.page_view import Page
     from crawler.engine.link_judge import Link
-    from crawler.hooks.answers import DROP
-    from crawler.hooks.page_view import Page
     from crawler.inspect.job_view import JobView as Job
     from crawler.job.directory import JobError
     from crawler.job.durable_frontier import DurableFrontier as Frontier
     from crawler.library.blocking import run
     from crawler.library.crawl_loop import CodeFailed, Crawl
-    from crawler.urls import canonicalise
+    from crawler.seen import filters
+    from crawler.url.urls import canonicalise
 
 __version__ = "0.1.0"
 
@@ -70,14 +70,14 @@ __all__ = [
 _LAZY = {
     "CodeFailed": ("crawler.library.crawl_loop", "CodeFailed"),
     "Crawl": ("crawler.library.crawl_loop", "Crawl"),
-    "DROP": ("crawler.hooks.answers", "DROP"),
+    "DROP": ("crawler.engine.hooks.answers", "DROP"),
     "Frontier": ("crawler.job.durable_frontier", "DurableFrontier"),
     "Job": ("crawler.inspect.job_view", "JobView"),
     "JobError": ("crawler.job.directory", "JobError"),
     "Link": ("crawler.engine.link_judge", "Link"),
-    "Page": ("crawler.hooks.page_view", "Page"),
-    "canonicalise": ("crawler.urls", "canonicalise"),
-    "filters": ("crawler.filters", None),
+    "Page": ("crawler.engine.hooks.page_view", "Page"),
+    "canonicalise": ("crawler.url.urls", "canonicalise"),
+    "filters": ("crawler.seen.filters", None),
     "run": ("crawler.library.blocking", "run"),
 }
 

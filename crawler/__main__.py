@@ -22,9 +22,9 @@ def run() -> NoReturn:
     gc.disable()  # nothing of what imports make is garbage: the collector would walk all of it again and again
     # The threads of OpenBLAS spin while they wait for work, and nothing here gives them any.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from crawler.base.named_stream import NamedStream  # noqa: PLC0415
+    from crawler.base.printable import PrintableStream  # noqa: PLC0415
     from crawler.cli import main  # noqa: PLC0415
-    from crawler.progress.named_stream import NamedStream  # noqa: PLC0415
-    from crawler.progress.printable import PrintableStream  # noqa: PLC0415
 
     sys.stdout, sys.stderr = PrintableStream(NamedStream(sys.stdout)), PrintableStream(sys.stderr)
 

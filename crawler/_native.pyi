@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, Self
 
-INTERFACE: int  # see crawler/native.py
+INTERFACE: int  # see crawler/base/native.py
 
 def scan_page(
     html: bytes | bytearray,

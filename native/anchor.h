@@ -11,7 +11,7 @@
 
 #include "markup.h"
 
-#define ANCHOR_TEXT_MOST 200    /* characters that are kept: crawler.links.described.TEXT_MOST */
+#define ANCHOR_TEXT_MOST 200    /* characters that are kept: crawler.web.links.described.TEXT_MOST */
 #define ANCHOR_TEXT_READ 1600   /* ... and that are read for them: see long_text there */
 #define ANCHOR_ELEMENTS_MOST 32 /* in each other, in an anchor */
 #define CHARACTER_BYTES 4       /* of UTF-8 at most */

@@ -1,8 +1,8 @@
 /* The Bloom slices of a chain over the caller's memory: which digests are in, and setting their bits.
  *
- * Layouts, positions and formats are those of crawler/slices/blocked_slice.py, classic_slice.py and guava_slice.py,
- * which derive them; the words are little-endian, and so is the machine (the build stops on others). Nothing here
- * knows Python.
+ * Layouts, positions and formats are those of crawler/seen/slices/blocked_slice.py, classic_slice.py and
+ * guava_slice.py, which derive them; the words are little-endian, and so is the machine (the build stops on others).
+ * Nothing here knows Python.
  */
 #ifndef CRAWLER_BLOOM_H
 #define CRAWLER_BLOOM_H

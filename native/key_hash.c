@@ -34,8 +34,8 @@ digest_text(const KeyHash *self, const char *text, Py_ssize_t size, Digest *dige
     }
 }
 
-/* Text that has no UTF-8 but that of its lone surrogates (crawler/slices/digests.py). `key` is a reference of our own:
- * the error handler is found in a table that Python code may change. */
+/* Text that has no UTF-8 but that of its lone surrogates (crawler/seen/slices/digests.py). `key` is a reference of our
+ * own: the error handler is found in a table that Python code may change. */
 static int
 digest_surrogates(const KeyHash *self, PyObject *key, Digest *digest)
 {

@@ -1,4 +1,4 @@
-/* The hash of a seen-set with its secret: what crawler/slices/key_hash.py describes. */
+/* The hash of a seen-set with its secret: what crawler/seen/slices/key_hash.py describes. */
 #ifndef CRAWLER_KEY_HASH_H
 #define CRAWLER_KEY_HASH_H
 

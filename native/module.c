@@ -8,7 +8,7 @@
 
 #include "module.h"
 
-/* As in crawler/native.py: a module that was built from other sources is left alone. */
+/* As in crawler/base/native.py: a module that was built from other sources is left alone. */
 static int
 add_interface(PyObject *module)
 {

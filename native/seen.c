@@ -1,8 +1,8 @@
 /* crawler._native.SeenKernel: test-and-set of batches of keys over all Bloom slices of a seen-set, on their own memory.
  *
- * It does what crawler/filters/chain.py does with numpy, and leaves the same bits and gives the same answers; counts,
- * growth, figures and snapshots remain there. A chunk of keys is hashed, looked up in one slice after the other (only
- * what the newer ones do not hold), compared with itself exactly, and put into the newest slice.
+ * It does what crawler/seen/filters/chain.py does with numpy, and leaves the same bits and gives the same answers;
+ * counts, growth, figures and snapshots remain there. A chunk of keys is hashed, looked up in one slice after the other
+ * (only what the newer ones do not hold), compared with itself exactly, and put into the newest slice.
  *
  * Locks. A kernel is also the lock of its filter: all that the filter does is done inside `with kernel`, and add_keys
  * takes the lock itself, which costs a tenth of what the statement costs. The interpreter's lock is kept for the whole
@@ -358,7 +358,7 @@ watch_one(SeenKernel *self, Digest digest, int is_new)
     return known < 0 ? -1 : 0;
 }
 
-/* Report the keys whose marked bits (crawler/filters/watched_keys.py) are all clear; `fresh` of them are new. */
+/* Report the keys whose marked bits (crawler/seen/filters/watched_keys.py) are all clear; `fresh` of them are new. */
 static int
 watch_all(SeenKernel *self, const Work *work, size_t count, size_t fresh)
 {

@@ -22,7 +22,7 @@
 #include "references.h"
 #include "tables.h"
 
-#define TITLES_MOST 16        /* as in crawler.links.extract: titles that are looked at ... */
+#define TITLES_MOST 16        /* as in crawler.web.links.extract: titles that are looked at ... */
 #define TITLE_BYTES 65536     /* ... and what is read of one: more than is kept */
 #define METAS_MOST 64         /* named ones that are kept */
 #define ASKED_MOST 1000       /* elements that the caller is asked about: each takes as long as a hundred tags */

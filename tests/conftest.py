@@ -21,25 +21,25 @@ from tests.jobs import Stopped, stopped_job
 HERE = Path(__file__).resolve().parent
 # As measured with four processes on two cores: half a minute and more, the longest first.
 LONGEST = (
-    "bench/test_durability_scripts.py",
-    "dashboard/test_page.py",
-    "integrity/test_repair.py",
+    "tools/bench/test_durability_scripts.py",
+    "service/dashboard/test_page.py",
+    "inspect/integrity/test_repair.py",
     "test_examples.py",
     "durability/test_crash_points.py",
     "job/test_rekey.py",
-    "filters/test_kinds.py",
+    "seen/filters/test_kinds.py",
     "durability/test_signals.py",
     "engine/test_recrawl.py",
-    "backup/test_backup.py",
+    "inspect/backup/test_backup.py",
     "durability/test_flipped_store.py",
     "frontier/test_gate.py",
     "durability/test_crash_points_beside.py",
-    "filters/test_truth.py",
-    "metrics/test_with_prometheus.py",
+    "seen/filters/test_truth.py",
+    "job/metrics/test_with_prometheus.py",
     "durability/test_output_taken.py",
     "cli/test_terminal.py",
     "engine/test_lifted_limits.py",
-    "bench/test_crawl_scripts.py",
+    "tools/bench/test_crawl_scripts.py",
     "test_docs.py",
 )
 assert not [name for name in LONGEST if not (HERE / name).exists()], "a file that was moved keeps its place here"

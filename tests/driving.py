@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+from crawler.base.settings import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.link_judge import LinkJudge
 from crawler.engine.loop_lag import LoopLag
@@ -12,10 +13,9 @@ from crawler.engine.page_handler import PageHandler
 from crawler.engine.run import Run
 from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.extract.text_pool import Texts
-from crawler.fetch import Fetches
 from crawler.job.job import Job
-from crawler.settings import Settings
+from crawler.web.extract.text_pool import Texts
+from crawler.web.fetch import Fetches
 
 Seeds = AsyncIterator[list[str]]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from crawler.filters import DIGEST_BYTES
-from crawler.slices.key_hash import Blake2b
+from crawler.seen.filters import DIGEST_BYTES
+from crawler.seen.slices.key_hash import Blake2b
 
 HASH = Blake2b(b"the tests' secret")
 digest_keys, digest_lines, digest_key = HASH.digest_keys, HASH.digest_lines, HASH.digest_one

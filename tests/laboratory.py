@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from crawler.clock import Anchor
-from crawler.disk import PowerCutError
+from crawler.base.clock import Anchor
+from crawler.base.disk import PowerCutError
+from crawler.base.kv import Batch
+from crawler.base.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.link_judge import LinkJudge
-from crawler.extract.text_pool import Texts
-from crawler.fetch import Failure, Response, SimulatedWeb
-from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.kv import Batch
-from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
+from crawler.web.extract.text_pool import Texts
+from crawler.web.fetch import Failure, Response, SimulatedWeb
+from crawler.web.fetch.simulated import Answer
 from tests.driving import Driven, Unwatched
 from tests.durability.power import Inline
 

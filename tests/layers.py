@@ -1,209 +1,145 @@
 """The order of the code, from low to high: of packages, and of the modules inside each.
 
-A new module needs a place in ``MODULES``, a new package one in ``LAYERS`` too: behind all that it imports. The tests in
-``test_repository`` say what is missing, and what imports something that stands behind it.
+A module imports only from packages above its own in this file, and inside its package only from modules that are named
+before it. A new module needs a place behind all that it imports. The tests in ``test_repository`` say what is missing.
 """
 
 from __future__ import annotations
 
-# A package imports only from lower lines.
-LAYERS: list[set[str]] = [
-    {"native_switch"},
-    {"urls", "settings", "clock", "memory", "parent_death", "same_program", "kv", "figures", "native"},
-    {"slices", "robots", "refusal", "recrawl"},
-    {"filters"},
-    {"links", "scope", "frontier"},
-    {"traps"},
-    {"records"},
-    {"found"},
-    {"survey"},
-    {"disk", "metrics", "archive"},
-    {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact", "carrier"},
-    {"extract", "partition", "shared", "replica"},
-    {"job"},
-    {"inspect"},
-    {"engine", "integrity", "export"},
-    {"cluster"},
-    {"service"},
-    {"hooks"},
-    {"demo", "bench", "dedup", "backup", "scrapy"},
-    {"cli"},
-    {"library"},
-    {"__main__"},
-]
-
-# Inside a package, a module imports only from modules that are named before it.
 MODULES: dict[str, str] = {
-    "urls": """
-        request_name host_key rules steps whatwg typed clean domain base canonicaliser
+    "base": """
+        native_switch named_stream printable
+        settings.parts settings.leaving settings.hours settings.timetable settings.match settings.sites settings.load
+        settings.live
+        kv clock memory figures native same_program parent_death
+        disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files disk.faulty_disk
+        say
+        carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
+        carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier carrier.open_carrier
     """,
-    "settings": """
-        parts leaving hours timetable match sites load live
-    """,
-    "robots": """
-        path_patterns parse directives
-    """,
-    "slices": """
-        digest_batch digests entropy compiled errors sampling key_hash fpp_model bit_storage blocked_slice classic_slice
-        cow_snapshot table_slice contract counting_slice cuckoo_slice guava_slice layouts
-    """,
-    "filters": """
-        chain_compaction protocol segment_format advisor guava filter_file slice_entry watched_keys chain
-        memory_budget projection key_filter bloom scalable counting cuckoo digest_table kinds
-    """,
-    "links": """
-        encoding sitemap refresh headers about described embedded tags extract tokens query text
-    """,
-    "extract": """
-        edges page_text main_text text_child text_pool
-    """,
-    "recrawl": """
-        change_rate visit_value
-    """,
-    "refusal": """
-        addresses own_rules
-    """,
-    "parsing": """
-        wire child_process parser_child process fair_line pages
-    """,
-    "partition": """
-        placement replica_homes messages parcel_codec outbox inlet router end_rounds quota rate_shares group_turns
-        replica_values notes part_report byte_rate
-    """,
-    "replica": """
-        seal step_codec copy_pieces replica_codec
-    """,
-    "carrier": """
-        verbs memory_carrier local_frames local_server local_client engine_address redis_link
-        redis_servers redis_carrier open_carrier
-    """,
-    "shared": """
-        pieces shard_requests shard shard_scripts shared_set set_figures set_address redis_shards redis_bloom open_set
-        transfer
-    """,
-    "scope": """
-        modes globs patterns url_sites boundary bounds priority_rules rule_faults store_choice
+    "url": """
+        urls.request_name urls.host_key urls.rules urls.steps urls.whatwg urls.typed urls.clean urls.domain urls.base
+        urls.canonicaliser
+        robots.path_patterns robots.parse robots.directives
+        refusal.addresses refusal.own_rules
+        scope.modes scope.globs scope.patterns scope.url_sites scope.boundary scope.bounds scope.priority_rules
+        scope.rule_faults scope.store_choice
     """,
     "frontier": """
-        entry fair_semaphore jitter timer_queue order page signals visit_times politeness
-        request_outcome limits host outage revisits postponement backoff_policy host_closed refused_hosts
-        importance places slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
-        host_keys send_times address_gap group_leases domain_tallies gate
-        queues tries_ahead host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
+        recrawl.change_rate recrawl.visit_value
+        entry fair_semaphore jitter timer_queue order page signals visit_times politeness request_outcome limits host
+        outage revisits postponement backoff_policy host_closed refused_hosts importance places slot_share serving
+        host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times address_gap
+        group_leases domain_tallies gate queues tries_ahead host_status pace workbench waiting_line watchdog
+        ad_hoc_lease overrides frontier
+        traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls traps.traps
     """,
-    "traps": """
-        counts domains copies origins shape soft404 walls traps
+    "web": """
+        links.encoding links.sitemap links.refresh links.headers links.about links.described links.embedded links.tags
+        links.extract links.tokens links.query links.text
+        archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
+        archive.payloads archive.warc_reader archive.surt archive.cdxj
+        parsing.wire parsing.child_process parsing.parser_child parsing.process parsing.fair_line parsing.pages
+        fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
+        fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.ways fetch.kept fetch.fence fetch.connector
+        fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
+        extract.edges extract.page_text extract.main_text extract.text_child extract.text_pool
     """,
-    "survey": """
-        record_kinds top_rows path_map wrong_now survey
-    """,
-    "disk": """
-        failpoints full private regular expendable files faulty_disk
-    """,
-    "metrics": """
-        events history even_counts prometheus sentences attention countdown notice_watch course pooled_stats
-    """,
-    "store": """
-        symlink_overlay closed_copy memory_store wal faulty_store store_budget rocks salvage
-    """,
-    "checkpoint": """
-        envelope generations renewal
-    """,
-    "output": """
-        seekable_zstd record_text appended_file jsonl rotated_files page_files record_reader body_files outputs
-        changes finished reverse_reader
-    """,
-    "archive": """
-        labels warc_record http_block capture_records gzip_member payloads warc_reader surt cdxj
-    """,
-    "exact": """
-        rows recent ledger seen
-    """,
-    "fetch": """
-        outcome body_memory content_coding capture lenient patience secret proxies cookies socks tls_sessions ways kept
-        fence connector
-        bodies robots_cache failures robots_fetch fetcher simulated
-    """,
-    "dashboard": """
-        event_stream feed listen access guard http_server token server job_list
-    """,
-    "progress": """
-        named_stream printable say text_table summary supervisor wrapped top_view live_line
+    "seen": """
+        slices.digest_batch slices.digests slices.entropy slices.compiled slices.errors slices.sampling
+        slices.key_hash slices.fpp_model slices.bit_storage slices.blocked_slice slices.classic_slice
+        slices.cow_snapshot slices.table_slice slices.contract slices.counting_slice slices.cuckoo_slice
+        slices.guava_slice slices.layouts
+        filters.chain_compaction filters.protocol filters.segment_format filters.advisor filters.guava
+        filters.filter_file filters.slice_entry filters.watched_keys filters.chain filters.memory_budget
+        filters.projection filters.key_filter filters.bloom filters.scalable filters.counting filters.cuckoo
+        filters.digest_table filters.kinds
+        exact.rows exact.recent exact.ledger exact.seen
+        shared.pieces shared.shard_requests shared.shard shared.shard_scripts shared.shared_set shared.set_figures
+        shared.set_address shared.redis_shards shared.redis_bloom shared.open_set shared.transfer
     """,
     "job": """
+        records found
+        survey.record_kinds survey.top_rows survey.path_map survey.wrong_now survey.survey
+        metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences metrics.attention
+        metrics.countdown metrics.notice_watch metrics.course metrics.pooled_stats
+        store.symlink_overlay store.closed_copy store.memory_store store.wal store.faulty_store store.store_budget
+        store.rocks store.salvage
+        checkpoint.envelope checkpoint.generations checkpoint.renewal
+        output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
+        output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
+        output.reverse_reader
+        partition.placement partition.replica_homes partition.messages partition.parcel_codec partition.outbox
+        partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
+        partition.group_turns partition.replica_values partition.notes partition.part_report partition.byte_rate
+        replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
         clock_step clock_anchor digest_sum directory kept_steps receiving formats crawl_file home_register identity
-        former job_lock replica_moves
-        crawl_at_rest event_log border held_back history_file survey_file inbox
-        platform shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction
-        step_log journal_search promises
-        admission live_status last_command recovery rekey conversion run_settings snapshot open_files checkpointer
-        revisit returning replica_generations follower verdict parsing_notes suspects reclass job seeds_mark
-        durable_frontier copy_target
-        job_copy spool
+        former job_lock replica_moves crawl_at_rest event_log border held_back history_file survey_file inbox platform
+        shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction step_log journal_search
+        promises admission live_status last_command recovery rekey conversion run_settings snapshot open_files
+        checkpointer revisit returning replica_generations follower verdict parsing_notes suspects reclass job
+        seeds_mark durable_frontier copy_target job_copy spool
     """,
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader crawl_tail
         job_view crawl_explained crawl_survey crowded_domain
+        integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
+        integrity.quarantine integrity.url_marks integrity.digest_rows integrity.revisit_rows integrity.output_files
+        integrity.reconcile integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
+        integrity.left_out
+        export.final_records export.last_records export.columns export.kept_parts export.beside export.parquet
+        export.time_line export.crawl_figures export.markup export.report_page export.job_report export.cells
+        export.sorted_lines export.wacz export.web_archive
+        backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
     "engine": """
         capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
-        user_code own_line said_once context proxy_watch injector gauges durability robots_redirect robots_visit keeping
-        on_disk focusing change_check handing_over visit run put_aside rate rota worker
+        user_code own_line said_once context proxy_watch injector gauges durability robots_redirect robots_visit
+        keeping on_disk focusing change_check handing_over visit run put_aside rate rota worker
+        hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
+        hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests
+        hooks.score_batches hooks.focus hooks.loaded
     """,
     "cluster": """
         reach ownership member_options open_partition next_door tally sender quota_desk robots_desk turn_desk receiver
         seats end_watch replica_slots homes deserted slot_sending copy_sending log_sending replica_directory
         partition_opening replica_life replicas step_aside moves older_copies promotion forgetting drain_file
-        worker_name rate_desk time_left partition_life member crawl_directory settings_file agreement
-        worker_channel worker_supervisor
-    """,
-    "integrity": """
-        finding change record_files part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
-        reconcile verifier crawl_verifier repairer crawl_repairer left_out
-    """,
-    "export": """
-        final_records last_records columns kept_parts beside parquet time_line crawl_figures markup
-        report_page job_report cells sorted_lines wacz web_archive
+        worker_name rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel
+        worker_supervisor
     """,
     "service": """
+        dashboard.event_stream dashboard.feed dashboard.listen dashboard.access dashboard.guard dashboard.http_server
+        dashboard.token dashboard.server dashboard.job_list
+        progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view progress.live_line
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api record_counter survey_store survey_answer record_news job_seeds job_survey
         report_child report_maker downloads survey_api attach watched_crawl launching watched_jobs job_api run_view
         webhook notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
         crawl_progress answering worker_session engine_crawl watched_engine
     """,
-    "backup": """
-        layout copying body_copies back_up restoration crawl_backup
-    """,
-    "hooks": """
-        named_code page_view answers calls thread_calls loop_calls page_child process_calls hook call_watch on_page
-        asking requests score_batches focus loaded
-    """,
-    "library": """
-        deliveries page_data delivered_page keyword_options crawl_loop blocking
-    """,
-    "demo": """
-        modules pydoc_child render html_answers site news trouble web
-    """,
-    "bench": """
-        child floor machine made_pages peer_crawlee peer_scrapy scripts stage_samples loopback_run synthetic_web
-        made_certificates synthetic_server crawl_truth contenders synthetic_crawl crawl_report bench_crawl
-    """,
-    "dedup": """
-        interrupt key_spec lines lookout digest_file store chain_rebuild exchange bit_strings filter_setup stream
-        shared_stream build_process build
-    """,
-    "scrapy": """
-        job_settings spider_status upkeep request_job request_rows start_requests in_progress item_feeds dupefilter
-        scheduler
+    "tools": """
+        demo.modules demo.pydoc_child demo.render demo.html_answers demo.site demo.news demo.trouble demo.web
+        bench.child bench.floor bench.machine bench.made_pages bench.peer_crawlee bench.peer_scrapy bench.scripts
+        bench.stage_samples bench.loopback_run bench.synthetic_web bench.made_certificates bench.synthetic_server
+        bench.crawl_truth bench.contenders bench.synthetic_crawl bench.crawl_report bench.bench_crawl
+        dedup.interrupt dedup.key_spec dedup.lines dedup.lookout dedup.digest_file dedup.store dedup.chain_rebuild
+        dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.shared_stream dedup.build_process
+        dedup.build
+        scrapy.job_settings scrapy.spider_status scrapy.upkeep scrapy.request_job scrapy.request_rows
+        scrapy.start_requests scrapy.in_progress scrapy.item_feeds scrapy.dupefilter scrapy.scheduler
     """,
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority bench config backup options subject export report integrity_text command_words plan repair
-        canon browser parquet_after reporting partitioned
-        drain crawl work launches dashboard slice_table shared_filter dedup explain forget hosts reload restore stats
-        tail top verify demo filter completion
+        canon browser parquet_after reporting partitioned drain crawl work launches dashboard slice_table
+        shared_filter dedup explain forget hosts reload restore stats tail top verify demo filter completion
+    """,
+    "library": """
+        deliveries page_data delivered_page keyword_options crawl_loop blocking
     """,
 }
+
+# Names at the top for users and tools: they may import anything, and nothing imports them.
+SURFACE = ("filters", "scrapy", "__main__")

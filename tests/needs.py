@@ -35,7 +35,7 @@ def miss(what: str, package: str) -> NoReturn:
 def need_native() -> None:
     """The part of the program that is written in C; see ``miss``."""
     try:
-        import_module("crawler.native")
+        import_module("crawler.base.native")
     except ImportError as error:
         _lack(f"crawler._native is not built ({error}): python setup.py build_ext --inplace")
 

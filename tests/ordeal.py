@@ -40,11 +40,8 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from crawler.disk import PowerCutError
-from crawler.engine.lifecycle import Stop
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.simulated import page
-from crawler.settings import (
+from crawler.base.disk import PowerCutError
+from crawler.base.settings import (
     CrawlSettings,
     DurabilitySettings,
     PolitenessSettings,
@@ -54,6 +51,9 @@ from crawler.settings import (
     Settings,
     TrapSettings,
 )
+from crawler.engine.lifecycle import Stop
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.simulated import page
 from tests.laboratory import NEVER, START, Laboratory, links
 
 # A seen-set that errs would lose a URL in some ten thousand, as it says, and the servers would call that lost, and the

@@ -8,8 +8,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from crawler.output import lines_of
-from crawler.output.outputs import FORMS
+from crawler.job.output import lines_of
+from crawler.job.output.outputs import FORMS
 
 
 def records(job: Path) -> list[dict[str, Any]]:

@@ -31,9 +31,9 @@ import time
 from typing import Any
 
 import crawler
-from crawler.disk import failpoints
-from crawler.filters import DIGEST_BYTES, make_seen
-from crawler.settings import SeenSettings
+from crawler.base.disk import failpoints
+from crawler.base.settings import SeenSettings
+from crawler.seen.filters import DIGEST_BYTES, make_seen
 from tests.chance import CHANCE
 from tests.hostile import world
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.filters import load
-from crawler.slices import entropy
-from crawler.slices.key_hash import KeyHash
+from crawler.seen.filters import load
+from crawler.seen.slices import entropy
+from crawler.seen.slices.key_hash import KeyHash
 from tests.chance import CHANCE
 from tests.program import crawler
 

@@ -20,7 +20,7 @@ import yaml
 
 from crawler.cli import command_parser
 from tests.asked import asked, free_port
-from tests.carrier.redis_server import redis_server
+from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.documents import ROOT
 from tests.needs import need

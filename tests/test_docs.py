@@ -16,34 +16,30 @@ from typing import Any
 
 import pytest
 
-from crawler.archive.capture_records import Earlier
-from crawler.archive.labels import sha1
-from crawler.archive.payloads import decode_payload, encode_payload
-from crawler.checkpoint import Generations, decode_envelope
+from crawler.base.disk import RealDisk
+from crawler.base.kv import FAMILY_NUMBERS, Batch, Family
+from crawler.base.settings import SHAPING, TABLES, RobotsSettings, TrapSettings
 from crawler.cli import COMMANDS, CommandParser, command_parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.exit_codes import Exit
-from crawler.disk import RealDisk
 from crawler.engine.capacity_forecast import Forecast
 from crawler.engine.lifecycle import State
-from crawler.exact import LedgerCounts, rows_of
-from crawler.fetch.robots_cache import RobotsCache
-from crawler.filters import SEED_ZERO, Advice, read_segment
 from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
+from crawler.frontier.recrawl import ChangeRate
+from crawler.frontier.traps import Traps, check_content, check_soft404
+from crawler.frontier.traps.copies import content_digest
 from crawler.inspect.statistics import SlotFigures
 from crawler.job import directory as identity
 from crawler.job.border import decode_page
+from crawler.job.checkpoint import Generations, decode_envelope
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.job.job_lock import LOCK
-from crawler.job.recovery import COUNTERS, OUTPUT_END
-from crawler.job.run_settings import RUN
-from crawler.kv import FAMILY_NUMBERS, Batch, Family
-from crawler.partition import Links, inlet, outbox
-from crawler.partition.messages import decode_message
-from crawler.records import (
+from crawler.job.partition import Links, inlet, outbox
+from crawler.job.partition.messages import decode_message
+from crawler.job.records import (
     Counters,
     Outcome,
     PageRecord,
@@ -56,13 +52,17 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
-from crawler.recrawl import ChangeRate
-from crawler.replica import Chunk, FilePart, Piece, ReplicaCodec, Step
-from crawler.scope import COUNTED, Limit
-from crawler.settings import SHAPING, TABLES, RobotsSettings, TrapSettings
-from crawler.store import MemoryStore
-from crawler.traps import Traps, check_content, check_soft404
-from crawler.traps.copies import content_digest
+from crawler.job.recovery import COUNTERS, OUTPUT_END
+from crawler.job.replica import Chunk, FilePart, Piece, ReplicaCodec, Step
+from crawler.job.run_settings import RUN
+from crawler.job.store import MemoryStore
+from crawler.seen.exact import LedgerCounts, rows_of
+from crawler.seen.filters import SEED_ZERO, Advice, read_segment
+from crawler.url.scope import COUNTED, Limit
+from crawler.web.archive.capture_records import Earlier
+from crawler.web.archive.labels import sha1
+from crawler.web.archive.payloads import decode_payload, encode_payload
+from crawler.web.fetch.robots_cache import RobotsCache
 from tests.documents import DOCS, page
 from tests.jobs import stopped_job
 from tests.layers import LAYERS

@@ -31,25 +31,25 @@ import duckdb
 import pytest
 from aiohttp import web
 
-from crawler.bench.machine import why_not_native
+from crawler.base.settings import Sites, hours_of, settings_from
 from crawler.cli import command_parser
 from crawler.cli.demo import PAGES
-from crawler.dashboard.token import checked_token
-from crawler.demo import DemoSite
-from crawler.demo.modules import MODULES
-from crawler.demo.render import Pages
+from crawler.service.dashboard.token import checked_token
 from crawler.service.watched_jobs import jobs_in
-from crawler.settings import Sites, hours_of, settings_from
-from tests.carrier.redis_server import redis_server
-from tests.demo.walk import walk
+from crawler.tools.bench.machine import why_not_native
+from crawler.tools.demo import DemoSite
+from crawler.tools.demo.modules import MODULES
+from crawler.tools.demo.render import Pages
+from tests.base.carrier.redis_server import redis_server
 from tests.documents import ROOT, page
 from tests.examples import long_or
-from tests.extract.test_text_pool import PAGE
 from tests.hostile.server import NOT_FOUND, Answer, Server, Talk
 from tests.hostile.server import page as answered
 from tests.outputs import files_of
 from tests.program import PATIENCE, crawler, running, stand_in
 from tests.site import Site, linked, tree
+from tests.tools.demo.walk import walk
+from tests.web.extract.test_text_pool import PAGE
 
 # Whole pages of commands are carried out, with the pauses that a polite crawl makes.
 pytestmark = pytest.mark.timeout(300)
@@ -145,7 +145,7 @@ def test_every_how_to_is_carried_out_here() -> None:
 
 def test_the_dashboard_has_the_panels_that_its_how_to_names() -> None:
     text = page("read-the-dashboard.md")
-    shown = (ROOT / "crawler" / "dashboard" / "page" / "index.html").read_text("utf-8")
+    shown = (ROOT / "crawler" / "service" / "dashboard" / "page" / "index.html").read_text("utf-8")
     panels = re.findall(r"Look at \*\*(.*?)\*\*", text)
     assert len(panels) == 3
     for panel in panels:

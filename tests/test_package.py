@@ -50,8 +50,8 @@ def test_the_wheel_holds_the_program_and_the_files_for_others(wheel: zipfile.Zip
     assert {
         "crawler/__main__.py",
         "crawler/py.typed",
-        "crawler/dashboard/page/index.html",
-        "crawler/export/report.css",
+        "crawler/service/dashboard/page/index.html",
+        "crawler/inspect/export/report.css",
     } <= names
     files = {path.relative_to(ROOT): path for path in (ROOT / "config").rglob("*") if path.is_file()}
     assert len(files) > 4

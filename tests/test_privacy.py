@@ -70,7 +70,7 @@ def test_nothing_private_is_reached_for(path: Path) -> None:
         ("job._store", "_store"),
         ("first(job)._rows['x']", "_rows"),
         ("from crawler.cli.options import _FLAGS", "_FLAGS"),
-        ("monkeypatch.setattr('crawler.output.reverse_reader._PIECE', 7)", "_PIECE"),
+        ("monkeypatch.setattr('crawler.job.output.reverse_reader._PIECE', 7)", "_PIECE"),
         ("monkeypatch.setattr(states, '_look', timed)", "_look"),
         ("patch.object(job, '_store')", "_store"),
     ],

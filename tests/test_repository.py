@@ -12,40 +12,30 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.settings import PriorityRule, Settings, SiteTable, as_tables, settings_from
 from crawler.cli.options import FLAGS
-from crawler.settings import PriorityRule, Settings, SiteTable, as_tables, settings_from
-from tests.layers import LAYERS, MODULES
+from tests.layers import MODULES, SURFACE
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "crawler"
 
 PURE = {
-    "urls",
-    "slices",
-    "filters",
-    "robots",
-    "settings",
-    "kv",
-    "links",
-    "scope",
+    "url",
     "frontier",
-    "traps",
-    "records",
-    "survey",
-    "metrics",
-    "archive",
+    "seen/slices",
+    "seen/filters",
+    "base/settings",
+    "base/kv",
+    "web/links",
+    "web/archive",
+    "job/records",
+    "job/survey",
+    "job/metrics",
 }
 # What would let a pure module touch the world.
 WORLD = {"asyncio", "socket", "time", "threading", "subprocess", "aiohttp", "pathlib", "os", "random", "rocksdict"}
 # The exceptions: a filter's lock, which starts no thread, and the files that a filter is saved to.
-ALLOWED = {"filters/chain.py": {"threading"}, "filters/filter_file.py": {"os"}}
-
-
-def layer(part: str) -> int:
-    for number, parts in enumerate(LAYERS):
-        if part in parts:
-            return number
-    raise AssertionError(f"crawler.{part} has no place in the layers: give it one")
+ALLOWED = {"seen/filters/chain.py": {"threading"}, "seen/filters/filter_file.py": {"os"}}
 
 
 @functools.cache
@@ -82,18 +72,36 @@ def part_of(path: Path) -> str:
     return first.removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_one_way(path: Path) -> None:
-    mine = part_of(path)
-    if mine == "__init__":
-        # The surface names modules of any height, for type checkers, and loads none of them by itself.
-        at_once = [node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ImportFrom)]
-        assert not any((node.module or "").startswith("crawler") for node in at_once)
-        return
-    for name in imports(path):
-        words = name.split(".")
-        if words[0] == "crawler" and len(words) > 1 and words[1] != mine:
-            assert layer(words[1]) < layer(mine), f"{path.relative_to(ROOT)} imports {name}, which stands above it"
+def test_the_surface_loads_nothing_by_itself() -> None:
+    """It names modules of any height, for type checkers."""
+    at_once = ast.parse((PACKAGE / "__init__.py").read_text("utf-8")).body
+    assert not any(isinstance(node, ast.ImportFrom) and (node.module or "").startswith("crawler") for node in at_once)
+
+
+def order() -> list[str]:
+    return [f"crawler.{package}.{module}" for package, names in MODULES.items() for module in names.split()]
+
+
+def test_every_module_has_one_place_in_the_order() -> None:
+    there = {name_of(path) for path in modules() if path.name != "__init__.py"}
+    assert sorted(order()) == sorted(there - {f"crawler.{name}" for name in SURFACE}), "tests/layers.py has the order"
+
+
+@pytest.mark.parametrize("package", MODULES)
+def test_imports_point_one_way(package: str) -> None:
+    """A module imports what stands before it, the ``__init__`` of a package also its own modules."""
+    places = {name: place for place, name in enumerate(order())}
+    for path in sorted((PACKAGE / package).rglob("*.py")):
+        mine = name_of(path)
+        own = [place for name, place in places.items() if name == mine or name.startswith(f"{mine}.")]
+        assert own, f"{mine} has no place in tests/layers.py"
+        for name in imported_modules(path):
+            if name == "crawler" or not name.startswith("crawler.") or name == "crawler._native":
+                continue
+            behind = [place for each, place in places.items() if each == name or each.startswith(f"{name}.")]
+            assert behind, f"{mine} imports {name}, which has no place in tests/layers.py"
+            assert not mine.startswith(f"{name}."), f"{mine} imports its own package: name the module"
+            assert max(behind) < max(own) or name.startswith(f"{mine}."), f"{mine} imports {name}, which is above it"
 
 
 def name_of(path: Path) -> str:
@@ -113,23 +121,6 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
-def packages() -> list[str]:
-    return sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-
-
-@pytest.mark.parametrize("package", packages())
-def test_the_modules_of_a_package_import_only_from_those_before_them(package: str) -> None:
-    order = MODULES.get(package, "").split()
-    there = {path.stem for path in (PACKAGE / package).glob("*.py")} - {"__init__"}
-    assert sorted(order) == sorted(there), f"tests/layers.py must name each module of {package} once, low to high"
-    for place, module in enumerate(order):
-        for name in imported_modules(PACKAGE / package / f"{module}.py"):
-            assert name != f"crawler.{package}", f"{package}/{module}.py imports its own package: name the module"
-            if name.startswith(f"crawler.{package}."):
-                lower = name.split(".")[2]
-                assert lower in order[:place], f"{package}/{module}.py imports {lower}, which tests/layers.py has above"
-
-
 def test_no_file_name_stands_for_two_things() -> None:
     names = Counter(path.name for path in modules() if path.name != "__init__.py")
     assert [name for name, count in names.items() if count > 1] == []
@@ -140,16 +131,17 @@ def test_no_package_has_grown_into_several() -> None:
     for path in modules():
         lines[part_of(path)] += len(path.read_text("utf-8").splitlines())
     for part, count in lines.items():
-        assert count <= 0.12 * lines.total(), f"{part} holds {count / lines.total():.0%} of all lines: cut it"
+        assert count <= 0.20 * lines.total(), f"{part} holds {count / lines.total():.0%} of all lines: cut it"
 
 
 @pytest.mark.parametrize("part", sorted(PURE))
 def test_the_core_knows_no_socket_file_or_clock(part: str) -> None:
-    for path in modules():
-        if part_of(path) == part:
-            may = ALLOWED.get(str(path.relative_to(PACKAGE)), set())
-            touched = ({name.split(".")[0] for name in imports(path)} & WORLD) - may
-            assert not touched, f"{path.relative_to(ROOT)} imports {touched}"
+    place = PACKAGE / part
+    paths = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+    for path in paths:
+        may = ALLOWED.get(str(path.relative_to(PACKAGE)), set())
+        touched = ({name.split(".")[0] for name in imports(path)} & WORLD) - may
+        assert not touched, f"{path.relative_to(ROOT)} imports {touched}"
 
 
 def default_text() -> str:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.bench.child import run
+from crawler.tools.bench.child import run
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-SPIDER = ROOT / "crawler" / "bench" / "peer_scrapy.py"
+SPIDER = ROOT / "crawler" / "tools" / "bench" / "peer_scrapy.py"
 
 Command = Callable[[Path, Path], list[str]]
 Pages = Callable[[Path], list[str]]
@@ -40,7 +40,7 @@ def ours() -> Crawler:
 
 def floor() -> Crawler:
     def command(seeds: Path, home: Path) -> list[str]:
-        return [sys.executable, "-m", "crawler.bench.floor", str(seeds), str(home / "pages.txt")]
+        return [sys.executable, "-m", "crawler.tools.bench.floor", str(seeds), str(home / "pages.txt")]
 
     return Crawler(
         "floor", command, lambda home: [line.split()[0] for line in (home / "pages.txt").read_text().splitlines()]

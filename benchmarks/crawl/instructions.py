@@ -33,8 +33,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.crawl.crawls import ROOT, Crawler, floor, ours
 from benchmarks.crawl.web import served
-from crawler.bench.machine import describe_commit, describe_machine, why_not_native
-from crawler.bench.made_pages import MADE_HOSTS, make_files
+from crawler.tools.bench.machine import describe_commit, describe_machine, why_not_native
+from crawler.tools.bench.made_pages import MADE_HOSTS, make_files
 
 HISTORY = ROOT / "benchmarks" / "history" / "instructions.jsonl"
 CLOCK = Path(__file__).resolve().with_name("count_clock.py")

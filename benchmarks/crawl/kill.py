@@ -25,9 +25,9 @@ from crawls import ROOT, Crawler, ours, peer_versions, scrapy, undisturbed
 from run import PACKAGES
 from web import Web, given_root, served
 
-from crawler.bench.child import run
-from crawler.bench.machine import describe_machine
-from crawler.bench.made_pages import MADE_PAGES, make_files
+from crawler.tools.bench.child import run
+from crawler.tools.bench.machine import describe_machine
+from crawler.tools.bench.made_pages import MADE_PAGES, make_files
 
 _MOST_RUNS = 5
 _SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer

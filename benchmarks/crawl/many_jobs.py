@@ -33,16 +33,16 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from msgspec.structs import replace
 
-from crawler.bench.machine import describe_machine
-from crawler.clock import SteadyClock
+from crawler.base.clock import SteadyClock
+from crawler.base.settings import settings_from
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import Failure, Keeps, Response, is_html
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.shared_platform import SharedPlatform
-from crawler.settings import settings_from
+from crawler.tools.bench.machine import describe_machine
+from crawler.web.fetch import Failure, Keeps, Response, is_html
 
 JOBS = (1, 4, 16, 64)
 OF_A_HOST = 50  # pages

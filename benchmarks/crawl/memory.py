@@ -23,12 +23,12 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
-from crawler.clock import SteadyClock
-from crawler.fetch import Failure, Keeps, RawExchange, Response, is_html
+from crawler.base.clock import SteadyClock
+from crawler.base.settings import settings_from
 from crawler.job.job import Job
 from crawler.service.session import drive_and_checkpoint
-from crawler.settings import settings_from
+from crawler.tools.bench.machine import describe_machine
+from crawler.web.fetch import Failure, Keeps, RawExchange, Response, is_html
 from tests.driving import Driven
 
 TENTHS = 10

@@ -32,7 +32,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.dashboard.browser import chromium, complaints, text
+from tests.service.dashboard.browser import chromium, complaints, text
 
 ROOT = Path(__file__).resolve().parents[2]
 # On the page, in the statistics, among the metrics.

@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from scene import scene
 from selenium.webdriver import Chrome
 
-from tests.dashboard.browser import chromium, complaints, faults, text
+from tests.service.dashboard.browser import chromium, complaints, faults, text
 
 ROOT = Path(__file__).resolve().parents[2]
 HEIGHTS = {390: 844, 1_366: 768, 3_840: 2_160}

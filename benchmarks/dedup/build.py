@@ -20,8 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from crawler.bench.machine import describe_machine
-from crawler.progress.text_table import text_table
+from crawler.service.progress.text_table import text_table
+from crawler.tools.bench.machine import describe_machine
 
 FILTER = [sys.executable, "-m", "crawler", "filter"]
 JOBS = (1, 2)

@@ -20,8 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawler.bench.machine import describe_machine
-from crawler.filters.advisor import plan, plan_compacted
+from crawler.seen.filters.advisor import plan, plan_compacted
+from crawler.tools.bench.machine import describe_machine
 
 DEDUP = [sys.executable, "-m", "crawler", "dedup", "--raw"]
 

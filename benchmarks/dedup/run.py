@@ -34,7 +34,9 @@ PROGRAMS: dict[str, list[str]] = {
     "awk '!a[$0]++'": ["awk", "!a[$0]++"],
 }
 BUILD = "filter build"
-DESCRIBE = "from crawler.bench.machine import *; print(*describe_machine(['numpy', 'mmh3', 'ada-url']), sep='\\n')"
+DESCRIBE = (
+    "from crawler.tools.bench.machine import *; print(*describe_machine(['numpy', 'mmh3', 'ada-url']), sep='\\n')"
+)
 
 
 class Run(NamedTuple):

@@ -23,14 +23,14 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler import frontier
-from crawler.bench.child import module_environment, run
-from crawler.bench.machine import describe_machine
+from crawler.base.settings import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.cli.exit_codes import Exit
-from crawler.found import Found
+from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.records import Outcome, PageRecord, encode_page
-from crawler.settings import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.urls import Canonical
+from crawler.job.records import Outcome, PageRecord, encode_page
+from crawler.tools.bench.child import module_environment, run
+from crawler.tools.bench.machine import describe_machine
+from crawler.url.urls import Canonical
 
 PACKAGES = ("numpy", "bitarray", "mmh3", "rocksdict")
 HOSTS = 1_000

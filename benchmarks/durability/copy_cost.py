@@ -31,21 +31,21 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from msgspec.structs import replace
 
-from crawler.bench.machine import describe_machine
-from crawler.bench.made_pages import make_files
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
+from crawler.base.settings import CrawlSettings, OutputSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import SimulatedWeb
-from crawler.fetch.outcome import RawExchange, Response
-from crawler.fetch.simulated import page
-from crawler.found import Found
 from crawler.job.copy_target import CopyTarget
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.platform import Platform
-from crawler.replica import PIECE, Chunk, HandOver, ReplicaCodec
-from crawler.settings import CrawlSettings, OutputSettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.urls import Canonicaliser
+from crawler.job.replica import PIECE, Chunk, HandOver, ReplicaCodec
+from crawler.tools.bench.machine import describe_machine
+from crawler.tools.bench.made_pages import make_files
+from crawler.url.urls import Canonicaliser
+from crawler.web.fetch import SimulatedWeb
+from crawler.web.fetch.outcome import RawExchange, Response
+from crawler.web.fetch.simulated import page
 from tests.driving import Driven
 
 CODEC = ReplicaCodec(b"the secret of a crawl")

@@ -2,9 +2,10 @@
 
     TMPDIR=/dev/shm python benchmarks/durability/disks.py [--rounds 300] [--first 0] [--replicas 2]
 
-The crawls are those of ``tests/replica/lives.py``; CI runs 12 of them. Half of the deaths take the disk, and a replica
-goes on; the other half are kills and power losses, after which the same directory does. Exits with 1 and names the seed
-when a page is missing or recorded twice, or a replica lacks what others were told or does not know an admitted key.
+The crawls are those of ``tests/job/replica/lives.py``; CI runs 12 of them. Half of the deaths take the disk, and a
+replica goes on; the other half are kills and power losses, after which the same directory does. Exits with 1 and names
+the seed when a page is missing or recorded twice, or a replica lacks what others were told or does not know an admitted
+key.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
+from crawler.tools.bench.machine import describe_machine
 from tests.chance import CHANCE
-from tests.replica.lives import live
+from tests.job.replica.lives import live
 
 
 def main(words: Sequence[str]) -> None:

@@ -31,16 +31,13 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import OutputSettings, Settings
 from crawler.frontier import Entry
 from crawler.job.follower import Follower
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.recovery import COUNTERS, stored_counters
-from crawler.job.step_log import MARK
-from crawler.job.transaction import OUTPUT_ENDS
-from crawler.kv import Batch, Family
-from crawler.records import (
+from crawler.job.records import (
     Done,
     End,
     Outcome,
@@ -54,9 +51,12 @@ from crawler.records import (
     file_number,
     sequence_key,
 )
-from crawler.replica import Chunk, Mark, Step, Written
-from crawler.settings import OutputSettings, Settings
-from crawler.store import RocksStore
+from crawler.job.recovery import COUNTERS, stored_counters
+from crawler.job.replica import Chunk, Mark, Step, Written
+from crawler.job.step_log import MARK
+from crawler.job.store import RocksStore
+from crawler.job.transaction import OUTPUT_ENDS
+from crawler.tools.bench.machine import describe_machine
 
 LINE = 1
 KEYS = 10  # that a page admits

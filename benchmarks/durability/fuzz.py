@@ -31,23 +31,10 @@ import mmh3
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
-from crawler.checkpoint import EnvelopeError, Generations, decode_envelope, encode_envelope
-from crawler.checkpoint.generations import manifest_name
+from crawler.base.disk import RealDisk
+from crawler.base.settings import LinkSettings, RobotsSettings, SettingsError, settings_from
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.disk import RealDisk
-from crawler.fetch import Response
-from crawler.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
-from crawler.filters import (
-    FilterError,
-    FormatError,
-    ScalableBloomFilter,
-    load_seen,
-    read_seen,
-    read_segment,
-    write_seen,
-)
 from crawler.frontier import (
     BackQueue,
     Entry,
@@ -61,9 +48,11 @@ from crawler.frontier import (
 )
 from crawler.frontier.entry import fresh_slot, pending_key, retry_slot, split_pending_key
 from crawler.frontier.host import encode_host, host_name
-from crawler.links import Sitemap
-from crawler.output import AppendedFile, OutputError, record_of
-from crawler.records import (
+from crawler.frontier.traps import CopyRecordError, TrapRecordError, check_content, check_row
+from crawler.job.checkpoint import EnvelopeError, Generations, decode_envelope, encode_envelope
+from crawler.job.checkpoint.generations import manifest_name
+from crawler.job.output import AppendedFile, OutputError, record_of
+from crawler.job.records import (
     Counters,
     Done,
     JournalError,
@@ -77,10 +66,21 @@ from crawler.records import (
     encode_done,
     encode_page,
 )
-from crawler.settings import LinkSettings, RobotsSettings, SettingsError, settings_from
-from crawler.store import MemoryStore
-from crawler.store.wal import recycled_record
-from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
+from crawler.job.store import MemoryStore
+from crawler.job.store.wal import recycled_record
+from crawler.seen.filters import (
+    FilterError,
+    FormatError,
+    ScalableBloomFilter,
+    load_seen,
+    read_seen,
+    read_segment,
+    write_seen,
+)
+from crawler.tools.bench.machine import describe_machine
+from crawler.web.fetch import Response
+from crawler.web.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
+from crawler.web.links import Sitemap
 
 LONGEST = 2  # seconds for one input
 MOST = 64 * 2**20  # bytes allocated for one input

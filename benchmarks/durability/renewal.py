@@ -23,15 +23,15 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
-from crawler.checkpoint import Manifest, Renewal
-from crawler.checkpoint.renewal import BYTES_PER_KEY, MOST_KEYS
-from crawler.filters import ScalableBloomFilter
+from crawler.base.kv import Family
+from crawler.base.settings import SeenSettings, Settings
+from crawler.job.checkpoint import Manifest, Renewal
+from crawler.job.checkpoint.renewal import BYTES_PER_KEY, MOST_KEYS
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.kv import Family
-from crawler.records import encode_admitted, encode_counters, sequence_key
-from crawler.settings import SeenSettings, Settings
+from crawler.job.records import encode_admitted, encode_counters, sequence_key
+from crawler.seen.filters import ScalableBloomFilter
+from crawler.tools.bench.machine import describe_machine
 
 # As a crawl has it, but for the rule that a small seen-set is stored each time: so that a small one shows the same.
 _PLATFORM = Platform(renewal=Renewal(few_bytes=0))

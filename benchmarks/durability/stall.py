@@ -24,15 +24,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
-from crawler.checkpoint import Renewal
-from crawler.engine.run import Run
-from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import SimulatedWeb
-from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.service.session import spare_the_collector
-from crawler.settings import (
+from crawler.base.settings import (
     CrawlSettings,
     DurabilitySettings,
     PolitenessSettings,
@@ -40,6 +32,14 @@ from crawler.settings import (
     SeenSettings,
     Settings,
 )
+from crawler.engine.run import Run
+from crawler.engine.worker import Worker, WorkerSettings
+from crawler.job.checkpoint import Renewal
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.service.session import spare_the_collector
+from crawler.tools.bench.machine import describe_machine
+from crawler.web.fetch import SimulatedWeb
 
 EACH_TIME = Platform(renewal=Renewal(most_keys=0))  # the seen-set is stored by each generation
 _BITS_PER_KEY = 15.1  # of a slice for an fpp of 0.001

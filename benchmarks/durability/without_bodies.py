@@ -33,23 +33,23 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from benchmarks.durability.copy_cost import CODEC, SETTINGS, Answers, seeds, table, take
-from crawler.bench.machine import describe_machine
-from crawler.bench.made_pages import make_files
-from crawler.disk import PowerCutError, RealDisk
+from crawler.base.disk import PowerCutError, RealDisk
+from crawler.base.settings import PartitionSettings, Settings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import SimulatedWeb
-from crawler.integrity.left_out import fetch_left_out
-from crawler.integrity.verifier import verify_job
+from crawler.inspect.integrity.left_out import fetch_left_out
+from crawler.inspect.integrity.verifier import verify_job
 from crawler.job.copy_target import CopyTarget
 from crawler.job.directory import PAGES
 from crawler.job.follower import Follower
 from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
+from crawler.job.output import lines_of
+from crawler.job.partition import PartitionRouter, Placement
 from crawler.job.platform import Platform
-from crawler.output import lines_of
-from crawler.partition import PartitionRouter, Placement
-from crawler.replica import Chunk
-from crawler.settings import PartitionSettings, Settings
+from crawler.job.replica import Chunk
+from crawler.tools.bench.machine import describe_machine
+from crawler.tools.bench.made_pages import make_files
+from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 
 GATHERED = 25  # pages between two chunks

@@ -35,8 +35,8 @@ from pathlib import Path
 import mmh3
 import numpy as np
 
-from crawler.filters import KeyHash, ScalableBloomFilter
-from crawler.slices.compiled import available, reference
+from crawler.seen.filters import KeyHash, ScalableBloomFilter
+from crawler.seen.slices.compiled import available, reference
 
 AddMany = Callable[[list[str]], list[int]]
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.filters.add_many import machine
-from crawler.filters import ScalableBloomFilter
+from crawler.seen.filters import ScalableBloomFilter
 
 BATCH = 4096
 ASKED = 10_000_000

@@ -25,13 +25,13 @@ import numpy as np
 
 from benchmarks.filters.add_many import machine
 from benchmarks.filters.bits_per_key import FROM, TO, chain, over_the_range
-from crawler.filters import ScalableBloomFilter
-from crawler.filters.advisor import schedule
-from crawler.filters.chain_compaction import successor_share
+from crawler.base.kv import Family
+from crawler.job.records import encode_admitted, sequence_key
 from crawler.job.seen_compaction import Compaction, compact_beside
-from crawler.kv import Family
-from crawler.records import encode_admitted, sequence_key
-from crawler.store import RocksStore
+from crawler.job.store import RocksStore
+from crawler.seen.filters import ScalableBloomFilter
+from crawler.seen.filters.advisor import schedule
+from crawler.seen.filters.chain_compaction import successor_share
 
 SIZE = 16
 EVENT = 20  # keys

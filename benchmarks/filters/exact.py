@@ -27,11 +27,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.bench.machine import describe_machine
-from crawler.exact import Answers, ExactSeenSet
-from crawler.filters import UNKEYED, ScalableBloomFilter
-from crawler.kv import Family
-from crawler.store import RocksStore
+from crawler.base.kv import Family
+from crawler.job.store import RocksStore
+from crawler.seen.exact import Answers, ExactSeenSet
+from crawler.seen.filters import UNKEYED, ScalableBloomFilter
+from crawler.tools.bench.machine import describe_machine
 
 BATCH = 64
 HOSTS = 100_000

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import mmh3
 
-from crawler.bench.machine import describe_machine
-from crawler.filters import SEED_ZERO, KeyHash, ScalableBloomFilter
+from crawler.seen.filters import SEED_ZERO, KeyHash, ScalableBloomFilter
+from crawler.tools.bench.machine import describe_machine
 
 SIZES = {1: 4_000, 16: 800, 64: 300, 1024: 40}  # batch size: batches a round
 HELD = 1_000_000

@@ -20,10 +20,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks.filters.add_many import machine, url
-from crawler.found import Found
+from crawler.base.settings import SeenSettings, Settings
+from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.settings import SeenSettings, Settings
-from crawler.urls import Canonical
+from crawler.url.urls import Canonical
 
 LINKS = 100
 NEW, RECENT = 0.1, 0.7  # shares of the links

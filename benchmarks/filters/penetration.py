@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.filters.add_many import machine
-from tests.carrier.redis_server import redis_server
+from tests.base.carrier.redis_server import redis_server
 from tests.test_examples import carry_out
 
 

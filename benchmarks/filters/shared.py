@@ -31,14 +31,14 @@ import numpy as np
 import redis
 
 from benchmarks.filters.add_many import machine
-from crawler.carrier.redis_servers import slot_of
-from crawler.filters import KeyHash, ScalableBloomFilter
-from crawler.shared.open_set import OpenedSet, Producer, connect, make_set, new_head
-from crawler.shared.pieces import SetParameters, shards_for
-from crawler.shared.set_address import SetAddress, parse_set
-from crawler.shared.set_figures import statistics
-from crawler.shared.shared_set import SharedSet
-from tests.carrier.redis_server import RedisServer, redis_cluster, redis_server
+from crawler.base.carrier.redis_servers import slot_of
+from crawler.seen.filters import KeyHash, ScalableBloomFilter
+from crawler.seen.shared.open_set import OpenedSet, Producer, connect, make_set, new_head
+from crawler.seen.shared.pieces import SetParameters, shards_for
+from crawler.seen.shared.set_address import SetAddress, parse_set
+from crawler.seen.shared.set_figures import statistics
+from crawler.seen.shared.shared_set import SharedSet
+from tests.base.carrier.redis_server import RedisServer, redis_cluster, redis_server
 
 BATCH = 14_000  # lines of a block
 ABSENT = 10**6

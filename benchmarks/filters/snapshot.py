@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.filters.add_many import machine
-from crawler.filters import BloomFilter, CountingFilter, CuckooFilter, Filter, SeenSnapshot, write_segment
+from crawler.seen.filters import BloomFilter, CountingFilter, CuckooFilter, Filter, SeenSnapshot, write_segment
 
 BATCH = 256  # keys
 

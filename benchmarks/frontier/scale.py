@@ -29,12 +29,11 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done as LeaseDone
 from crawler.frontier import Entry, Frontier
-from crawler.job.recovery import COUNTERS
-from crawler.kv import Batch, Family
-from crawler.records import (
+from crawler.job.records import (
     Counters,
     Done,
     Outcome,
@@ -45,8 +44,9 @@ from crawler.records import (
     encode_done,
     sequence_key,
 )
-from crawler.settings import PolitenessSettings
-from crawler.store import RocksStore
+from crawler.job.recovery import COUNTERS
+from crawler.job.store import RocksStore
+from crawler.tools.bench.machine import describe_machine
 
 LINKS = 50  # new ones of a page
 SOON = 300_000  # the first ones after a restart, shown by themselves: most of their hosts are on the disk

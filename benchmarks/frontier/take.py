@@ -26,7 +26,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from scale import resident
 
-from crawler.bench.machine import describe_machine
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import (
     BackQueue,
     Done,
@@ -41,9 +42,8 @@ from crawler.frontier import (
     encode_host,
 )
 from crawler.frontier.entry import fresh_slot, pending_key
-from crawler.kv import Family
-from crawler.settings import PolitenessSettings
-from crawler.store import RocksStore
+from crawler.job.store import RocksStore
+from crawler.tools.bench.machine import describe_machine
 
 START = 1_700_000_000.0
 READY = 500  # hosts that are ready, where only some are

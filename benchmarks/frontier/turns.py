@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import (
     Done,
     Entry,
@@ -37,8 +37,8 @@ from crawler.frontier import (
     RobotsKnown,
     RobotsLater,
 )
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
+from crawler.tools.bench.machine import describe_machine
 
 START = 1_700_000_000.0
 GAP = 1.0

@@ -14,8 +14,8 @@ import webencodings
 from html5lib._inputstream import HTMLBinaryInputStream
 from webencodings.labels import LABELS
 
-from crawler.links import python_codec, sniff_encoding
-from crawler.links.encoding import FALLBACK, PRESCAN_BYTES, stated_encoding
+from crawler.web.links import python_codec, sniff_encoding
+from crawler.web.links.encoding import FALLBACK, PRESCAN_BYTES, stated_encoding
 
 _LABELS = (
     *LABELS,

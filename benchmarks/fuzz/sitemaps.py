@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import webencodings
 from webencodings.labels import LABELS
 
-from crawler.links import Sitemap
-from crawler.settings import LinkSettings
+from crawler.base.settings import LinkSettings
+from crawler.web.links import Sitemap
 
 _SETTINGS = LinkSettings()
 _UNREAD = ("replacement", "x-user-defined", "utf-16le", "utf-16be")  # the last are told by their byte order mark

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 
 from benchmarks.fuzz import links
-from crawler.links import PageLinks, Undecided, extract_links, token_links
-from crawler.settings import DescribedLinks, LinkSettings
+from crawler.base.settings import DescribedLinks, LinkSettings
+from crawler.web.links import PageLinks, Undecided, extract_links, token_links
 
 _SETTINGS = (
     LinkSettings(),

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import ada_url
 
-from crawler.urls import Canonical, Canonicaliser, Rejected
-from crawler.urls.rules import RULES, chosen, settle
-from crawler.urls.steps import STEPS, drop_userinfo
+from crawler.url.urls import Canonical, Canonicaliser, Rejected
+from crawler.url.urls.rules import RULES, chosen, settle
+from crawler.url.urls.steps import STEPS, drop_userinfo
 
 _BASES = (
     "http://h.test/",

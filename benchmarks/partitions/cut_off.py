@@ -28,10 +28,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from kills import Asked, judged, served, web_flags
 from troubles import CONTACT, CRAWL, PARTITIONS, Processes
 
-from crawler.bench.machine import describe_machine
 from crawler.job.crawl_file import partition_directories
-from tests.carrier.redis_server import RedisServer
-from tests.fetch.proxies import Relay, proxy
+from crawler.tools.bench.machine import describe_machine
+from tests.base.carrier.redis_server import RedisServer
+from tests.web.fetch.proxies import Relay, proxy
 
 WHO = ("first", "second")
 BEGUN = 90.0  # seconds until both are at work, at most

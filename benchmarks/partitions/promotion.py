@@ -38,8 +38,8 @@ from kills import Asked, read_line, served
 from losses import NAMES
 from troubles import CONTACT
 
-from crawler.bench.machine import describe_machine
-from tests.carrier.redis_server import RedisServer
+from crawler.tools.bench.machine import describe_machine
+from tests.base.carrier.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
 EVENTS = ("kill", "burn", "leave")

@@ -4,11 +4,11 @@ forgets.
 
     python benchmarks/partitions/protocol.py [--seeds A-B] [--state FILE] [--planted [NAME]]
 
-The lives are those of ``tests/partition/protocol_simulation.py``; CI runs some of them. Exits with 1 and names the seed
-when the crawl ends while anything is left, or never; when a page is visited again without need, or by two; and when the
-row of an inlet goes back. The last line is a digest of all that happened: the same seeds have the same one. With
-``--state`` a run that was ended goes on where it was. With ``--planted`` it says in which of the seeds each planted
-fault shows first, and exits with 1 if one does not.
+The lives are those of ``tests/job/partition/protocol_simulation.py``; CI runs some of them. Exits with 1 and names the
+seed when the crawl ends while anything is left, or never; when a page is visited again without need, or by two; and
+when the row of an inlet goes back. The last line is a digest of all that happened: the same seeds have the same one.
+With ``--state`` a run that was ended goes on where it was. With ``--planted`` it says in which of the seeds each
+planted fault shows first, and exits with 1 if one does not.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.bench.machine import describe_machine
-from tests.partition.planted_in_protocol import FAULTS
-from tests.partition.protocol_simulation import KINDS, live
+from crawler.tools.bench.machine import describe_machine
+from tests.job.partition.planted_in_protocol import FAULTS
+from tests.job.partition.protocol_simulation import KINDS, live
 
 _TOLD = 5_000  # lives
 

@@ -41,10 +41,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from kills import children
 
-from crawler.bench.machine import describe_machine
-from crawler.bench.synthetic_web import Kind, Shape, SyntheticWeb, address_of
+from crawler.tools.bench.machine import describe_machine
+from crawler.tools.bench.synthetic_web import Kind, Shape, SyntheticWeb, address_of
 from tests.asked import free_port
-from tests.carrier.redis_server import redis_server
+from tests.base.carrier.redis_server import redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -17,10 +17,10 @@ from pathlib import Path
 from benchmarks.studies.chance import poisson_range, rate_range
 from benchmarks.studies.sample_keys import urls
 from benchmarks.studies.words import PACKAGES, count, show
-from crawler.bench.machine import describe_machine
-from crawler.filters import BloomFilter, write_segment
-from crawler.progress.text_table import text_table
-from crawler.slices.classic_slice import classic_fpp
+from crawler.seen.filters import BloomFilter, write_segment
+from crawler.seen.slices.classic_slice import classic_fpp
+from crawler.service.progress.text_table import text_table
+from crawler.tools.bench.machine import describe_machine
 
 KEYS = 80_000
 ABSENT = 100_000

@@ -21,8 +21,8 @@ from benchmarks.studies.chance import expected_collisions, poisson_range
 from benchmarks.studies.hash_functions import HASHES, Hash
 from benchmarks.studies.sample_keys import account_names, random_digits, random_strings, short_integers
 from benchmarks.studies.words import PACKAGES, count, show
-from crawler.bench.machine import describe_machine
-from crawler.progress.text_table import text_table
+from crawler.service.progress.text_table import text_table
+from crawler.tools.bench.machine import describe_machine
 
 RANDOM = 1_000_000
 INTEGERS = 40_000

@@ -19,8 +19,8 @@ from benchmarks.studies.chance import rate_range
 from benchmarks.studies.rivals import Membership, Rival, rivals
 from benchmarks.studies.sample_keys import urls
 from benchmarks.studies.words import PACKAGES, count, show
-from crawler.bench.machine import describe_machine
-from crawler.progress.text_table import text_table
+from crawler.service.progress.text_table import text_table
+from crawler.tools.bench.machine import describe_machine
 
 KEYS = 1_000_000
 BATCH = 256  # URLs asked at a time: the links of a few pages

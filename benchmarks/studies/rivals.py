@@ -3,7 +3,7 @@
 sqlite, rocksdb    a database: a table, a tree of files with the URLs themselves as keys
 set of str         the URLs in memory
 set of md5, sha1   their digests in memory
-the rest           the kinds of ``crawler.filters``, and their layouts
+the rest           the kinds of ``crawler.seen.filters``, and their layouts
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any, Protocol, Self, cast
 
 from rocksdict import Options, Rdict, WriteBatch
 
-from crawler.exact import load_seen as load_exact
-from crawler.exact import make_seen as make_exact
-from crawler.filters import (
+from crawler.base.settings import SeenSettings
+from crawler.job.store import RocksStore
+from crawler.seen.exact import load_seen as load_exact
+from crawler.seen.exact import make_seen as make_exact
+from crawler.seen.filters import (
     KINDS,
     BloomFilter,
     Filter,
@@ -31,9 +33,7 @@ from crawler.filters import (
     write_seen,
     write_segment,
 )
-from crawler.settings import SeenSettings
-from crawler.slices.layouts import BLOOM_LAYOUTS
-from crawler.store import RocksStore
+from crawler.seen.slices.layouts import BLOOM_LAYOUTS
 
 FPP = 0.001
 BITMAP_BITS = 16  # a key: the space of a Bloom filter, spent on one hash

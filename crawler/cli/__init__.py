@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from crawler import __version__
+from crawler.base.native_switch import native_wanted
+from crawler.base.printable import one_line
+from crawler.base.say import say
+from crawler.base.settings import nearest
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
-from crawler.native_switch import native_wanted
-from crawler.progress.printable import one_line
-from crawler.progress.say import say
-from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from crawler.backup.back_up import BackedUp, back_up
-from crawler.backup.crawl_backup import back_up_crawl
-from crawler.backup.layout import BackupError
+from crawler.base.clock import SteadyClock
+from crawler.base.say import say
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
-from crawler.clock import SteadyClock
+from crawler.inspect.backup.back_up import BackedUp, back_up
+from crawler.inspect.backup.crawl_backup import back_up_crawl
+from crawler.inspect.backup.layout import BackupError
 from crawler.inspect.crawl_partitions import holds_crawl
-from crawler.metrics import counted
-from crawler.progress.say import say
+from crawler.job.metrics import counted
 from crawler.service.commands import Refused
 from crawler.service.snapshot_request import request_snapshot
 

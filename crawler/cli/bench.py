@@ -10,10 +10,10 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from crawler.bench.child import module_environment
-from crawler.bench.scripts import STUDIES, Script, scripts
-from crawler.bench.synthetic_web import MOST_HOSTS, MOST_PAGES, Mode, Serving, Shape
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.tools.bench.child import module_environment
+from crawler.tools.bench.scripts import STUDIES, Script, scripts
+from crawler.tools.bench.synthetic_web import MOST_HOSTS, MOST_PAGES, Mode, Serving, Shape
 
 _PAGES, _HOSTS = 2_000, 20
 _MOST_SEED = 2**63 - 1
@@ -124,7 +124,7 @@ def _each(word: str) -> int:
 
 
 def _crawl(arguments: argparse.Namespace) -> int:
-    from crawler.bench.bench_crawl import Plan, bench_crawl  # noqa: PLC0415, other benchmarks do not need it
+    from crawler.tools.bench.bench_crawl import Plan, bench_crawl  # noqa: PLC0415, other benchmarks do not need it
 
     shape = _shape(arguments)
     _check_directory("--plot", arguments.plot)
@@ -133,7 +133,7 @@ def _crawl(arguments: argparse.Namespace) -> int:
 
 
 def _web(arguments: argparse.Namespace) -> int:
-    from crawler.bench.bench_crawl import serve_web  # noqa: PLC0415, other benchmarks do not need it
+    from crawler.tools.bench.bench_crawl import serve_web  # noqa: PLC0415, other benchmarks do not need it
 
     shape = _shape(arguments)
     _check_directory("--seeds", arguments.seeds)

@@ -14,7 +14,7 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from crawler.disk import private_opener
+from crawler.base.disk import private_opener
 
 WAY_IN = "open-dashboard.html"  # beside the token, which it contains
 READ_WITHIN = 60.0  # seconds for a browser to start and read the file

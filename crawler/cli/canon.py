@@ -7,10 +7,10 @@ import json
 import sys
 from pathlib import Path
 
+from crawler.base.settings import SettingsError, settings_from
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.settings import SettingsError, settings_from
-from crawler.urls import Canonicaliser, Rejected
+from crawler.url.urls import Canonicaliser, Rejected
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

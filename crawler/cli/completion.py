@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import shtab
 
+from crawler.base.say import say
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import add_crawl_options
-from crawler.progress.say import say
 
 SHELLS = ("bash", "zsh", "fish")
 

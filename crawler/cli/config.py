@@ -9,8 +9,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from crawler.base.settings import nearest
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.settings import nearest
 
 DEFAULT = "default.toml"
 

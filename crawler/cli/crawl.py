@@ -14,42 +14,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from crawler.archive.gzip_member import slow_compression
-from crawler.checkpoint import EnvelopeError
-from crawler.cli.command_words import store_command
-from crawler.cli.contact import is_unsaid, warned
-from crawler.cli.damaged_job import job_error_text, stopped_text
-from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.help_text import CRAWL_EXAMPLES, examples
-from crawler.cli.named_seeds import NamedSeeds
-from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
-from crawler.cli.reporting import NO_HOOKS, hooks_of, progress_view, report_end, show_log, trouble_text
-from crawler.cluster.crawl_directory import check_crawl
-from crawler.dashboard.access import Access
-from crawler.dashboard.token import access_of, spoken_of
-from crawler.disk import DisplacedError, Expendable, read_regular
-from crawler.engine.lifecycle import Stop
-from crawler.engine.run import Run
-from crawler.engine.seeds import AwaitedSeeds, SeedsError
-from crawler.engine.user_code import UserCode
-from crawler.exact import check_room
-from crawler.extract.text_pool import missing_library
-from crawler.fetch import check_access
-from crawler.filters import FilterError, NoMemoryError
-from crawler.job.crawl_file import check_whole, holds_crawl
-from crawler.job.directory import JobError, check_vacant, holds_job
-from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
-from crawler.job.job import Job
-from crawler.job.last_command import COMMAND
-from crawler.job.run_settings import read_run
-from crawler.job.stored_errors import DAMAGE
-from crawler.progress.say import say
-from crawler.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
-from crawler.service.front import Result
-from crawler.service.notices import webhook_url
-from crawler.service.reloading import Configuration, ConfigurationError
-from crawler.service.session import RunOptions, run_crawl
-from crawler.settings import (
+from crawler.base.disk import DisplacedError, Expendable, read_regular
+from crawler.base.say import say
+from crawler.base.settings import (
     DashboardSettings,
     PartitionSettings,
     SeenSettings,
@@ -59,11 +26,44 @@ from crawler.settings import (
     outdated,
     settings_from,
 )
-from crawler.store import StoreDamagedError, StoreVersionError
-from crawler.urls import Canonical, Canonicaliser
+from crawler.cli.command_words import store_command
+from crawler.cli.contact import is_unsaid, warned
+from crawler.cli.damaged_job import job_error_text, stopped_text
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.help_text import CRAWL_EXAMPLES, examples
+from crawler.cli.named_seeds import NamedSeeds
+from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
+from crawler.cli.reporting import NO_HOOKS, hooks_of, progress_view, report_end, show_log, trouble_text
+from crawler.cluster.crawl_directory import check_crawl
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.engine.seeds import AwaitedSeeds, SeedsError
+from crawler.engine.user_code import UserCode
+from crawler.job.checkpoint import EnvelopeError
+from crawler.job.crawl_file import check_whole, holds_crawl
+from crawler.job.directory import JobError, check_vacant, holds_job
+from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
+from crawler.job.job import Job
+from crawler.job.last_command import COMMAND
+from crawler.job.run_settings import read_run
+from crawler.job.store import StoreDamagedError, StoreVersionError
+from crawler.job.stored_errors import DAMAGE
+from crawler.seen.exact import check_room
+from crawler.seen.filters import FilterError, NoMemoryError
+from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.token import access_of, spoken_of
+from crawler.service.front import Result
+from crawler.service.notices import webhook_url
+from crawler.service.reloading import Configuration, ConfigurationError
+from crawler.service.session import RunOptions, run_crawl
+from crawler.url.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
+from crawler.url.urls import Canonical, Canonicaliser
+from crawler.web.archive.gzip_member import slow_compression
+from crawler.web.extract.text_pool import missing_library
+from crawler.web.fetch import check_access
 
 if TYPE_CHECKING:
-    from crawler.hooks.loaded import Hooks
+    from crawler.engine.hooks.loaded import Hooks
     from crawler.service.kept_open import KeptOpen
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -150,7 +150,7 @@ def build_settings(
         check_access(settings)
         webhook_url(settings.notify)
         if settings.hooks != NO_HOOKS:
-            from crawler.hooks.loaded import load_hooks  # noqa: PLC0415, most crawls call no code of the user
+            from crawler.engine.hooks.loaded import load_hooks  # noqa: PLC0415, most crawls call no code of the user
 
             load_hooks(settings.hooks, source)
         if arguments.parquet is not None:
@@ -229,7 +229,7 @@ def _say_hints(settings: Settings, source: Source) -> None:
     for text in outdated(settings):
         say(sys.stderr, f"crawler: warning: {text}")
     if settings.hooks != NO_HOOKS:
-        from crawler.hooks.loaded import idle_settings  # noqa: PLC0415, as above
+        from crawler.engine.hooks.loaded import idle_settings  # noqa: PLC0415, as above
 
         for text in idle_settings(settings.hooks):
             say(sys.stderr, f"crawler: warning: {text}")
@@ -313,7 +313,7 @@ def _say_functions_gone(directory: Path, settings: Settings) -> None:
         last = read_run(directory).settings.hooks
         if last == NO_HOOKS:
             return
-        from crawler.hooks.loaded import functions_gone  # noqa: PLC0415, as above
+        from crawler.engine.hooks.loaded import functions_gone  # noqa: PLC0415, as above
 
         for text in functions_gone(last, settings.hooks):
             say(sys.stderr, f"crawler: warning: {text}")

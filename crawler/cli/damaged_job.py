@@ -8,16 +8,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from crawler.carrier.verbs import CarrierError, CarrierRefusedError
-from crawler.checkpoint import UnknownVersionError
+from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
+from crawler.base.say import say
+from crawler.base.settings import SettingsError
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.inspect.crawl_partitions import jobs_of
+from crawler.job.checkpoint import UnknownVersionError
 from crawler.job.directory import JobError
 from crawler.job.run_settings import read_run
+from crawler.job.store import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
-from crawler.progress.say import say
-from crawler.settings import SettingsError
-from crawler.store import StoreVersionError
 
 
 def job_error_text(error: Exception) -> str:

@@ -9,24 +9,25 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from crawler.base.clock import SteadyClock
+from crawler.base.settings import DashboardSettings, Settings
 from crawler.cli.browser import open_in_browser
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches
 from crawler.cli.subject import add_engine, at_engine, engine_crawl
-from crawler.clock import SteadyClock
-from crawler.dashboard.access import Access
-from crawler.dashboard.feed import Feed
-from crawler.dashboard.job_list import JobList
-from crawler.dashboard.listen import is_loopback, parse_listen
-from crawler.dashboard.server import Dashboard, LiveServer
-from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
+from crawler.job.metrics import Events
 from crawler.job.stored_errors import DAMAGE
-from crawler.metrics import Events
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Watched
 from crawler.service.commands import performing
+from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.job_list import JobList
+from crawler.service.dashboard.listen import is_loopback, parse_listen
+from crawler.service.dashboard.server import Dashboard, LiveServer
+from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import ending_signals
 from crawler.service.job_api import JobApi
 from crawler.service.job_survey import JobSurvey
@@ -34,7 +35,6 @@ from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
 from crawler.service.watched_crawl import watched
 from crawler.service.watched_jobs import WatchedJobs, holds_any, jobs_in, routes_of
-from crawler.settings import DashboardSettings, Settings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from crawler.base.memory import available_memory
+from crawler.base.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
 from crawler.cli.shared_filter import (
@@ -22,23 +24,21 @@ from crawler.cli.shared_filter import (
     shared_hash,
     wanted_set,
 )
-from crawler.dedup.chain_rebuild import keep_digests
-from crawler.dedup.digest_file import DigestsLostError
-from crawler.dedup.filter_setup import Wanted, check_agreement, make_filter, make_hash
-from crawler.dedup.interrupt import Interruption
-from crawler.dedup.key_spec import KeySpec
-from crawler.dedup.lines import LineSource
-from crawler.dedup.shared_stream import deduplicate_shared
-from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
-from crawler.dedup.stream import Keeper, Tally, deduplicate
-from crawler.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash, advise
-from crawler.memory import available_memory
-from crawler.metrics import counted, probability, suspicion
-from crawler.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
-from crawler.shared.set_address import SECRET_FILE, SetAddress
-from crawler.shared.shard_requests import SharedSetError
-from crawler.slices.guava_slice import GUAVA_LAYOUTS
-from crawler.urls import Canonicaliser
+from crawler.job.metrics import counted, probability, suspicion
+from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash, advise
+from crawler.seen.shared.set_address import SECRET_FILE, SetAddress
+from crawler.seen.shared.shard_requests import SharedSetError
+from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
+from crawler.tools.dedup.chain_rebuild import keep_digests
+from crawler.tools.dedup.digest_file import DigestsLostError
+from crawler.tools.dedup.filter_setup import Wanted, check_agreement, make_filter, make_hash
+from crawler.tools.dedup.interrupt import Interruption
+from crawler.tools.dedup.key_spec import KeySpec
+from crawler.tools.dedup.lines import LineSource
+from crawler.tools.dedup.shared_stream import deduplicate_shared
+from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
+from crawler.tools.dedup.stream import Keeper, Tally, deduplicate
+from crawler.url.urls import Canonicaliser
 
 STDIN, STDOUT = 0, 1
 

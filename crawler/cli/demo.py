@@ -9,17 +9,17 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import RealDisk, replace_file
+from crawler.base.say import say
+from crawler.base.settings import DashboardSettings
 from crawler.cli import crawl
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import add_crawl_options
-from crawler.clock import SteadyClock
-from crawler.dashboard.access import Access
-from crawler.demo import DemoWeb, Place
-from crawler.disk import RealDisk, replace_file
+from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import DEMO, holds_job
-from crawler.progress.say import say
-from crawler.settings import DashboardSettings
+from crawler.service.dashboard.access import Access
+from crawler.tools.demo import DemoWeb, Place
 
 MAGIC = "crawler-demo"
 VERSION = 1

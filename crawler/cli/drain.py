@@ -7,19 +7,19 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from crawler.carrier.local_frames import SOCKET_NAME
+from crawler.base.carrier.local_frames import SOCKET_NAME
+from crawler.base.disk import RealDisk
+from crawler.base.say import say
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cluster.drain_file import asked, is_at_work
 from crawler.cluster.moves import STUCK
-from crawler.disk import RealDisk
 from crawler.engine.lifecycle import State
 from crawler.inspect.crawl_reader import stats_of
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.job_lock import lock_holder
+from crawler.job.metrics import counted
 from crawler.job.replica_moves import replicas_here
 from crawler.job.run_settings import read_run
-from crawler.metrics import counted
-from crawler.progress.say import say
 
 _LOOK = 0.5  # seconds between two looks
 

@@ -6,11 +6,11 @@ import argparse
 import json
 from pathlib import Path
 
+from crawler.base.clock import SteadyClock
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import completed_urls
 from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
-from crawler.clock import SteadyClock
 from crawler.inspect.crawl_explained import explain_in_crawl, explain_in_partition
 from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.explanation import Explanation

@@ -40,20 +40,20 @@ from crawler.cli.shared_filter import (
     spec_of,
 )
 from crawler.cli.slice_table import slice_table
-from crawler.dedup.bit_strings import redis_commands
-from crawler.dedup.build import BuildError, build_from_file, build_from_source, merge_files
-from crawler.dedup.build_process import Recipe
-from crawler.dedup.exchange import guava_from_seen, read_guava
-from crawler.dedup.filter_setup import LAYOUTS
-from crawler.dedup.interrupt import Interruption
-from crawler.dedup.key_spec import KeySpec
-from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
-from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
-from crawler.dedup.stream import Asked, Tally, contained
-from crawler.filters import Filter, FilterError
-from crawler.metrics import counted
-from crawler.shared.set_address import FORM, SECRET_FILE, SetAddress
-from crawler.shared.shard_requests import SharedSetError
+from crawler.job.metrics import counted
+from crawler.seen.filters import Filter, FilterError
+from crawler.seen.shared.set_address import FORM, SECRET_FILE, SetAddress
+from crawler.seen.shared.shard_requests import SharedSetError
+from crawler.tools.dedup.bit_strings import redis_commands
+from crawler.tools.dedup.build import BuildError, build_from_file, build_from_source, merge_files
+from crawler.tools.dedup.build_process import Recipe
+from crawler.tools.dedup.exchange import guava_from_seen, read_guava
+from crawler.tools.dedup.filter_setup import LAYOUTS
+from crawler.tools.dedup.interrupt import Interruption
+from crawler.tools.dedup.key_spec import KeySpec
+from crawler.tools.dedup.lines import LineSource, LineTooLongError, count_lines
+from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
+from crawler.tools.dedup.stream import Asked, Tally, contained
 
 _MOST_JOBS = 256
 

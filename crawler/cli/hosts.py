@@ -14,11 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from crawler.base.clock import SteadyClock
+from crawler.base.printable import printable, terminal
+from crawler.base.say import say
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
 from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directory
-from crawler.clock import SteadyClock
 from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.crawl_reader import merged_hosts
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
@@ -28,9 +30,7 @@ from crawler.inspect.job_reader import open_job
 from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
-from crawler.metrics import counted
-from crawler.progress.printable import printable, terminal
-from crawler.progress.say import say
+from crawler.job.metrics import counted
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 

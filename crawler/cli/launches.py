@@ -17,23 +17,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from crawler.base.disk import make_private_directory, private_opener
+from crawler.base.settings import SettingsError, settings_from
 from crawler.cli.command_words import flag_words
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS
-from crawler.disk import make_private_directory, private_opener
 from crawler.engine.seeds import SeedsError, read_lines
-from crawler.filters import FilterError
 from crawler.inspect.job_reader import job_stats
 from crawler.job.directory import LAUNCH_SEEDS, JobError, holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import STDIN
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
+from crawler.seen.filters import FilterError
 from crawler.service.launching import Launcher, LaunchError, command_of
 from crawler.service.watched_jobs import WatchedJobs
-from crawler.settings import SettingsError, settings_from
-from crawler.urls import Canonical, Canonicaliser, completed
+from crawler.url.urls import Canonical, Canonicaliser, completed
 
 MOST_NAME = 64  # characters
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")

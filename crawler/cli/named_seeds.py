@@ -23,8 +23,8 @@ from crawler.engine.seeds import (
     read_urls,
     streams_batches,
 )
-from crawler.metrics import noun
-from crawler.urls import Canonical, Canonicaliser, Rejected, completed, has_known_suffix, has_url_scheme
+from crawler.job.metrics import noun
+from crawler.url.urls import Canonical, Canonicaliser, Rejected, completed, has_known_suffix, has_url_scheme
 
 # Top levels that are endings of files too: a word such as `urls.zip` is more likely a file with another name.
 _ENDINGS = frozenset({"md", "pl", "py", "rs", "sh", "zip"})

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from crawler.base.printable import one_line
+from crawler.base.say import say
 from crawler.cli.exit_codes import UsageError
-from crawler.metrics import count
-from crawler.progress.printable import one_line
-from crawler.progress.say import say
-from crawler.urls import Canonical, Canonicaliser, Rejected, completed
+from crawler.job.metrics import count
+from crawler.url.urls import Canonical, Canonicaliser, Rejected, completed
 
 _SHOWN = 5  # URLs that are named in a line
 

@@ -10,10 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.cli.exit_codes import UsageError
-from crawler.cli.pattern_files import PatternFiles
-from crawler.cli.toml_lines import FileSource
-from crawler.settings import (
+from crawler.base.settings import (
     EMBEDDED,
     HOST_KEYS,
     KEPT,
@@ -27,6 +24,9 @@ from crawler.settings import (
     nearest,
     one_table_each,
 )
+from crawler.cli.exit_codes import UsageError
+from crawler.cli.pattern_files import PatternFiles
+from crawler.cli.toml_lines import FileSource
 
 MutableTables = dict[str, dict[str, Any]]
 

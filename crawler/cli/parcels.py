@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import FULL, RealDisk, no_room
+from crawler.base.say import say
+from crawler.base.settings import Settings, SettingsError
 from crawler.cli.damaged_job import say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
-from crawler.clock import SteadyClock
-from crawler.disk import FULL, RealDisk, no_room
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
@@ -27,11 +29,9 @@ from crawler.job.identity import check_fetcher, read_identity
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
+from crawler.job.metrics import counted
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
-from crawler.metrics import counted
-from crawler.progress.say import say
-from crawler.settings import Settings, SettingsError
 
 WAIT = 30.0  # seconds to wait for an answer
 _POLL = 0.05  # seconds between two looks for the answer

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from crawler.base.settings import Settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.export import check_parquet, export_parquet
-from crawler.export.beside import ExportError
-from crawler.export.parquet import MissingLibraryError, check_library
-from crawler.extract.text_pool import missing_library
+from crawler.inspect.export.beside import ExportError
+from crawler.inspect.export.parquet import MissingLibraryError, check_library
 from crawler.job.stored_errors import DAMAGE
-from crawler.settings import Settings
+from crawler.web.extract.text_pool import missing_library
 
 
 def check(job: Path, out: Path, settings: Settings) -> None:

@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from crawler.carrier.local_server import LocalServer
-from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.open_carrier import open_carrier
-from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
-from crawler.checkpoint import EnvelopeError
+from crawler.base.carrier.local_server import LocalServer
+from crawler.base.carrier.memory_carrier import MemoryCarrier
+from crawler.base.carrier.open_carrier import open_carrier
+from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import RealDisk, private_opener
+from crawler.base.same_program import words_of
+from crawler.base.say import say
+from crawler.base.settings import Settings, as_tables, merge
 from crawler.cli.damaged_job import job_error_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import progress_view, report_end, show_log, trouble_text
-from crawler.clock import SteadyClock
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
@@ -35,26 +38,23 @@ from crawler.cluster.settings_file import keep_settings
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
-from crawler.disk import RealDisk, private_opener
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.seeds import SeedsError
 from crawler.inspect.crawl_reader import stats_of
+from crawler.job.checkpoint import EnvelopeError
 from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.directory import JobError
 from crawler.job.job_lock import JobLock
-from crawler.metrics.pooled_stats import ELSEWHERE
-from crawler.progress.say import say
-from crawler.progress.supervisor import Supervisor as ServiceManager
-from crawler.same_program import words_of
+from crawler.job.metrics.pooled_stats import ELSEWHERE
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.file_limit import check_files
 from crawler.service.front import Result
+from crawler.service.progress.supervisor import Supervisor as ServiceManager
 from crawler.service.reloading import Configuration, ConfigurationError
-from crawler.settings import Settings, as_tables, merge
 
 if TYPE_CHECKING:
-    from crawler.progress.live_line import Progress
+    from crawler.service.progress.live_line import Progress
 
 log = logging.getLogger("crawler")
 

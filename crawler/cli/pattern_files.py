@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from crawler.base.settings import LISTED, Source
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.toml_lines import Place
-from crawler.settings import LISTED, Source
 
 _SIGN = "@"
 _LISTS = frozenset(("include", "exclude", "store_include", "store_exclude"))

@@ -10,12 +10,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from crawler.base.memory import available_memory
+from crawler.base.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings_from
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.filters import FilterError, Plan, not_planned, plan, plan_compacted
-from crawler.memory import available_memory
-from crawler.metrics import counted, probability
-from crawler.progress.text_table import text_table
-from crawler.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings_from
+from crawler.job.metrics import counted, probability
+from crawler.seen.filters import FilterError, Plan, not_planned, plan, plan_compacted
+from crawler.service.progress.text_table import text_table
 
 _WORTH_NAMING = 0.5  # URLs
 _ROW_BYTES = 30  # benchmarks/filters/exact.py

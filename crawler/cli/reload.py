@@ -7,17 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from crawler.base.disk import RealDisk
+from crawler.base.say import say
+from crawler.base.settings import Change
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
-from crawler.disk import RealDisk
 from crawler.inspect.crawl_partitions import holds_crawl, jobs_of
 from crawler.job.directory import JobError, holds_job
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import lock_holder
-from crawler.progress.say import say
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Reloaded
-from crawler.settings import Change
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -6,19 +6,19 @@ import argparse
 import json
 from pathlib import Path
 
+from crawler.base.clock import SteadyClock
+from crawler.base.settings import SettingsError
 from crawler.cli.damaged_job import failed
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.integrity_text import change_text, finding_text
-from crawler.clock import SteadyClock
 from crawler.inspect.crawl_partitions import Partition, holds_crawl
-from crawler.integrity.change import Change
-from crawler.integrity.crawl_repairer import repair_crawl
-from crawler.integrity.finding import is_fault
-from crawler.integrity.repairer import repair_job
+from crawler.inspect.integrity.change import Change
+from crawler.inspect.integrity.crawl_repairer import repair_crawl
+from crawler.inspect.integrity.finding import is_fault
+from crawler.inspect.integrity.repairer import repair_job
 from crawler.job.directory import JobError
+from crawler.job.metrics import counted
 from crawler.job.stored_errors import DAMAGE
-from crawler.metrics import counted
-from crawler.settings import SettingsError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -9,25 +9,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crawler.base.disk import private_opener
+from crawler.base.say import say
+from crawler.base.settings import HookSettings, Settings, Source
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.disk import private_opener
 from crawler.engine.lifecycle import Stop
-from crawler.metrics import count
-from crawler.progress.say import say
-from crawler.progress.summary import summary
+from crawler.job.metrics import count
 from crawler.service.front import Result
-from crawler.settings import HookSettings, Settings, Source
+from crawler.service.progress.summary import summary
 
 if TYPE_CHECKING:
-    from crawler.hooks.loaded import Hooks
-    from crawler.progress.live_line import Progress
+    from crawler.engine.hooks.loaded import Hooks
+    from crawler.service.progress.live_line import Progress
 
 NO_HOOKS = HookSettings()
 
 
 def progress_view(force: bool) -> Progress:
     """Return what shows the crawl on standard error; with ``force`` it is drawn even without a terminal."""
-    from crawler.progress.live_line import Progress  # noqa: PLC0415, a quiet crawl draws nothing
+    from crawler.service.progress.live_line import Progress  # noqa: PLC0415, a quiet crawl draws nothing
 
     return Progress(sys.stderr, force=force)
 
@@ -37,8 +37,8 @@ def hooks_of(settings: Settings) -> Hooks | None:
     code."""
     if settings.hooks == NO_HOOKS:
         return None
-    from crawler.hooks.loaded import Hooks, load_hooks  # noqa: PLC0415, as above
-    from crawler.hooks.named_code import CodeError  # noqa: PLC0415
+    from crawler.engine.hooks.loaded import Hooks, load_hooks  # noqa: PLC0415, as above
+    from crawler.engine.hooks.named_code import CodeError  # noqa: PLC0415
 
     try:
         return Hooks(settings, load_hooks(settings.hooks, Source("command line")))

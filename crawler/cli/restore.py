@@ -6,14 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from crawler.backup.crawl_backup import restore_crawl
-from crawler.backup.layout import BackupError
-from crawler.backup.restoration import Restored, restore
+from crawler.base.say import say
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.inspect.backup.crawl_backup import restore_crawl
+from crawler.inspect.backup.layout import BackupError
+from crawler.inspect.backup.restoration import Restored, restore
 from crawler.inspect.crawl_partitions import holds_crawl
 from crawler.job.directory import JobError
-from crawler.metrics import counted, noun
-from crawler.progress.say import say
+from crawler.job.metrics import counted, noun
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

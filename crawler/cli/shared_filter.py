@@ -9,23 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crawler.base.settings import SeenSettings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.slice_table import slice_table
-from crawler.dedup.digest_file import DigestFile, DigestsLostError
-from crawler.dedup.filter_setup import Wanted
-from crawler.dedup.key_spec import KeySpec
-from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
-from crawler.filters import BLAKE2B, Filter, FilterError, KeyHash
-from crawler.metrics import counted, probability
-from crawler.settings import SeenSettings
-from crawler.shared.pieces import SetParameters, shards_for
-from crawler.shared.set_address import SECRET_FILE, SetAddress, is_address, parse_set, read_secret
-from crawler.shared.set_figures import statistics
-from crawler.shared.shard_requests import SharedSetRefusedError
-from crawler.shared.shared_set import SharedSet
+from crawler.job.metrics import counted, probability
+from crawler.seen.filters import BLAKE2B, Filter, FilterError, KeyHash
+from crawler.seen.shared.pieces import SetParameters, shards_for
+from crawler.seen.shared.set_address import SECRET_FILE, SetAddress, is_address, parse_set, read_secret
+from crawler.seen.shared.set_figures import statistics
+from crawler.seen.shared.shard_requests import SharedSetRefusedError
+from crawler.seen.shared.shared_set import SharedSet
+from crawler.tools.dedup.digest_file import DigestFile, DigestsLostError
+from crawler.tools.dedup.filter_setup import Wanted
+from crawler.tools.dedup.key_spec import KeySpec
+from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 
 if TYPE_CHECKING:
-    from crawler.shared.open_set import OpenedSet, Producer
+    from crawler.seen.shared.open_set import OpenedSet, Producer
 
 _FIXED = ("fpp", "capacity", "growth", "tightening")  # of the settings, those that a set keeps
 
@@ -78,7 +78,7 @@ def opened(
     address: SetAddress, producer: Producer, wanted: Any = None, *, filling: bool = False
 ) -> Iterator[OpenedSet]:
     """The set at ``address``, made like the head ``wanted`` if it is not there. Raises UsageError, SharedSetError."""
-    from crawler.shared.open_set import connect, find_set, make_set  # noqa: PLC0415
+    from crawler.seen.shared.open_set import connect, find_set, make_set  # noqa: PLC0415
 
     servers = None
     try:
@@ -101,7 +101,7 @@ def producer_of(hash: KeyHash, name: str | None = None) -> Producer:
     """Raises UsageError."""
     try:
         # Only here: few need what connects to servers.
-        from crawler.shared.open_set import Producer  # noqa: PLC0415
+        from crawler.seen.shared.open_set import Producer  # noqa: PLC0415
     except ImportError as error:
         raise UsageError("a set on a server needs redis: pip install 'frontier-crawler[redis]'") from error
     if name is not None and not (0 < len(name) <= 100 and name.isprintable()):
@@ -111,7 +111,7 @@ def producer_of(hash: KeyHash, name: str | None = None) -> Producer:
 
 def wanted_set(producer: Producer, settings: SeenSettings, keys: KeySpec, module: bool) -> Any:
     """The head of a set with these settings."""
-    from crawler.shared.open_set import new_head  # noqa: PLC0415
+    from crawler.seen.shared.open_set import new_head  # noqa: PLC0415
 
     parameters = SetParameters(
         settings.fpp, settings.capacity, settings.growth, settings.tightening, shards_for(settings.capacity)
@@ -153,7 +153,7 @@ def set_figures(found: OpenedSet) -> Iterator[str]:
     now = set_json(found)
     where = f"{now['bytes']:,} bytes in {counted(now['shards'], 'shard')}"
     if now["kind"] == "module":
-        from crawler.shared.redis_bloom import LACKS  # noqa: PLC0415
+        from crawler.seen.shared.redis_bloom import LACKS  # noqa: PLC0415
 
         yield f"module: {counted(now['count'], 'key')}, {where}; false positives: target {now['fpp_target']:g}"
         yield LACKS
@@ -181,7 +181,7 @@ def set_table(found: OpenedSet) -> list[str]:
 
 def push(path: Path, address: SetAddress) -> Iterator[str]:
     """Push a filter to a set. Yields what happened. Raises UsageError, FilterFileError, SharedSetError, OSError."""
-    from crawler.shared.transfer import is_divisible  # noqa: PLC0415
+    from crawler.seen.shared.transfer import is_divisible  # noqa: PLC0415
 
     with FilterFile(path) as file:
         stored = read_filter(file.path)
@@ -199,8 +199,8 @@ def push(path: Path, address: SetAddress) -> Iterator[str]:
 
 
 def _push_bits(stored: StoredFilter, address: SetAddress) -> str:
-    from crawler.shared.open_set import FILLING, READY, new_head  # noqa: PLC0415
-    from crawler.shared.transfer import parameters_of, push_bits  # noqa: PLC0415
+    from crawler.seen.shared.open_set import FILLING, READY, new_head  # noqa: PLC0415
+    from crawler.seen.shared.transfer import parameters_of, push_bits  # noqa: PLC0415
 
     producer = producer_of(stored.seen.hash)
     keys = None if stored.keys is None else stored.keys.as_json()
@@ -216,8 +216,8 @@ def _push_bits(stored: StoredFilter, address: SetAddress) -> str:
 
 
 def _push_digests(file: FilterFile, stored: StoredFilter, address: SetAddress) -> str:
-    from crawler.shared.open_set import new_head  # noqa: PLC0415
-    from crawler.shared.transfer import parameters_of, push_digests  # noqa: PLC0415
+    from crawler.seen.shared.open_set import new_head  # noqa: PLC0415
+    from crawler.seen.shared.transfer import parameters_of, push_digests  # noqa: PLC0415
 
     producer = producer_of(stored.seen.hash)
     keys = stored.keys or KeySpec()
@@ -242,7 +242,7 @@ def _push_digests(file: FilterFile, stored: StoredFilter, address: SetAddress) -
 
 def pulled(address: SetAddress, hash: KeyHash) -> tuple[Filter, KeySpec]:
     """The set as a local filter. Raises UsageError, SharedSetError, FilterError."""
-    from crawler.shared.transfer import pull  # noqa: PLC0415
+    from crawler.seen.shared.transfer import pull  # noqa: PLC0415
 
     with opened(address, producer_of(hash)) as found:
         if not isinstance(found.seen, SharedSet):

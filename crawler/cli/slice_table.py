@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from crawler.metrics import probability
-from crawler.progress.text_table import text_table
+from crawler.job.metrics import probability
+from crawler.service.progress.text_table import text_table
 
 _Slice = Mapping[str, Any]
 _COLUMNS: Mapping[str, Callable[[_Slice], str]] = {

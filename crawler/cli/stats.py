@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
+from crawler.base.clock import SteadyClock
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit
 from crawler.cli.subject import add_subject, at_engine, engine_crawl
-from crawler.clock import SteadyClock
 from crawler.inspect.crawl_reader import stats_of
-from crawler.progress.summary import summary
+from crawler.service.progress.summary import summary
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crawler.base.clock import SteadyClock
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS
-from crawler.clock import SteadyClock
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from crawler.cli.options import whole_number
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.crawl_tail import tail_of
 from crawler.job.directory import JobError
-from crawler.output.changes import CursorError
-from crawler.records import Outcome
+from crawler.job.output.changes import CursorError
+from crawler.job.records import Outcome
 
 T = TypeVar("T")
 

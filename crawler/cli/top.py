@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.live import Live
 
+from crawler.base.clock import SteadyClock
+from crawler.base.printable import terminal
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.subject import add_subject, watched_subject
-from crawler.clock import SteadyClock
-from crawler.progress.printable import terminal
-from crawler.progress.top_view import screen
 from crawler.service.attach import INTERVAL, Watched
+from crawler.service.progress.top_view import screen
 from crawler.service.view import TableAsked
 
 _HOSTS_EVERY = 5  # looks at the job per look at its hosts, which opens the store

@@ -12,9 +12,9 @@ from crawler.cli.exit_codes import Exit
 from crawler.cli.integrity_text import finding_text
 from crawler.cli.subject import add_subject, directory_of, in_directory
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
-from crawler.integrity.crawl_verifier import verify_crawl
-from crawler.integrity.finding import Finding, is_fault
-from crawler.integrity.verifier import verify_job
+from crawler.inspect.integrity.crawl_verifier import verify_crawl
+from crawler.inspect.integrity.finding import Finding, is_fault
+from crawler.inspect.integrity.verifier import verify_job
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

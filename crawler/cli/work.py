@@ -20,9 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from crawler.carrier.open_carrier import open_carrier
-from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
-from crawler.checkpoint import EnvelopeError
+from crawler.base.carrier.open_carrier import open_carrier
+from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import RealDisk
+from crawler.base.figures import duration
+from crawler.base.parent_death import end_with_parent
+from crawler.base.say import say
+from crawler.base.settings import Settings, SettingsError, as_tables, settings_from
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.crawl import build_settings
 from crawler.cli.damaged_job import job_error_text, stopped_text
@@ -31,7 +36,6 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, GROUPS
 from crawler.cli.reporting import hooks_of, progress_view, report_end, show_log, trouble_text
-from crawler.clock import SteadyClock
 from crawler.cluster.agreement import (
     PRESENT_INTERVAL,
     check_present,
@@ -51,31 +55,27 @@ from crawler.cluster.reach import Backoff
 from crawler.cluster.settings_file import Tables, keep_settings, kept_settings
 from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Channel, Ended, Failed, Halt, Instructions, Refusal, Reread, Said
-from crawler.disk import RealDisk
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
-from crawler.figures import duration
-from crawler.filters import NoMemoryError
+from crawler.job.checkpoint import EnvelopeError
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directories, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.platform import Platform
 from crawler.job.receiving import ForeignPartitionError
+from crawler.job.store import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
-from crawler.parent_death import end_with_parent
-from crawler.progress.say import say
-from crawler.progress.summary import left_over
-from crawler.progress.supervisor import Supervisor as ServiceManager
+from crawler.seen.filters import NoMemoryError
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.front import Result
+from crawler.service.progress.summary import left_over
+from crawler.service.progress.supervisor import Supervisor as ServiceManager
 from crawler.service.reloading import ConfigurationError
 from crawler.service.worker_session import WorkOptions, work
-from crawler.settings import Settings, SettingsError, as_tables, settings_from
-from crawler.store import StoreDamagedError
 
 if TYPE_CHECKING:
-    from crawler.progress.live_line import Progress
+    from crawler.service.progress.live_line import Progress
 
 log = logging.getLogger("crawler")
 

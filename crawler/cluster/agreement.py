@@ -27,15 +27,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler import __version__
-from crawler.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
+from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
+from crawler.base.disk import Disk
+from crawler.base.settings import Settings, as_tables
 from crawler.cluster.crawl_directory import check_crawl, join_crawl, new_crawl, new_id
 from crawler.cluster.settings_file import Tables
-from crawler.disk import Disk
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.identity import shaping_of
-from crawler.settings import Settings, as_tables
-from crawler.slices import entropy
+from crawler.seen.slices import entropy
 
 IDENTITY, SETTINGS, PRESENT = "identity", "settings", "present"
 PRESENT_INTERVAL = 2.0  # seconds between two of ``present``

@@ -12,14 +12,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.member_options import MemberOptions
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.slot_sending import CopyOnItsWay, SlotSending
 from crawler.job.job_copy import JobCopy
-from crawler.partition.byte_rate import ByteRate
-from crawler.partition.replica_values import Being
-from crawler.replica import PIECE, CopyError, ReplicaCodec
+from crawler.job.partition.byte_rate import ByteRate
+from crawler.job.partition.replica_values import Being
+from crawler.job.replica import PIECE, CopyError, ReplicaCodec
 
 AHEAD = 8  # pieces that may be on their way
 SMALL = PIECE  # bytes of a copy, at most, behind which the next one begins ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crawler.disk import Disk
+from crawler.base.disk import Disk
+from crawler.base.settings import CRAWL_NAME, Settings
 from crawler.job.crawl_file import (
     SECRET_BYTES,
     CrawlFile,
@@ -17,9 +18,8 @@ from crawler.job.crawl_file import (
 )
 from crawler.job.directory import JobError, holds_job
 from crawler.job.identity import check_partition, check_shape, shaping_of
-from crawler.settings import CRAWL_NAME, Settings
-from crawler.slices import entropy
-from crawler.urls import suffix_list_version
+from crawler.seen.slices import entropy
+from crawler.url.urls import suffix_list_version
 
 USUAL_PARTITIONS = 16
 _USUAL_NAME = "crawl"

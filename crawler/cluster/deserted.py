@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+from crawler.base.figures import listed, noun
 from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import MemberOptions
 from crawler.cluster.ownership import HELD
 from crawler.cluster.seats import Seated
-from crawler.figures import listed, noun
 
 PATIENCE = 2 * HELD  # seconds without a worker in a home: then it is said. One that is replaced is back sooner
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from crawler.disk import Disk, replace_file
+from crawler.base.disk import Disk, replace_file
 from crawler.job.copy_target import clear_copies
 from crawler.job.crawl_file import CRAWL
 from crawler.job.job_lock import in_use, is_in_use

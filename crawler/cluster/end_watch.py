@@ -1,5 +1,5 @@
 """The end of the crawl, as one process sees it. It answers the rounds for its partitions, and one process of the crawl,
-the holder of the claim ``crawl``, coordinates them (``crawler.partition.end_rounds`` says why that is right).
+the holder of the claim ``crawl``, coordinates them (``crawler.job.partition.end_rounds`` says why that is right).
 
 While anything is left to do here, nothing is asked: the crawl cannot be over."""
 
@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from crawler.carrier.verbs import CRAWL, START, CarrierError
+from crawler.base.carrier.verbs import CRAWL, START, CarrierError
 from crawler.cluster.ownership import Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
-from crawler.partition.end_rounds import (
+from crawler.job.partition.end_rounds import (
     Announcement,
     EndRounds,
     Look,
@@ -22,7 +22,7 @@ from crawler.partition.end_rounds import (
     decode_status,
     encode,
 )
-from crawler.slices import entropy
+from crawler.seen.slices import entropy
 
 END = "end"  # the value of the announcement
 STATUS = "status"  # the value of a partition

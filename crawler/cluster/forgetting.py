@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from crawler.carrier.verbs import Carrier
+from crawler.base.carrier.verbs import Carrier
+from crawler.base.disk import make_private_directory
+from crawler.base.figures import listed, noun
 from crawler.cluster.member_options import Crawl, log
 from crawler.cluster.ownership import HELD, Ownership, name_of
 from crawler.cluster.partition_opening import Opening
@@ -20,15 +22,13 @@ from crawler.cluster.reach import Reach
 from crawler.cluster.replica_directory import is_held
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.seats import Seated, Seats
-from crawler.disk import make_private_directory
-from crawler.figures import listed, noun
 from crawler.job.directory import JobError, holds_job
 from crawler.job.former import is_former
 from crawler.job.home_register import Home, add_homes, read_homes
+from crawler.job.partition.replica_homes import SLOTS_MOST, Following
+from crawler.job.partition.replica_values import STATE, Being, decode_replica_state, replica_name
 from crawler.job.replica_moves import promote, replica_directory
-from crawler.partition.replica_homes import SLOTS_MOST, Following
-from crawler.partition.replica_values import STATE, Being, decode_replica_state, replica_name
-from crawler.slices import entropy
+from crawler.seen.slices import entropy
 
 PAUSE = 0.5  # seconds between two looks at who works on the crawl
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from crawler.carrier.verbs import START, CarrierError, StaleEpochError
+from crawler.base.carrier.verbs import START, CarrierError, StaleEpochError
+from crawler.base.figures import listed, noun
 from crawler.cluster.copy_sending import CopySending
 from crawler.cluster.member_options import MemberOptions
 from crawler.cluster.open_partition import OpenPartition
@@ -27,9 +28,8 @@ from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.slot_sending import CAUGHT_UP, LATE, SILENT, SlotSending
-from crawler.figures import listed, noun
-from crawler.partition.replica_values import STATE, ReplicaState, decode_replica_state, replica_name
-from crawler.replica import Chunk, HandOver, Mark, ReplicaCodec
+from crawler.job.partition.replica_values import STATE, ReplicaState, decode_replica_state, replica_name
+from crawler.job.replica import Chunk, HandOver, Mark, ReplicaCodec
 
 GATHER = 0.1  # seconds between two looks at the logs, at least ...
 GATHER_EACH = 0.004  # ... for each entry that was sent ...

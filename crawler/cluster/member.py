@@ -24,7 +24,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import Carrier, CarrierError
+from crawler.base.carrier.verbs import Carrier, CarrierError
+from crawler.base.settings import Settings
 from crawler.cluster.deserted import Deserted
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
@@ -54,14 +55,13 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.job.directory import JobError
-from crawler.partition import ParcelCodec, Placement
-from crawler.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
-from crawler.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
-from crawler.partition.parcel_codec import Note
-from crawler.partition.replica_values import ReplicaState
-from crawler.replica import ReplicaCodec
-from crawler.settings import Settings
-from crawler.slices import entropy
+from crawler.job.partition import ParcelCodec, Placement
+from crawler.job.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
+from crawler.job.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
+from crawler.job.partition.parcel_codec import Note
+from crawler.job.partition.replica_values import ReplicaState
+from crawler.job.replica import ReplicaCodec
+from crawler.seen.slices import entropy
 
 TICK = 1.0  # seconds between two looks at who has which partition
 FIRST = 0.25  # ... until all of this member's are open

@@ -12,16 +12,16 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from crawler.base.settings import Settings
 from crawler.cluster.ownership import boot_time
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
-from crawler.fetch import Fetches
 from crawler.job.crawl_file import partition_directory, place_of, where_is
 from crawler.job.platform import Platform
-from crawler.settings import Settings
+from crawler.web.fetch import Fetches
 
 log = logging.getLogger("crawler")
 

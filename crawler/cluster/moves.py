@@ -32,8 +32,8 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import HELD
 from crawler.cluster.seats import SEEDED, Seated
 from crawler.cluster.step_aside import StepAside
+from crawler.job.partition.replica_homes import target_homes
 from crawler.job.seeds_mark import seeds_are_read
-from crawler.partition.replica_homes import target_homes
 
 STABLE = 10.0  # seconds for which another home must be the right one
 GRACE = 2.0  # seconds for visits under way

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from crawler.cluster.open_partition import OpenPartition
-from crawler.partition.parcel_codec import Ack, Parcel
+from crawler.job.partition.parcel_codec import Ack, Parcel
 
 
 class NextDoor:

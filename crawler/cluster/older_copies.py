@@ -16,20 +16,20 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.verbs import CarrierError
+from crawler.base.figures import counted
+from crawler.base.kv import Family
 from crawler.cluster.deserted import PATIENCE
 from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.reach import Reach
-from crawler.figures import counted
 from crawler.job.directory import STORE, holds_job
 from crawler.job.home_register import Home
+from crawler.job.partition.replica_homes import Following
+from crawler.job.partition.replica_values import STATE, Being, ReplicaState, decode_replica_state, replica_name
+from crawler.job.replica import ChunkError, Mark
 from crawler.job.step_log import MARK
-from crawler.kv import Family
-from crawler.partition.replica_homes import Following
-from crawler.partition.replica_values import STATE, Being, ReplicaState, decode_replica_state, replica_name
-from crawler.replica import ChunkError, Mark
 
 
 class _Doubt(Struct):

@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from crawler.carrier.verbs import START, Position
+from crawler.base.carrier.verbs import START, Position
 from crawler.cluster.ownership import name_of
 from crawler.engine.run import Run
 from crawler.job.former import life_of
 from crawler.job.job import Job
-from crawler.partition.inlet import Inlet
-from crawler.partition.outbox import Outbox
-from crawler.partition.parcel_codec import Ack
+from crawler.job.partition.inlet import Inlet
+from crawler.job.partition.outbox import Outbox
+from crawler.job.partition.parcel_codec import Ack
 
 
 class OpenPartition:

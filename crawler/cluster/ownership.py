@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.reach import Reach
 
 HELD = 10.0  # seconds that a claim holds

@@ -10,7 +10,9 @@ from functools import partial
 
 from msgspec import Struct, field
 
-from crawler.carrier.verbs import CarrierError, StaleEpochError
+from crawler.base.carrier.verbs import CarrierError, StaleEpochError
+from crawler.base.disk import FULL, Expendable, no_room
+from crawler.base.settings import Settings
 from crawler.cluster.deserted import Deserted
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
@@ -28,7 +30,6 @@ from crawler.cluster.seats import SEEDED
 from crawler.cluster.sender import Sending
 from crawler.cluster.tally import Tally
 from crawler.cluster.turn_desk import TurnDesk
-from crawler.disk import FULL, Expendable, no_room
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
@@ -38,12 +39,11 @@ from crawler.job.directory import JobError
 from crawler.job.home_register import Home
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
+from crawler.job.partition import Placement
+from crawler.job.replica import START
 from crawler.job.replica_moves import demote
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read
-from crawler.partition import Placement
-from crawler.replica import START
-from crawler.settings import Settings
 
 ASKS = 5.0  # seconds after which a partition that knows no scope asks for it
 ASKS_NEXT = 2.0  # ... the one that reads the seeds, which asks all others in turn

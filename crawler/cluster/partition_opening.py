@@ -8,22 +8,22 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.clock import SteadyClock
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import FULL
+from crawler.base.kv import PAGE, Batch, BatchError, Family, Row, Store
+from crawler.base.settings import Settings
 from crawler.cluster.member_options import Crawl
 from crawler.cluster.replica_directory import is_held
-from crawler.disk import FULL
-from crawler.integrity.left_out import fetch_left_out
+from crawler.inspect.integrity.left_out import fetch_left_out
 from crawler.job.crawl_file import check_none_gone, note_begun
 from crawler.job.directory import LACKS_BODIES, JobError
 from crawler.job.follower import Follower, GapError
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
+from crawler.job.partition import PartitionRouter, Placement
 from crawler.job.platform import Platform
 from crawler.job.stored_errors import DAMAGE
-from crawler.kv import PAGE, Batch, BatchError, Family, Row, Store
-from crawler.partition import PartitionRouter, Placement
-from crawler.settings import Settings
-from crawler.slices import entropy
+from crawler.seen.slices import entropy
 
 # What a directory raises that cannot be opened. An error of a full disk is among these.
 UNOPENED = (JobError, GapError, BatchError, OSError, *DAMAGE)

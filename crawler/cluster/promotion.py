@@ -22,17 +22,20 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Protocol
 
-from crawler.clock import Anchor, SteadyClock
+from crawler.base.clock import Anchor, SteadyClock
+from crawler.base.disk import FULL, no_room
+from crawler.base.kv import Family, Store
 from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.ownership import HELD, Ownership, name_of
 from crawler.cluster.seats import Seated
-from crawler.disk import FULL, no_room
 from crawler.job.clock_anchor import CLOCK, LEAST, encode_anchor
 from crawler.job.directory import STORE, JobError, holds_job
 from crawler.job.former import kept_former
 from crawler.job.home_register import Home
+from crawler.job.partition.replica_homes import Following
+from crawler.job.replica import ChunkError, Mark
 from crawler.job.replica_moves import (
     demote,
     promote,
@@ -42,10 +45,7 @@ from crawler.job.replica_moves import (
     set_partition_aside,
 )
 from crawler.job.step_log import MARK
-from crawler.kv import Family, Store
-from crawler.partition.replica_homes import Following
-from crawler.replica import ChunkError, Mark
-from crawler.slices import entropy
+from crawler.seen.slices import entropy
 
 TURN = 2.0  # seconds that the first of several replicas is ahead of the next one
 APART = 20  # bits of a random step between the epochs of two owners that do not know of each other

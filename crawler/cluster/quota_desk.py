@@ -1,5 +1,5 @@
 """The pages of a whole crawl with a limit, as one process handles them: for each partition that is open here the
-allowance, and, where partition 0 is open, the bank (``crawler.partition.quota``).
+allowance, and, where partition 0 is open, the bank (``crawler.job.partition.quota``).
 
 A partition asks for more before its allowance is spent, and gives back what it has no URLs for. Notes may be lost, so
 what was told is told again until it is answered; a bank that has begun calls for the wishes that it does not know.
@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.verbs import CarrierError
+from crawler.base.kv import Batch, Family
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff
-from crawler.kv import Batch, Family
-from crawler.partition.notes import Recall, encode_note
-from crawler.partition.parcel_codec import Note
-from crawler.partition.quota import Allowance, Bank, Grant, Purse, Wish, decode_allowance, encode_allowance
+from crawler.job.partition.notes import Recall, encode_note
+from crawler.job.partition.parcel_codec import Note
+from crawler.job.partition.quota import Allowance, Bank, Grant, Purse, Wish, decode_allowance, encode_allowance
 
 BANK = 0  # the partition that keeps the bank
 LOOK = 0.1  # seconds between two looks at what the partitions need

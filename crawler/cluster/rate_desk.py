@@ -1,5 +1,5 @@
 """The rate of a whole crawl, as one process has a part of it: it says what it wants and goes by what it is lent. One
-process of the crawl, the holder of the claim ``crawl``, lends (``crawler.partition.rate_shares``).
+process of the crawl, the holder of the claim ``crawl``, lends (``crawler.job.partition.rate_shares``).
 
 A process says what it wants as a value of its seat; the lender says what it lends as a value of the crawl. What cannot
 be said or read counts as unsaid: a share runs out then, and no request begins.
@@ -12,12 +12,12 @@ import contextlib
 from collections.abc import Callable
 from math import inf
 
-from crawler.carrier.verbs import CRAWL, CarrierError
+from crawler.base.carrier.verbs import CRAWL, CarrierError
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.seats import Seats
 from crawler.engine.rate import LentRate, Rate
-from crawler.partition.rate_shares import (
+from crawler.job.partition.rate_shares import (
     Borrowing,
     Lender,
     Shares,
@@ -27,7 +27,7 @@ from crawler.partition.rate_shares import (
     encode,
     wanted,
 )
-from crawler.slices import entropy
+from crawler.seen.slices import entropy
 
 RATE = "rate"  # a value of each seat, and of the crawl
 LOOK = 0.3  # seconds between two looks

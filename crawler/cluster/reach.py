@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from crawler.carrier.verbs import Carrier, CarrierError, CarrierFullError
-from crawler.figures import duration
+from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierFullError
+from crawler.base.figures import duration
 
 log = logging.getLogger("crawler")
 

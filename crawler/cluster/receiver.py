@@ -11,13 +11,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from crawler.carrier.verbs import START, CarrierError, Entry, Position
+from crawler.base.carrier.verbs import START, CarrierError, Entry, Position
 from crawler.cluster.next_door import NextDoor
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.reach import Backoff, Reach
 from crawler.engine.turns import Turns
-from crawler.partition.inlet import Verdict
-from crawler.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec, ParcelError
+from crawler.job.partition.inlet import Verdict
+from crawler.job.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec, ParcelError
 
 log = logging.getLogger("crawler")
 

@@ -9,20 +9,31 @@ from pathlib import Path
 from threading import Lock
 from typing import Concatenate, ParamSpec, TypeVar
 
-from crawler.disk import FULL
+from crawler.base.disk import FULL
+from crawler.base.kv import BatchError
+from crawler.base.settings import OutputSettings
 from crawler.job.copy_target import SPOOL, CopyTarget
 from crawler.job.directory import JobError, holds_job, make_directory
 from crawler.job.follower import Follower, GapError
 from crawler.job.former import kept_former
 from crawler.job.job_lock import lock_holder
 from crawler.job.kept_steps import KeptSteps
+from crawler.job.partition.replica_values import Being
 from crawler.job.platform import Platform
+from crawler.job.replica import (
+    START,
+    Chunk,
+    ChunkError,
+    CopyBegin,
+    CopyEnd,
+    CopyError,
+    HandOver,
+    Mark,
+    Piece,
+    ReplicaCodec,
+)
 from crawler.job.spool import Spool
 from crawler.job.stored_errors import DAMAGE
-from crawler.kv import BatchError
-from crawler.partition.replica_values import Being
-from crawler.replica import START, Chunk, ChunkError, CopyBegin, CopyEnd, CopyError, HandOver, Mark, Piece, ReplicaCodec
-from crawler.settings import OutputSettings
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -25,20 +25,20 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import START, CarrierError, Entry, Position, StaleEpochError
+from crawler.base.carrier.verbs import START, CarrierError, Entry, Position, StaleEpochError
+from crawler.base.disk import FULL, no_room
+from crawler.base.settings import Settings
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.reach import Reach
 from crawler.cluster.replica_directory import ReplicaDirectory
-from crawler.disk import FULL, no_room
 from crawler.engine.durability import REST, first_part
 from crawler.job.directory import STORE, JobError
 from crawler.job.kept_steps import KeptSteps
-from crawler.partition.notes import encode_note
-from crawler.partition.parcel_codec import Note, ParcelCodec
-from crawler.partition.replica_values import STATE, Being, ReplicaState, encode_value, replica_name
-from crawler.replica import Mark, ReplicaCodec
-from crawler.settings import Settings
+from crawler.job.partition.notes import encode_note
+from crawler.job.partition.parcel_codec import Note, ParcelCodec
+from crawler.job.partition.replica_values import STATE, Being, ReplicaState, encode_value, replica_name
+from crawler.job.replica import Mark, ReplicaCodec
 
 TOLD = 1.0  # seconds between two times that the state is told while nothing changes
 GATHER = 0.1  # seconds between two notes

@@ -18,13 +18,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import CRAWL, CarrierError
+from crawler.base.carrier.verbs import CRAWL, CarrierError
 from crawler.cluster.end_watch import END
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of, names_of
 from crawler.cluster.reach import Reach
-from crawler.partition.end_rounds import decode_announcement
-from crawler.partition.replica_homes import (
+from crawler.job.partition.end_rounds import decode_announcement
+from crawler.job.partition.replica_homes import (
     SLOTS_MOST,
     Following,
     Follows,
@@ -35,8 +35,8 @@ from crawler.partition.replica_homes import (
     slots_for,
     time_after,
 )
-from crawler.partition.replica_values import STATE, Being, decode_replica_state, replica_name
-from crawler.replica import Mark
+from crawler.job.partition.replica_values import STATE, Being, decode_replica_state, replica_name
+from crawler.job.replica import Mark
 
 REPLICAS = "replicas"  # the value of a partition
 

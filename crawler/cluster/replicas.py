@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.homes import Homes
 from crawler.cluster.log_sending import LogSending
 from crawler.cluster.partition_opening import Opening
@@ -19,8 +19,8 @@ from crawler.cluster.reach import Backoff
 from crawler.cluster.replica_life import ReplicaLife, ReplicaPlace
 from crawler.cluster.seats import Seated
 from crawler.job.kept_steps import KeptSteps
-from crawler.partition.placement import place as placed
-from crawler.replica import Mark
+from crawler.job.partition.placement import place as placed
+from crawler.job.replica import Mark
 
 WAIT = 0.5  # seconds for an entry; a replica that is opened meanwhile is read after that
 ENTRIES = 16  # read at a time, from each stream: 4 MB of steps or pieces

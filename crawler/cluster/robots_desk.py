@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec.structs import astuple, replace
 
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.open_partition import OpenPartition
-from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response
-from crawler.fetch.fence import FencedOffError
-from crawler.fetch.outcome import RawExchange, Truncation
-from crawler.partition.notes import BODY_MOST, Exchange, RobotsAnswer, RobotsQuestion, encode_note
-from crawler.partition.parcel_codec import Note
-from crawler.partition.placement import Placement
+from crawler.job.partition.notes import BODY_MOST, Exchange, RobotsAnswer, RobotsQuestion, encode_note
+from crawler.job.partition.parcel_codec import Note
+from crawler.job.partition.placement import Placement
+from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response
+from crawler.web.fetch.fence import FencedOffError
+from crawler.web.fetch.outcome import RawExchange, Truncation
 
 AGAIN = 5.0  # seconds after which a question is repeated
 PATIENCE = 90.0  # seconds for an answer: the owner waits for its host a minute at most

@@ -25,12 +25,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.ownership import HELD, Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.job.home_register import EPOCH_MOST, Home
-from crawler.partition.placement import place
-from crawler.partition.replica_homes import target_homes
+from crawler.job.partition.placement import place
+from crawler.job.partition.replica_homes import target_homes
 
 SPARE = 16  # seats more than partitions: of those who were there first, none may be the one who has the seeds
 SEEDED = 0  # the partition that reads the seeds

@@ -17,13 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from crawler.carrier.verbs import START, CarrierError, StaleEpochError
+from crawler.base.carrier.verbs import START, CarrierError, StaleEpochError
+from crawler.base.disk import failpoint
 from crawler.cluster.next_door import NextDoor
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import name_of
 from crawler.cluster.reach import Backoff, Reach
-from crawler.disk import failpoint
-from crawler.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec
+from crawler.job.partition.parcel_codec import Ack, Note, Parcel, ParcelCodec
 
 GATHER = 0.1  # seconds between two looks at what waits, at least ...
 GATHER_EACH = 0.004  # ... for each parcel and acknowledgement that was sent ...

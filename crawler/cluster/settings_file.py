@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError, read_envelope
-from crawler.checkpoint.envelope import encode_envelope
-from crawler.disk import Disk, replace_file
+from crawler.base.disk import Disk, replace_file
+from crawler.job.checkpoint import EnvelopeError, read_envelope
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.directory import JobError
 
 NAME = "settings.json"

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from crawler.cluster.open_partition import OpenPartition
-from crawler.metrics.pooled_stats import Part, pool
+from crawler.job.metrics.pooled_stats import Part, pool
 
 
 class Tally:

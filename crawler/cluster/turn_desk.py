@@ -1,5 +1,5 @@
 """Turns of groups whose hosts are in several partitions, as one process handles them: for each partition that is open
-here, what it has of each owner, and what it lends of the groups that it owns (``crawler.partition.group_turns``).
+here, what it has of each owner, and what it lends of the groups that it owns (``crawler.job.partition.group_turns``).
 
 Partitions of one process ask each other without a carrier. All time is that of CLOCK_BOOTTIME, which goes on while the
 process is stopped; a stopped process finds its leases run out. An owner lends only while its claim holds.
@@ -15,16 +15,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.verbs import CarrierError
+from crawler.base.settings import Settings
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, boot_time
 from crawler.frontier import Frontier
-from crawler.partition.group_turns import Lessee, Lessor, TurnsAnswer, TurnsCall, TurnsQuestion
-from crawler.partition.notes import encode_note
-from crawler.partition.parcel_codec import Note
-from crawler.partition.placement import Placement
-from crawler.settings import Settings
-from crawler.slices import entropy
+from crawler.job.partition.group_turns import Lessee, Lessor, TurnsAnswer, TurnsCall, TurnsQuestion
+from crawler.job.partition.notes import encode_note
+from crawler.job.partition.parcel_codec import Note
+from crawler.job.partition.placement import Placement
+from crawler.seen.slices import entropy
 
 LOOK = 0.1  # seconds between two looks
 GATHER = 0.02  # seconds for which questions are gathered

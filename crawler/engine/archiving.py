@@ -6,10 +6,19 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from crawler import __version__
-from crawler.archive.capture_records import RANDOM_BYTES, Capture, Earlier, payload_digest, records
-from crawler.archive.gzip_member import members
-from crawler.archive.labels import ID_BYTES, date_label, milliseconds, record_id
-from crawler.archive.payloads import (
+from crawler.base.kv import Family, Reader
+from crawler.base.settings import OUTPUTS, Settings
+from crawler.frontier import Answer
+from crawler.job.output.rotated_files import Head
+from crawler.job.records import Kept, PageRecord, Part
+from crawler.job.revisit import NOT_MODIFIED
+from crawler.job.verdict import Finished
+from crawler.seen.slices import entropy
+from crawler.url.urls.steps import drop_userinfo
+from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, Earlier, payload_digest, records
+from crawler.web.archive.gzip_member import members
+from crawler.web.archive.labels import ID_BYTES, date_label, milliseconds, record_id
+from crawler.web.archive.payloads import (
     NO_VALIDATORS,
     Validators,
     decode_payload,
@@ -17,18 +26,9 @@ from crawler.archive.payloads import (
     sent_validators,
     validity_key,
 )
-from crawler.archive.warc_record import Field, warcinfo
-from crawler.extract import Edge
-from crawler.fetch import RawExchange
-from crawler.frontier import Answer
-from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import Finished
-from crawler.kv import Family, Reader
-from crawler.output.rotated_files import Head
-from crawler.records import Kept, PageRecord, Part
-from crawler.settings import OUTPUTS, Settings
-from crawler.slices import entropy
-from crawler.urls.steps import drop_userinfo
+from crawler.web.archive.warc_record import Field, warcinfo
+from crawler.web.extract import Edge
+from crawler.web.fetch import RawExchange
 
 Rows = tuple[tuple[bytes, bytes], ...]  # of the store: keys and values
 NO_ROWS: Rows = ()

@@ -14,10 +14,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from crawler.filters import FilterError, SeenSet, advise, project
-from crawler.filters.advisor import Cause, matters_at
-from crawler.memory import available_memory
-from crawler.metrics import suspicion
+from crawler.base.memory import available_memory
+from crawler.job.metrics import suspicion
+from crawler.seen.filters import FilterError, SeenSet, advise, project
+from crawler.seen.filters.advisor import Cause, matters_at
 
 log = logging.getLogger("crawler")
 

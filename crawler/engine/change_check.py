@@ -10,8 +10,8 @@ from crawler.engine.page_handler import HandedPage
 from crawler.engine.user_code import AsksOfChange, PreviousVisit
 from crawler.frontier import Lease
 from crawler.job.job import Job
+from crawler.job.records import Outcome
 from crawler.job.verdict import Finished
-from crawler.records import Outcome
 
 
 class ChangeCheck:

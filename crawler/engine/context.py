@@ -14,9 +14,9 @@ from crawler.engine.said_once import SaidOnce
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.engine.user_code import UserCode
-from crawler.extract.text_pool import Texts
-from crawler.fetch import Fetches
-from crawler.parsing import PageParser
+from crawler.web.extract.text_pool import Texts
+from crawler.web.fetch import Fetches
+from crawler.web.parsing import PageParser
 
 
 class Capacity(Struct, frozen=True):

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.fetch import Failure, Response
+from crawler.base.settings import OutputSettings
 from crawler.frontier import Entry
-from crawler.links import PageLinks, clean, encoding_name, language
-from crawler.records import NO_EXCHANGE, NO_PROFILE, Exchanged, PageRecord, Profile
-from crawler.settings import OutputSettings
+from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, PageRecord, Profile
+from crawler.web.fetch import Failure, Response
+from crawler.web.links import PageLinks, clean, encoding_name, language
 
 HEADER_MOST = 1_000  # characters of a header
 _STEP = 256 * 1024  # bytes whose digest takes a millisecond

@@ -19,19 +19,19 @@ from typing import cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from crawler.base.settings import HOPS_MOST, LinkSettings, Settings, TrapSettings
 from crawler.engine.reading import Reading, Unreadable
 from crawler.engine.seeds import why_no_url
-from crawler.extract import HEADER, REDIRECT, USUAL, Edge, Facts, facts_of
-from crawler.found import SITEMAP_DEPTH, Listing
 from crawler.frontier import Entry, Stated
+from crawler.frontier.traps import Content, Copies, Judgement, PageKind, Soft404
+from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
-from crawler.links import Described, Listed, PageLinks, encode_queries
-from crawler.records import count_outside
-from crawler.scope import LISTED_PRIORITY, Boundary, Outside, Reach
-from crawler.settings import HOPS_MOST, LinkSettings, Settings, TrapSettings
-from crawler.traps import Content, Copies, Judgement, PageKind, Soft404
-from crawler.urls import Canonical, Canonicaliser, Rejected
-from crawler.urls.whatwg import has_userinfo
+from crawler.job.records import count_outside
+from crawler.url.scope import LISTED_PRIORITY, Boundary, Outside, Reach
+from crawler.url.urls import Canonical, Canonicaliser, Rejected
+from crawler.url.urls.whatwg import has_userinfo
+from crawler.web.extract import HEADER, REDIRECT, USUAL, Edge, Facts, facts_of
+from crawler.web.links import Described, Listed, PageLinks, encode_queries
 
 log = logging.getLogger("crawler")
 

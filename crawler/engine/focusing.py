@@ -20,13 +20,13 @@ from crawler.engine.discover import Outlinks
 from crawler.engine.link_judge import SITEMAP, Link, LinkJudge
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.reading import Unreadable
-from crawler.extract import USUAL
 from crawler.frontier import Entry, Lease, class_of_score
 from crawler.inspect.statistics import Rated
 from crawler.job.job import Job
+from crawler.job.records import count_outside
 from crawler.job.verdict import Finished, Rating
-from crawler.records import count_outside
-from crawler.scope import Outside
+from crawler.url.scope import Outside
+from crawler.web.extract import USUAL
 
 NEUTRAL = 0.5  # the score of a page or a link of which nobody says anything
 RECENT = 1_000  # pages of which the recent harvest rate is

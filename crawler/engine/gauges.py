@@ -16,7 +16,7 @@ from crawler.inspect.host_states import HostStates
 from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures
 from crawler.job.job import Job
-from crawler.metrics import Countdown, Kind, Look
+from crawler.job.metrics import Countdown, Kind, Look
 
 log = logging.getLogger("crawler")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from crawler.fetch import Failure, Response
+from crawler.base.settings import DescribedLinks, LinkSettings, Settings
+from crawler.frontier.traps import WALL_HEADERS, wall_by_headers
 from crawler.job.verdict import NO_HEADING, Heading
-from crawler.links import FEED, header_links
-from crawler.robots import directives, forbids_links, product_token
-from crawler.settings import DescribedLinks, LinkSettings, Settings
-from crawler.traps import WALL_HEADERS, wall_by_headers
+from crawler.url.robots import directives, forbids_links, product_token
+from crawler.web.fetch import Failure, Response
+from crawler.web.links import FEED, header_links
 
 _TELLING = frozenset(("x-robots-tag", "link", "refresh")) | WALL_HEADERS
 

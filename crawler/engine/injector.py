@@ -9,15 +9,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
-from crawler.checkpoint import EnvelopeError
-from crawler.disk import PASSING, Expendable
+from crawler.base.disk import PASSING, Expendable
 from crawler.engine.discover import Discovery
 from crawler.engine.turns import Turns
-from crawler.found import Found
+from crawler.job.checkpoint import EnvelopeError
+from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
 from crawler.job.reclass import Reclassing
-from crawler.urls import Canonical
+from crawler.url.urls import Canonical
 
 log = logging.getLogger("crawler")
 

@@ -9,12 +9,12 @@ from email.utils import parsedate_to_datetime
 import mmh3
 from msgspec.structs import replace
 
-from crawler.fetch import Failure, FailureKind, Response
+from crawler.base.settings import RetrySettings
 from crawler.frontier import Answer, Entry, FailureClass, RequestOutcome, retry_wait, tries_of, validator
+from crawler.job.records import Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
-from crawler.records import Outcome, PageRecord
-from crawler.settings import RetrySettings
+from crawler.web.fetch import Failure, FailureKind, Response
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 THROTTLED = frozenset({429, 503})

@@ -14,18 +14,18 @@ from functools import partial
 from hashlib import sha256
 from typing import Protocol
 
+from crawler.base.settings import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
 from crawler.engine.discover import Outlinks
 from crawler.engine.stored_body import body_of_answer
-from crawler.extract import Edge, edge_rows
-from crawler.extract.page_text import About, NoText, text_row
-from crawler.extract.text_pool import Bytes, Texts
 from crawler.frontier import Lease, queue_of
+from crawler.job.output.body_files import LARGE, BodyFiles
+from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
-from crawler.output.body_files import LARGE, BodyFiles
-from crawler.records import Body, Kept, Outcome, Part, time_label
-from crawler.settings import OUTPUTS, OutputSettings
-from crawler.urls.steps import drop_userinfo
+from crawler.url.urls.steps import drop_userinfo
+from crawler.web.extract import Edge, edge_rows
+from crawler.web.extract.page_text import About, NoText, text_row
+from crawler.web.extract.text_pool import Bytes, Texts
 
 LINKS = OUTPUTS.index("links") + 1
 TEXT = OUTPUTS.index("text") + 1

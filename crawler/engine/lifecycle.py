@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from crawler.settings import CrawlSettings
+from crawler.base.settings import CrawlSettings
 
 
 class State(StrEnum):

@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.fetch import Failure, Fetches, Followed, Keeps, NotNow, Response, is_html
-from crawler.fetch.fence import check_fence, may_send, wait_to_send
 from crawler.frontier import Turns
+from crawler.web.fetch import Failure, Fetches, Followed, Keeps, NotNow, Response, is_html
+from crawler.web.fetch.fence import check_fence, may_send, wait_to_send
 
 
 def _without_limit() -> None:

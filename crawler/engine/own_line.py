@@ -28,15 +28,15 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from crawler.base.settings import RetrySettings
 from crawler.engine.judge import request_outcome
-from crawler.fetch import Failure, FailureKind, Fetches, Response
-from crawler.fetch.fence import FencedOffError, may_send
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
 from crawler.frontier.outage import HOSTS, Failed, OutageJudge, Pace
 from crawler.job.job import Job
-from crawler.metrics import Kind, counted, duration
-from crawler.robots import robots_url
-from crawler.settings import RetrySettings
+from crawler.job.metrics import Kind, counted, duration
+from crawler.url.robots import robots_url
+from crawler.web.fetch import Failure, FailureKind, Fetches, Response
+from crawler.web.fetch.fence import FencedOffError, may_send
 
 log = logging.getLogger("crawler")
 

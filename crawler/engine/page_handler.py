@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from crawler.job.records import Outcome, PageRecord
 from crawler.job.verdict import Finished
-from crawler.records import Outcome, PageRecord
 
 HANDED_OVER = frozenset((Outcome.FETCHED, Outcome.REDIRECT))
 

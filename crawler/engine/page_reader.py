@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeVar, TypeVarTuple
 
+from crawler.base.settings import LinkSettings
 from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier import Lease
 from crawler.job.parsing_notes import ParsingNotes
-from crawler.links import (
+from crawler.web.links import (
     TOKENS_BYTES,
     PageLinks,
     SitemapForm,
@@ -21,8 +22,7 @@ from crawler.links import (
     is_cheap,
     token_links,
 )
-from crawler.parsing import PageParser, ParserDied, SitemapRead
-from crawler.settings import LinkSettings
+from crawler.web.parsing import PageParser, ParserDied, SitemapRead
 
 TOKENS = "tokens"
 

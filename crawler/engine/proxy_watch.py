@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from crawler.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 from crawler.inspect.statistics import FailingProxy
 from crawler.job.job import Job
-from crawler.metrics import Kind, duration
+from crawler.job.metrics import Kind, duration
+from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 
 UNNAMED = "the proxy"
 SHOWN = 20  # proxies in the statistics

@@ -20,11 +20,11 @@ from typing import TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
+from crawler.base.printable import printable
 from crawler.engine.loop_lag import STALL
-from crawler.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 from crawler.frontier import FailureClass
-from crawler.parsing import ParserDied
-from crawler.progress.printable import printable
+from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
+from crawler.web.parsing import ParserDied
 
 log = logging.getLogger("crawler")
 

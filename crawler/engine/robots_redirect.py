@@ -13,20 +13,20 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings, Sites
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
-from crawler.fetch import Failure, FailureKind, Followed, Keeps, NotNow, Response, ask_robots
-from crawler.fetch.robots_cache import RobotsCache, encode_robots
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, Limits, SideRequestDone, TakenBack
 from crawler.job.job import Job
-from crawler.kv import Batch, Family
-from crawler.refusal import refusal_of_href
-from crawler.robots import robots_url
-from crawler.scope import StoreChoice
-from crawler.settings import FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings, Sites
+from crawler.url.refusal import refusal_of_href
+from crawler.url.robots import robots_url
+from crawler.url.scope import StoreChoice
+from crawler.web.fetch import Failure, FailureKind, Followed, Keeps, NotNow, Response, ask_robots
+from crawler.web.fetch.robots_cache import RobotsCache, encode_robots
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
 LATER = 5.0  # seconds; the shortest time until then

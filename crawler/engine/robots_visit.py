@@ -16,10 +16,6 @@ from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
-from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
-from crawler.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots
-from crawler.fetch.robots_fetch import locate
-from crawler.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.frontier import (
     FailureClass,
     Host,
@@ -31,11 +27,15 @@ from crawler.frontier import (
     tries_of,
 )
 from crawler.frontier.jitter import jitter
+from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
+from crawler.job.records import Kept
 from crawler.job.verdict import RobotsAnswer
-from crawler.records import Kept
-from crawler.refusal import Refusal
-from crawler.robots import RobotsRules, robots_for_status, robots_url
+from crawler.url.refusal import Refusal
+from crawler.url.robots import RobotsRules, robots_for_status, robots_url
+from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
+from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots
+from crawler.web.fetch.robots_fetch import locate
 
 REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
 

@@ -20,6 +20,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from crawler.base.figures import counted, duration
+from crawler.base.settings import Settings
 from crawler.engine.archiving import WARC, head_of_files
 from crawler.engine.capacity_forecast import Adviser
 from crawler.engine.context import Capacity, Context
@@ -36,21 +38,19 @@ from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
-from crawler.fetch import Fetches, Followed, NotNow
-from crawler.figures import counted, duration
 from crawler.frontier import Bar, Lease, Serving
 from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, ahead, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
+from crawler.job.metrics import Kind
 from crawler.job.revisit import revisit_beside
 from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seeds_mark import note_seeds
 from crawler.job.seen_compaction import compact_beside
-from crawler.metrics import Kind
-from crawler.scope import Bounds
-from crawler.settings import Settings
+from crawler.url.scope import Bounds
+from crawler.web.fetch import Fetches, Followed, NotNow
 
 log = logging.getLogger("crawler")
 

@@ -17,9 +17,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 from crawler.engine.seed_lines import DamagedListError, coding_of, lines_of, plain_bytes
-from crawler.metrics import count
-from crawler.urls import Canonical, Canonicaliser, completed
-from crawler.urls.whatwg import RELATIVE
+from crawler.job.metrics import count
+from crawler.url.urls import Canonical, Canonicaliser, completed
+from crawler.url.urls.whatwg import RELATIVE
 
 STDIN = 0  # file descriptor
 BATCH = 256  # lines per batch

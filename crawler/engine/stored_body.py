@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from crawler.fetch import RawExchange, Response, Truncation
-from crawler.fetch.content_coding import Overlong, Undecodable, decoder, salvage
+from crawler.web.fetch import RawExchange, Response, Truncation
+from crawler.web.fetch.content_coding import Overlong, Undecodable, decoder, salvage
 
 _CODING = b"content-encoding"
 

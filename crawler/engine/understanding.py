@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from crawler.base.settings import RetrySettings, Settings
 from crawler.engine.describing import Describer
 from crawler.engine.discover import Discovery
 from crawler.engine.heading import HeadingReader
 from crawler.engine.judge import answer_of, judge
-from crawler.fetch import Failure, Response
 from crawler.frontier import Entry
+from crawler.frontier.traps import Wall, login_wall, wall_by_markup
+from crawler.job.records import Profile
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
-from crawler.links import PageLinks
-from crawler.records import Profile
-from crawler.settings import RetrySettings, Settings
-from crawler.traps import Wall, login_wall, wall_by_markup
+from crawler.web.fetch import Failure, Response
+from crawler.web.links import PageLinks
 
 
 class Told(Struct, frozen=True):

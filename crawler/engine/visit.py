@@ -17,6 +17,7 @@ from typing import TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from crawler.base.settings import WHOLE, LinkSettings, OutputSettings, Settings
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import payload_digest
@@ -33,18 +34,22 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
-from crawler.extract import Edge
-from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
-from crawler.found import Found
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
+from crawler.frontier.traps import Judgement, PageKind, Wall
 from crawler.inspect.statistics import Rated
 from crawler.job.event_log import tell_learned
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
+from crawler.job.records import Kept, Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Throttled, Verdict
-from crawler.links import (
+from crawler.url.refusal import Refusal
+from crawler.url.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside, StoreChoice
+from crawler.web.extract import Edge
+from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
+from crawler.web.links import (
     FEED,
     FEED_TYPES,
     SITEMAP_TYPES,
@@ -58,12 +63,7 @@ from crawler.links import (
     named_like_sitemap,
     text_digest,
 )
-from crawler.parsing import SitemapRead, decode_listed
-from crawler.records import Kept, Outcome, PageRecord
-from crawler.refusal import Refusal
-from crawler.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside, StoreChoice
-from crawler.settings import WHOLE, LinkSettings, OutputSettings, Settings
-from crawler.traps import Judgement, PageKind, Wall
+from crawler.web.parsing import SitemapRead, decode_listed
 
 log = logging.getLogger("crawler")
 

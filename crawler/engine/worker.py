@@ -17,6 +17,7 @@ from math import inf
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from crawler.base.settings import Settings
 from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
@@ -28,11 +29,10 @@ from crawler.engine.rota import Rota
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
-from crawler.extract.text_pool import TextLimits, TextPool, Texts, default_processes
-from crawler.fetch import Fetches
 from crawler.frontier import Lease
-from crawler.parsing import PageParser
-from crawler.settings import Settings
+from crawler.web.extract.text_pool import TextLimits, TextPool, Texts, default_processes
+from crawler.web.fetch import Fetches
+from crawler.web.parsing import PageParser
 
 log = logging.getLogger("crawler")
 

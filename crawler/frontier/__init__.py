@@ -29,6 +29,7 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     postponement             moves a URL behind all others of its host, before the frontier is loaded
 """
 
+from crawler.base.kv import Batch, Family, Reader, Store
 from crawler.frontier.entry import Entry, EntryError, QueueOf, decode_entry, encode_entry, first_visits, queue_of
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.group_leases import Turns
@@ -69,7 +70,6 @@ from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.signals import Stated, Statements
 from crawler.frontier.slot_share import ALL, kind_of
 from crawler.frontier.waiting_line import Turn
-from crawler.kv import Batch, Family, Reader, Store
 
 __all__ = [
     "ALL",

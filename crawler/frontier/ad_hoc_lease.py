@@ -13,11 +13,11 @@ A request that was made ends by ``Frontier.finish`` with ``SideRequestDone``.
 
 from __future__ import annotations
 
+from crawler.base.kv import Batch
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
 from crawler.frontier.workbench import Workbench
-from crawler.kv import Batch
 
 _LOOK = 0.25  # seconds between two looks at a host that waits in a line
 

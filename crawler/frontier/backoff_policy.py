@@ -15,6 +15,7 @@ Pure: the functions change the host's record, and the caller stores it.
 
 from __future__ import annotations
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier.host import NO_FAILURES, Failures, Host
 from crawler.frontier.politeness import (
     HoldReason,
@@ -25,7 +26,6 @@ from crawler.frontier.politeness import (
     snooze,
 )
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
-from crawler.settings import PolitenessSettings
 
 SMOOTHING = 0.25  # weight of the newest response time; a dozen outweigh all earlier ones
 

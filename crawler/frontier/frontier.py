@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from crawler.base.kv import Batch, Reader
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
 from crawler.frontier.group_leases import Turns
@@ -50,8 +52,6 @@ from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.frontier.waiting_line import WaitingLine
 from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
-from crawler.kv import Batch, Reader
-from crawler.settings import PolitenessSettings
 
 _ALWAYS = float("inf")
 _LOOK = 1.0  # seconds between two looks at a host whose domain may have used up its budget

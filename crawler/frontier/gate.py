@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from crawler.base.settings import BudgetSettings, PolitenessSettings
 from crawler.frontier.address_gap import AddressGaps
 from crawler.frontier.backoff_policy import give_another_chance, note
 from crawler.frontier.entry import retry_time
@@ -29,7 +30,6 @@ from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.send_times import SendTimes
 from crawler.frontier.slot_share import SlotShare
-from crawler.settings import BudgetSettings, PolitenessSettings
 
 _OWN = frozenset((HoldReason.SITE_RATE, HoldReason.HOURS))  # holds by what the settings say, besides gaps
 

@@ -6,13 +6,13 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from crawler.base.settings import BudgetSettings, PolitenessSettings, RetrySettings, hours_of
 from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost, stored_host
 from crawler.frontier.host_closed import closure, is_used_up, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
 from crawler.frontier.tries_ahead import Pace, Troubles, slowed
-from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings, hours_of
 
 _NO_BUDGET = BudgetSettings()
 _RETRY = RetrySettings()

@@ -29,9 +29,9 @@ from math import frexp
 
 import numpy as np
 
+from crawler.base.settings import CLASSES
 from crawler.frontier.entry import FRESH_SLOT_SIZE, Entry, decode_entry
 from crawler.frontier.host import Host
-from crawler.settings import CLASSES
 
 SEED_SCORE = 1.0
 LEVELS = 3  # classes by which a host can move from that of its next entry

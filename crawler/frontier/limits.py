@@ -6,8 +6,8 @@ import math
 
 from msgspec import Struct, field
 
+from crawler.base.settings import BudgetSettings, RetrySettings, Settings, Sites
 from crawler.frontier.request_outcome import longest_retry
-from crawler.settings import BudgetSettings, RetrySettings, Settings, Sites
 
 
 class MemoryLimits(Struct, frozen=True):

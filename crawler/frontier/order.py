@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from crawler.base.settings import CLASSES
 from crawler.frontier.entry import Entry, fresh_slot, revisit_slot
-from crawler.settings import CLASSES
 
 _RANK_MAX = 2**64 - 1
 _PRIORITIES = 2**32  # on each side of 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from crawler.base.kv import Batch
 from crawler.frontier.backoff_policy import give_another_chance
 from crawler.frontier.host import Host
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.workbench import Workbench
-from crawler.kv import Batch
 
 
 class Overrides:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from crawler.base.settings import PolitenessSettings, Sites, hours_of
 from crawler.frontier.site_rate import SiteRate
-from crawler.settings import PolitenessSettings, Sites, hours_of
 
 
 class OwnTimes:

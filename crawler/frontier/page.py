@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from crawler.base.settings import RecrawlSettings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
-from crawler.recrawl import ChangeRate, after_signal, after_visit, first_guess, from_counts
-from crawler.settings import RecrawlSettings
+from crawler.frontier.recrawl import ChangeRate, after_signal, after_visit, first_guess, from_counts
 
 FINGERPRINT_SIZE = 16  # bytes
 VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is kept, in characters; most have a few dozen

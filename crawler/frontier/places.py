@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import Entry
-from crawler.kv import Batch, Family, Reader
 
 PREFIX = b"place/"  # of the keys in META, before the href
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier.jitter import jitter
-from crawler.settings import PolitenessSettings
 
 
 class HoldReason(IntEnum):

@@ -5,6 +5,8 @@ Pure: a change of stored rows, made before the frontier loads them.
 
 from __future__ import annotations
 
+from crawler.base.kv import Batch, Family, Reader
+from crawler.base.settings import CLASSES
 from crawler.frontier.entry import (
     CRASHES_MOST,
     Entry,
@@ -16,8 +18,6 @@ from crawler.frontier.entry import (
     split_pending_key,
 )
 from crawler.frontier.host import decode_host, encode_host
-from crawler.kv import Batch, Family, Reader
-from crawler.settings import CLASSES
 
 _LAST_CLASS = CLASSES - 1
 _LAST_RANK = 2**64 - 1

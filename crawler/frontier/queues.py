@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
+from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import (
     FRESH_END,
     FRESH_SLOT_SIZE,
@@ -39,7 +40,6 @@ from crawler.frontier.entry import (
 from crawler.frontier.host import BackQueue, Host, RevisitLane
 from crawler.frontier.limits import Limits
 from crawler.frontier.places import Places
-from crawler.kv import Batch, Family, Reader
 
 _PENDING = Family.PENDING  # a lookup in the enumeration costs more than its use
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from crawler.base.settings import RetrySettings
 from crawler.frontier.jitter import jitter
-from crawler.settings import RetrySettings
 
 
 class FailureClass(IntEnum):

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from crawler.base.kv import Batch, Family, Reader
+from crawler.base.settings import RecrawlSettings
 from crawler.frontier.entry import Entry, QueueOf, queue_of
 from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_page, unpack_page, visited
 from crawler.frontier.signals import Statements, Trust, hear
 from crawler.frontier.visit_times import VisitTimes
-from crawler.kv import Batch, Family, Reader
-from crawler.settings import RecrawlSettings
 
 ONCE = 0.0  # the interval of a page that is visited once more and gets no further visit
 QUEUED_MAX = 4_096  # revisits in all host queues together

@@ -26,11 +26,11 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from crawler.base.settings import CLASSES
 from crawler.frontier.domain_shares import DomainLine, DomainTurns, Stale
 from crawler.frontier.host import Host
 from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.timer_queue import TimerQueue
-from crawler.settings import CLASSES
 
 # Turns of each class, if every class always has a ready host and no class has many more hosts than another.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from crawler.base.settings import PolitenessSettings, RetrySettings
 from crawler.frontier.host import NO_FAILURES, Failures, Host
 from crawler.frontier.politeness import HoldReason, hold_after_failure, snooze
 from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
-from crawler.settings import PolitenessSettings, RetrySettings
 
 _DOUBLINGS = 64  # of a hold: beyond, any is at its most
 _ROW = 3  # failures in a row that are as likely to go on as to be chance, of a host that never failed before

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 
+from crawler.base.kv import Batch, Family, Reader
+from crawler.base.settings import RecrawlSettings
 from crawler.frontier.page import HASTENED, SIGNALLED, Page
+from crawler.frontier.recrawl import Budget
 from crawler.frontier.signals import LEAST, Trust, apparent_age, in_silence, pack_trust, trust_key, unpack_trust
-from crawler.kv import Batch, Family, Reader
-from crawler.recrawl import Budget
-from crawler.settings import RecrawlSettings
 
 _THRESHOLD = b"recrawl-threshold"
 _DOUBLE = struct.Struct("<d")

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from crawler.base.kv import Batch, Family, Reader
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier.domain_tallies import DomainTallies
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import NO_FAILURES, Host, decode_host, encode_host, host_name
@@ -28,8 +30,6 @@ from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.schedule import ACTIVE, Schedule, Standing, place_of
 from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds
 from crawler.frontier.working_set import WorkingSet
-from crawler.kv import Batch, Family, Reader
-from crawler.settings import PolitenessSettings
 
 _MOVED_MAX = 16  # hosts that one call of next may move to the front queue of another class
 _RECONSIDERED = 256  # hosts at a time

@@ -7,7 +7,7 @@ import datetime
 from pathlib import Path
 
 from crawler.job.directory import IDENTITY, PAGES
-from crawler.output import lines_of, record_of
+from crawler.job.output import lines_of, record_of
 
 
 def began_at(directory: Path, now: float) -> float:

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from crawler.job.crawl_file import PARTITIONS, holds_crawl, partition_directories, read_crawl_file
 from crawler.job.home_register import check_any_here
+from crawler.job.partition.placement import Placement
 from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
-from crawler.partition.placement import Placement
 
 __all__ = ["PARTITIONS", "CrawlPartitions", "Partition", "crawl_partitions", "holds_crawl", "jobs_of", "of_each"]
 

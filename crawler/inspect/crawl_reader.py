@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from crawler.base.kv import Family
 from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions, holds_crawl
 from crawler.inspect.host_table import Row, Selection
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.crawl_file import partitions_gone, read_crawl_file
 from crawler.job.home_register import homes_elsewhere
 from crawler.job.job_lock import lock_holder
-from crawler.kv import Family
-from crawler.metrics.pooled_stats import GONE, Part, pool
+from crawler.job.metrics.pooled_stats import GONE, Part, pool
 
 
 def stats_of(directory: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.inspect.record_stream import Tail
 from crawler.inspect.survey_reader import FinalRecords, SurveyReader
-from crawler.survey import Survey
+from crawler.job.survey import Survey
 
 
 class CrawlSurveyReader:

@@ -5,7 +5,7 @@ earliest comes first; what becomes final later comes later, whatever its time.
 
 A cursor of a crawl says how far each partition was read: ``2-`` and, in base64url, 16 bytes for each partition of which
 something was read, by number: the number (2 bytes), the offset after the last record (6) and the mark of that record
-(8), as ``crawler.output.changes`` makes it. ``0`` is the beginning.
+(8), as ``crawler.job.output.changes`` makes it. ``0`` is the beginning.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from crawler.inspect.record_stream import Tail
 from crawler.job.crawl_file import partitions_gone, read_crawl_file
 from crawler.job.directory import PAGES
 from crawler.job.home_register import homes_elsewhere, read_homes
-from crawler.output.changes import BEGINNING, Cursor, CursorError, told_change
-from crawler.output.reverse_reader import decoded
+from crawler.job.output.changes import BEGINNING, Cursor, CursorError, told_change
+from crawler.job.output.reverse_reader import decoded
 
 _TIME = re.compile(rb',"fetched_at":"([^"]*)"')  # in text of strangers, the quotation marks would be escaped
 _PLACE = struct.Struct(">H6s8s")

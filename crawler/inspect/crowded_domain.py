@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crawler.disk import Disk, write_file
+from crawler.base.disk import Disk, write_file
+from crawler.base.kv import Family
 from crawler.frontier.host import stored_counts
 from crawler.inspect.job_reader import open_job
 from crawler.job.crawl_file import CrawlFile, partition_directory
-from crawler.kv import Family
-from crawler.metrics import counted
-from crawler.urls.domain import domain_of_key
+from crawler.job.metrics import counted
+from crawler.url.urls.domain import domain_of_key
 
 LEAST = 10_000  # URLs, finished or pending, of a crawl: with fewer, it does not matter
 TOLD = "told-placed-by"  # the file in the crawl's directory that says that it was said

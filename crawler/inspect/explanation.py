@@ -13,9 +13,8 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
-from crawler.exact import rows_of
-from crawler.fetch.robots_cache import RobotsCache
-from crawler.filters import KeyHash, SeenSet
+from crawler.base.kv import Family, Reader
+from crawler.base.settings import Settings, Sites
 from crawler.frontier import (
     AT_ONCE,
     Bar,
@@ -34,6 +33,7 @@ from crawler.frontier.entry import is_retry, is_revisit, retry_time
 from crawler.frontier.host import glance, host_name, standing
 from crawler.frontier.page import HASTENED
 from crawler.frontier.revisits import ONCE
+from crawler.frontier.traps import Origins, Traps, explain_rows
 from crawler.inspect.host_settings import SettingInForce, url_settings
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.hosts_now import HostsNow, slot_figures
@@ -44,16 +44,16 @@ from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES, JobError
 from crawler.job.identity import check_readable
 from crawler.job.live_status import Live, read_live
+from crawler.job.output.reverse_reader import last_record
 from crawler.job.recovery import stored_counters
 from crawler.job.scope_state import scope_key
 from crawler.job.stored_errors import DAMAGE
-from crawler.kv import Family, Reader
-from crawler.output.reverse_reader import last_record
-from crawler.robots import RobotsRecordError
-from crawler.scope import Boundary, Outside, PriorityRules, Scope
-from crawler.settings import Settings, Sites
-from crawler.traps import Origins, Traps, explain_rows
-from crawler.urls import Canonical, Canonicaliser, Rejected
+from crawler.seen.exact import rows_of
+from crawler.seen.filters import KeyHash, SeenSet
+from crawler.url.robots import RobotsRecordError
+from crawler.url.scope import Boundary, Outside, PriorityRules, Scope
+from crawler.url.urls import Canonical, Canonicaliser, Rejected
+from crawler.web.fetch.robots_cache import RobotsCache
 
 HOLDERS_SHOWN = 10  # requests that have lasted longest
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL

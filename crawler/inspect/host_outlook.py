@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import HostState
 from crawler.frontier.tries_ahead import Pace
 from crawler.inspect.host_table import SORTS, Row
-from crawler.settings import PolitenessSettings
 
 OUTLOOK = ("pace", "seconds_left", "share")
 OUTLOOK_SORTS = (*SORTS, *OUTLOOK)

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.scope import UrlSites
-from crawler.settings import DIRECT, OF_HOSTS, OF_PATHS, OF_URLS, WAYS, Sites
+from crawler.base.settings import DIRECT, OF_HOSTS, OF_PATHS, OF_URLS, WAYS, Sites
+from crawler.url.scope import UrlSites
 
 DEFAULT = "default"
 

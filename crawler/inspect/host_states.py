@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
 
+from crawler.base.kv import Family, Reader
 from crawler.frontier import (
     AT_ONCE,
     Bar,
@@ -29,7 +30,6 @@ from crawler.frontier import (
 )
 from crawler.frontier.host import host_name
 from crawler.inspect.host_table import HostTableSettings
-from crawler.kv import Family, Reader
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # times the duration of a slice: the pause after it. Counting takes at most 5% of the event loop's time

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from crawler.base.kv import Family, Reader
+from crawler.base.settings import BudgetSettings, PolitenessSettings, RetrySettings, Settings, Sites
 from crawler.frontier.host import host_name
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe
 from crawler.inspect.hosts_now import HostsNow
-from crawler.kv import Family, Reader
-from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings, Settings, Sites
 
 Row = dict[str, Any]
 # "work": hosts at work first, then those with most to do.

@@ -8,13 +8,13 @@ from itertools import groupby
 
 from msgspec import Struct, field
 
+from crawler.base.kv import Family, Reader
+from crawler.base.settings import PolitenessSettings, Settings
 from crawler.frontier import AT_ONCE, Bar, HoldReason, Host, Serving, queue_of
 from crawler.frontier.host import decode_host, glance, host_name, workload
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
-from crawler.kv import Family, Reader
-from crawler.settings import PolitenessSettings, Settings
 
 _PORTS_MOST = 64  # records of one name that are looked at for one host
 

@@ -17,10 +17,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from crawler.checkpoint import EnvelopeError, Generations
-from crawler.disk import RealDisk
-from crawler.exact import LEDGER_COUNTS, LedgerCounts
-from crawler.filters import FilterError, SeenSet, advise
+from crawler.base.disk import RealDisk
+from crawler.base.kv import Family, Reader, Store
+from crawler.base.memory import available_memory
+from crawler.base.settings import Settings
 from crawler.frontier import Entry, Host, HostTimes, Work, decode_entry, decode_host, state_of
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
@@ -28,23 +28,23 @@ from crawler.inspect.host_states import UNTIMED, count_states
 from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
+from crawler.job.checkpoint import EnvelopeError, Generations
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import read_course
 from crawler.job.identity import Identity, check_readable
 from crawler.job.live_status import read_live
+from crawler.job.metrics import CourseError
+from crawler.job.output.body_files import BODY_SIZES, decode_sizes
+from crawler.job.output.outputs import sizes_on_disk
+from crawler.job.output.record_text import text_size
+from crawler.job.records import Counters
 from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_counters
 from crawler.job.run_settings import read_run
-from crawler.kv import Family, Reader, Store
-from crawler.memory import available_memory
-from crawler.metrics import CourseError
-from crawler.output.body_files import BODY_SIZES, decode_sizes
-from crawler.output.outputs import sizes_on_disk
-from crawler.output.record_text import text_size
-from crawler.records import Counters
-from crawler.settings import Settings
-from crawler.store import RocksStore, StoreError, is_made
+from crawler.job.store import RocksStore, StoreError, is_made
+from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts
+from crawler.seen.filters import FilterError, SeenSet, advise
 
 LATELY = 60.0  # seconds of the last run over which its rate is measured
 

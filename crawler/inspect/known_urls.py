@@ -14,21 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from crawler.checkpoint import UnknownVersionError
-from crawler.exact import rows_of
-from crawler.filters import Key, SeenSet, load_seen
-from crawler.filters.filter_file import check_end, read_parts
-from crawler.filters.memory_budget import check_memory
-from crawler.filters.segment_format import FormatError, check_version
+from crawler.base.kv import Family, Reader
+from crawler.base.settings import SettingsError
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import open_job
+from crawler.job.checkpoint import UnknownVersionError
 from crawler.job.directory import JobError
 from crawler.job.identity import check_readable
+from crawler.job.store import StoreError
 from crawler.job.stored_errors import DAMAGE
-from crawler.kv import Family, Reader
-from crawler.settings import SettingsError
-from crawler.store import StoreError
-from crawler.urls import Canonical, Canonicaliser
+from crawler.seen.exact import rows_of
+from crawler.seen.filters import Key, SeenSet, load_seen
+from crawler.seen.filters.filter_file import check_end, read_parts
+from crawler.seen.filters.memory_budget import check_memory
+from crawler.seen.filters.segment_format import FormatError, check_version
+from crawler.url.urls import Canonical, Canonicaliser
 
 
 class _Keys(Protocol):

@@ -14,18 +14,18 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
+from crawler.base.kv import Family, Reader
 from crawler.inspect.job_reader import open_job
 from crawler.job.directory import PAGES, JobError
 from crawler.job.identity import check_readable
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
+from crawler.job.output import lines_of
+from crawler.job.output.changes import Cursor, with_change
+from crawler.job.output.record_text import has_text, open_text, path_at, segments_of
+from crawler.job.output.reverse_reader import decoded, line_before, lines_backwards
+from crawler.job.records import JournalError, decode_done
 from crawler.job.recovery import stored_end
-from crawler.kv import Family, Reader
-from crawler.output import lines_of
-from crawler.output.changes import Cursor, with_change
-from crawler.output.record_text import has_text, open_text, path_at, segments_of
-from crawler.output.reverse_reader import decoded, line_before, lines_backwards
-from crawler.records import JournalError, decode_done
 
 _PIECE = 2**20  # bytes per read
 

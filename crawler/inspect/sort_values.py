@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import AT_ONCE, Host, Serving, decode_host, state_of
 from crawler.frontier.host import StoredHost, stored_counts, stored_host
 from crawler.frontier.host_status import next_time_of, state_of_stored
@@ -15,7 +16,6 @@ from crawler.frontier.politeness import gap
 from crawler.frontier.tries_ahead import Pace, Troubles, slowed
 from crawler.inspect.host_outlook import pace, seconds_left, share
 from crawler.inspect.host_table import UNTOLD, HostTableSettings
-from crawler.settings import PolitenessSettings
 
 
 class SortValues:

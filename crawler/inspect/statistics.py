@@ -8,16 +8,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from crawler.checkpoint import Manifest
-from crawler.exact import LedgerCounts
-from crawler.filters import SeenSet
 from crawler.frontier import ALL, Bar, HostTime, Serving
 from crawler.job.border import BorderCounts
-from crawler.metrics import TimeLeft
-from crawler.output.rotated_files import Size
-from crawler.records import HOOKS_ASKED, Counters, refused_by
-from crawler.refusal import Rule
-from crawler.scope import COUNTED
+from crawler.job.checkpoint import Manifest
+from crawler.job.metrics import TimeLeft
+from crawler.job.output.rotated_files import Size
+from crawler.job.records import HOOKS_ASKED, Counters, refused_by
+from crawler.seen.exact import LedgerCounts
+from crawler.seen.filters import SeenSet
+from crawler.url.refusal import Rule
+from crawler.url.scope import COUNTED
 
 OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 

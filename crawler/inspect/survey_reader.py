@@ -7,15 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from crawler.checkpoint import EnvelopeError
+from crawler.job.checkpoint import EnvelopeError
 from crawler.job.directory import PAGES
+from crawler.job.output import lines_of, record_of
+from crawler.job.output.changes import BEGINNING, Cursor, CursorError
+from crawler.job.output.record_text import path_at
+from crawler.job.output.reverse_reader import line_before
+from crawler.job.records import JournalError
+from crawler.job.survey import Survey, SurveyError
 from crawler.job.survey_file import SURVEY, Counted, read_survey
-from crawler.output import lines_of, record_of
-from crawler.output.changes import BEGINNING, Cursor, CursorError
-from crawler.output.record_text import path_at
-from crawler.output.reverse_reader import line_before
-from crawler.records import JournalError
-from crawler.survey import Survey, SurveyError
 
 log = logging.getLogger("crawler")
 

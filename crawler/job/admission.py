@@ -13,15 +13,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from crawler.exact import Ledger
-from crawler.filters import CannotForgetError, SeenSet
-from crawler.found import KEEP_ALL, UNLISTED, Brought, Decided, Found, Router
+from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
+from crawler.frontier.traps import Origins, Traps
 from crawler.job.directory import JobError
+from crawler.job.found import KEEP_ALL, UNLISTED, Brought, Decided, Found, Router
 from crawler.job.journal_search import JournalSearch
-from crawler.job.transaction import Transaction
-from crawler.kv import Batch, Family, Reader
-from crawler.records import (
+from crawler.job.records import (
     DIGEST_SIZE,
     Counters,
     Outcome,
@@ -30,9 +28,11 @@ from crawler.records import (
     encode_forgotten,
     sequence_key,
 )
-from crawler.scope import PriorityRules
-from crawler.traps import Origins, Traps
-from crawler.urls import Canonical
+from crawler.job.transaction import Transaction
+from crawler.seen.exact import Ledger
+from crawler.seen.filters import CannotForgetError, SeenSet
+from crawler.url.scope import PriorityRules
+from crawler.url.urls import Canonical
 
 
 class KnownUrls(Protocol):

@@ -21,10 +21,10 @@ from functools import cache
 
 from msgspec import Struct, field
 
+from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
-from crawler.kv import Batch, Family, Reader
-from crawler.records import PageRecord
-from crawler.scope import COUNTED, Bounds, LeftOut, Limit
+from crawler.job.records import PageRecord
+from crawler.url.scope import COUNTED, Bounds, LeftOut, Limit
 
 ROWS = 256  # read in one transaction
 COUNTS = b"border/counts"

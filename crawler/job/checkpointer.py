@@ -15,14 +15,14 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from crawler.checkpoint import Generations, Manifest, Renewal, must_store
-from crawler.disk import FULL, failpoint, no_room
+from crawler.base.disk import FULL, failpoint, no_room
+from crawler.base.kv import Reader
 from crawler.job.admission import Admission
+from crawler.job.checkpoint import Generations, Manifest, Renewal, must_store
+from crawler.job.output.page_files import PageFiles
 from crawler.job.promises import Promises
 from crawler.job.recovery import trim_finished
 from crawler.job.transaction import TransactionWriter
-from crawler.kv import Reader
-from crawler.output.page_files import PageFiles
 
 T = TypeVar("T")
 Pieces = Generator[Callable[[], Any] | None, Any, T]

@@ -10,9 +10,9 @@ import math
 import struct
 from collections.abc import Callable
 
-from crawler.clock import Anchor, SteadyClock
+from crawler.base.clock import Anchor, SteadyClock
+from crawler.base.kv import Batch, Family, Reader
 from crawler.job.clock_step import move_times
-from crawler.kv import Batch, Family, Reader
 
 CLOCK = b"clock"
 LEAST = 1.0  # seconds; smaller steps do not matter, because every host waits its gap when a job resumes

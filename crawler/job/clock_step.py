@@ -7,9 +7,9 @@ same amount.
 
 from __future__ import annotations
 
+from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier.entry import FRESH_START, RETRY_START, pending_key, retry_slot, retry_time, split_pending_key
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
-from crawler.kv import Batch, Family, Reader
 
 CHANGES_MAX = 250_000  # rows moved in one batch; further rows keep their times
 

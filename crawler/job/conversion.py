@@ -27,17 +27,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from crawler.disk import Disk, failpoint, make_private_directory
-from crawler.filters import KeyHash
+from crawler.base.disk import Disk, failpoint, make_private_directory
+from crawler.base.kv import Family, Store
 from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError
 from crawler.job.formats import Formats, JobCopy
 from crawler.job.identity import Identity, read_identity, write_identity
+from crawler.job.metrics import duration
 from crawler.job.recovery import REPAIRING, kept_hash
 from crawler.job.rekey import KeyChange, NotWholeError, rekey
 from crawler.job.step_log import MARK
-from crawler.kv import Family, Store
-from crawler.metrics import duration
-from crawler.store import RocksStore, copy_closed
+from crawler.job.store import RocksStore, copy_closed
+from crawler.seen.filters import KeyHash
 
 NEW = "convert.new"
 OLD = "convert.old"

@@ -19,11 +19,11 @@ from typing import Any
 from msgspec import Struct
 
 from crawler import __version__
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
-from crawler.clock import BOOT_ID
-from crawler.disk import Disk, make_private_directory, write_file
+from crawler.base.clock import BOOT_ID
+from crawler.base.disk import Disk, make_private_directory, write_file
+from crawler.base.settings import PARTITIONS_MOST, SHAPING
+from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
 from crawler.job.directory import UNUSABLE, JobError, holds_job, make_directory
-from crawler.settings import PARTITIONS_MOST, SHAPING
 
 CRAWL = "crawl.json"
 PARTITIONS = "partitions"

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Collection
 from pathlib import Path
 
-from crawler.disk import Disk, make_private_directory
+from crawler.base.disk import Disk, make_private_directory
 
 IDENTITY = "job.json"
 STORE = "store"

@@ -25,25 +25,25 @@ from typing import Any, TypedDict, Unpack
 
 from msgspec import Struct
 
-from crawler.clock import SteadyClock
-from crawler.found import Found
+from crawler.base.clock import SteadyClock
+from crawler.base.settings import CLASSES, settings_from
 from crawler.frontier import FailureClass, Lease, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
 from crawler.job.crawl_file import check_whole
+from crawler.job.found import Found
 from crawler.job.identity import check_shape, over_shape, shaping_of
 from crawler.job.inbox import Answer, is_class
 from crawler.job.job import Job
+from crawler.job.output import lines_of
+from crawler.job.output.finished import Choice, select
 from crawler.job.platform import Platform
 from crawler.job.reclass import Reclassing
+from crawler.job.records import Outcome, PageRecord, count_outside
 from crawler.job.run_settings import write_run
 from crawler.job.verdict import Again, Finished, Throttled
-from crawler.output import lines_of
-from crawler.output.finished import Choice, select
-from crawler.records import Outcome, PageRecord, count_outside
-from crawler.scope import Boundary, Bounds, LeftOut, Outside, Pattern
-from crawler.settings import CLASSES, settings_from
-from crawler.urls import Canonical, Canonicaliser, Rejected
-from crawler.urls.whatwg import has_userinfo
+from crawler.url.scope import Boundary, Bounds, LeftOut, Outside, Pattern
+from crawler.url.urls import Canonical, Canonicaliser, Rejected
+from crawler.url.urls.whatwg import has_userinfo
 
 _DOUBTED_SLICE = 512  # URLs looked up in one transaction
 _OWN_PARCEL = "library"  # its URLs are queued in one transaction

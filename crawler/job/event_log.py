@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from crawler.frontier import HoldReason, Host, RequestOutcome, retired_words
-from crawler.metrics import Events, Kind, duration
-from crawler.records import Outcome, PageRecord
-from crawler.traps import Lesson, PageKind
+from crawler.frontier.traps import Lesson, PageKind
+from crawler.job.metrics import Events, Kind, duration
+from crawler.job.records import Outcome, PageRecord
 
 _LEARNED = {
     PageKind.NOT_FOUND: "answers paths that do not exist with status 200 and one page",

@@ -11,22 +11,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 
-from crawler.disk import failpoint
+from crawler.base.disk import failpoint
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import OutputSettings
 from crawler.job.directory import LACKS_BODIES, PAGES, STORE
 from crawler.job.formats import SEVERAL_FILES
 from crawler.job.identity import raise_format, read_identity
 from crawler.job.job_lock import JobLock
 from crawler.job.kept_steps import KeptSteps
+from crawler.job.output import Outputs
+from crawler.job.output.appended_file import OutputError
 from crawler.job.platform import Platform
+from crawler.job.records import Body, sequence_key
 from crawler.job.recovery import check_output, stored_counters
+from crawler.job.replica import Chunk, Mark, Step
 from crawler.job.replica_generations import BrokenOffError, ReplicaGenerations
 from crawler.job.step_log import MARK, leaves_out
-from crawler.kv import Batch, Family
-from crawler.output import Outputs
-from crawler.output.appended_file import OutputError
-from crawler.records import Body, sequence_key
-from crawler.replica import Chunk, Mark, Step
-from crawler.settings import OutputSettings
 
 
 class GapError(Exception):

@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.kv import Family, Store
+from crawler.base.kv import Family, Store
 
 FIRST = 1
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from hashlib import blake2b
 from pathlib import Path
 
-from crawler.disk import Disk
+from crawler.base.disk import Disk
 from crawler.job.directory import JobError
 from crawler.job.identity import read_identity
-from crawler.slices.key_hash import KeyHash
+from crawler.seen.slices.key_hash import KeyHash
 
 _FORMER = ".former-"
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import RealDisk, write_file
-from crawler.metrics import Course, CourseError
+from crawler.base.disk import RealDisk, write_file
+from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.metrics import Course, CourseError
 
 log = logging.getLogger("crawler")
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler import __version__
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
-from crawler.disk import Disk, write_file
+from crawler.base.disk import Disk, write_file
+from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
 from crawler.job.directory import JobError
 
 HOMES = "homes.json"

@@ -15,15 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler import __version__
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
-from crawler.disk import Disk, replace_file
-from crawler.exact.seen import usual_hash
-from crawler.filters import FilterError, KeyHash
+from crawler.base.disk import Disk, replace_file
+from crawler.base.settings import SEEN_HASHES, SHAPING, Settings, as_tables
+from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
 from crawler.job.crawl_file import holds_crawl, read_crawl_file
 from crawler.job.directory import IDENTITY, PAGES, UNUSABLE, JobError, holds_job
 from crawler.job.formats import FIRST, KNOWN, SEVERAL_FILES, Formats
-from crawler.output.record_text import page_numbers
-from crawler.settings import SEEN_HASHES, SHAPING, Settings, as_tables
+from crawler.job.output.record_text import page_numbers
+from crawler.seen.exact.seen import usual_hash
+from crawler.seen.filters import FilterError, KeyHash
 
 MAGIC = "crawler-job"
 VERSION = KNOWN.usual

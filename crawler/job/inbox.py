@@ -30,11 +30,11 @@ from typing import Any, TypeGuard
 
 from msgspec import Struct
 
-from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
-from crawler.output.finished import Past
-from crawler.scope import Pattern, PatternError
-from crawler.settings import CLASSES, LEAF
+from crawler.base.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
+from crawler.base.settings import CLASSES, LEAF
+from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.output.finished import Past
+from crawler.url.scope import Pattern, PatternError
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"

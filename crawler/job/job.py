@@ -21,22 +21,27 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from crawler import frontier
-from crawler.checkpoint import Generations
-from crawler.clock import Anchor
-from crawler.disk import Disk, failpoint
-from crawler.exact import ExactSeenSet, Ledger
-from crawler.filters import SeenSet
-from crawler.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Decided, Found, Router
+from crawler.base.clock import Anchor
+from crawler.base.disk import Disk, failpoint
+from crawler.base.kv import Batch, Family, Store
+from crawler.base.settings import RecrawlSettings, Settings
 from crawler.frontier import ANSWERED, Answer, Entry, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
+from crawler.frontier.traps import Lesson, Traps, remember
 from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
+from crawler.job.checkpoint import Generations
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
 from crawler.job.event_log import tell_failed, tell_host
+from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Decided, Found, Router
 from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
+from crawler.job.metrics import Events
 from crawler.job.open_files import OpenFiles
+from crawler.job.output.body_files import BODY_SIZES, decode_sizes
+from crawler.job.output.finished import Past
+from crawler.job.partition import Ack, Parcel, PartitionRouter, Verdict
 from crawler.job.platform import Platform
 from crawler.job.receiving import (
     EPOCH,
@@ -48,6 +53,7 @@ from crawler.job.receiving import (
     keep_crawl,
     read_content,
 )
+from crawler.job.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters
 from crawler.job.recovery import (
     COUNTERS,
     Requeue,
@@ -63,6 +69,7 @@ from crawler.job.recovery import (
     restore_seen,
     stored_counters,
 )
+from crawler.job.replica import Mark
 from crawler.job.returning import Returning
 from crawler.job.revisit import Revisiting, RevisitSettings
 from crawler.job.scope_state import Scopes
@@ -72,17 +79,10 @@ from crawler.job.step_log import StepLog, logged
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
-from crawler.kv import Batch, Family, Store
-from crawler.metrics import Events
-from crawler.output.body_files import BODY_SIZES, decode_sizes
-from crawler.output.finished import Past
-from crawler.partition import Ack, Parcel, PartitionRouter, Verdict
-from crawler.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters
-from crawler.replica import Mark
-from crawler.scope import Bounds, PriorityRules, Scope
-from crawler.settings import RecrawlSettings, Settings
-from crawler.traps import Lesson, Traps, remember
-from crawler.urls import Canonical
+from crawler.seen.exact import ExactSeenSet, Ledger
+from crawler.seen.filters import SeenSet
+from crawler.url.scope import Bounds, PriorityRules, Scope
+from crawler.url.urls import Canonical
 
 T = TypeVar("T")
 

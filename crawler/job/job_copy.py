@@ -20,14 +20,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from crawler.disk import CANNOT_LINK, failpoint, make_private_directory
+from crawler.base.disk import CANNOT_LINK, failpoint, make_private_directory
 from crawler.job.directory import LACKS_BODIES, PAGES
 from crawler.job.job import Job
+from crawler.job.output.body_files import bodies_in
+from crawler.job.output.outputs import FORMS, OF_BODIES
+from crawler.job.output.record_text import page_numbers
+from crawler.job.replica import PIECE, START, CopyBegin, CopyEnd, CopyError, FilePart, Piece, ReplicaCodec, is_path
 from crawler.job.snapshot import COPYING, link_state, remove_tree
-from crawler.output.body_files import bodies_in
-from crawler.output.outputs import FORMS, OF_BODIES
-from crawler.output.record_text import page_numbers
-from crawler.replica import PIECE, START, CopyBegin, CopyEnd, CopyError, FilePart, Piece, ReplicaCodec, is_path
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from crawler.disk import PRIVATE_FILE
+from crawler.base.disk import PRIVATE_FILE
 from crawler.job.directory import JobError
 
 LOCK = "lock"

@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 
-from crawler.kv import Family, Reader
-from crawler.records import DIGEST_SIZE, decode_seen
-from crawler.slices.digests import digest_words
+from crawler.base.kv import Family, Reader
+from crawler.job.records import DIGEST_SIZE, decode_seen
+from crawler.seen.slices.digests import digest_words
 
 _ROWS = 256  # events read at a time: at most some thousand digests each
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import Disk, replace_file
-from crawler.urls import has_url_scheme
+from crawler.base.disk import Disk, replace_file
+from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.url.urls import has_url_scheme
 
 COMMAND = "command.json"
 MAGIC = "crawler-last-command"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from crawler.disk import DisplacedError, failpoint, is_at, make_private_directory
-from crawler.filters import KeyHash
+from crawler.base.disk import DisplacedError, failpoint, is_at, make_private_directory
+from crawler.base.settings import OutputSettings
 from crawler.job.conversion import OLD, convert_job
 from crawler.job.directory import (
     BROKEN_OFF,
@@ -37,14 +37,14 @@ from crawler.job.identity import (
     read_identity,
 )
 from crawler.job.job_lock import JobLock
+from crawler.job.output import Outputs
+from crawler.job.output.page_files import PageFiles
+from crawler.job.output.record_text import text_size
 from crawler.job.platform import Platform
 from crawler.job.snapshot import remove_copies
 from crawler.job.step_log import StepLog
-from crawler.output import Outputs
-from crawler.output.page_files import PageFiles
-from crawler.output.record_text import text_size
-from crawler.settings import OutputSettings
-from crawler.store.wal import dropped_records
+from crawler.job.store.wal import dropped_records
+from crawler.seen.filters import KeyHash
 
 
 class OpenFiles:

@@ -24,7 +24,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from crawler.disk import PRIVATE_FILE, Expendable, failpoint
+from crawler.base.disk import PRIVATE_FILE, Expendable, failpoint
 from crawler.frontier import Lease
 from crawler.frontier.entry import pending_key
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.checkpoint import Renewal
-from crawler.disk import Disk, RealDisk
+from crawler.base.disk import Disk, RealDisk
+from crawler.base.kv import Store
+from crawler.job.checkpoint import Renewal
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.kept_steps import KeptSteps, StepRoom
-from crawler.kv import Store
-from crawler.store import PartitionStore, RocksStore
+from crawler.job.store import PartitionStore, RocksStore
 
 
 def _durability_thread() -> Executor:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from crawler.found import Found
+from crawler.base.kv import Batch, Family, Reader
 from crawler.job.directory import JobError
-from crawler.kv import Batch, Family, Reader
-from crawler.partition import Parcel, Verdict
-from crawler.partition.messages import Links, MessageError, UnknownMessage, Widened, decode_message, found_of
-from crawler.records import JournalError
+from crawler.job.found import Found
+from crawler.job.partition import Parcel, Verdict
+from crawler.job.partition.messages import Links, MessageError, UnknownMessage, Widened, decode_message, found_of
+from crawler.job.records import JournalError
 
 EPOCH = b"epoch"  # the META key of the last epoch that was begun
 CRAWL = b"crawl"  # the META key of the mark of the crawl that the partition is of

@@ -11,10 +11,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection
 
+from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier import Entry, Frontier, decode_entry
 from crawler.frontier.entry import split_pending_key
-from crawler.kv import Batch, Family, Reader
-from crawler.scope import Pattern
+from crawler.url.scope import Pattern
 
 ROWS = 250  # read in one transaction
 _PROGRESS = b"class/"

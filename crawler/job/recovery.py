@@ -19,24 +19,22 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from crawler.checkpoint import Generations
-from crawler.disk import FULL
-from crawler.exact import load_seen, make_seen
-from crawler.filters import FilterError, KeyHash, SeenSet
+from crawler.base.disk import FULL
+from crawler.base.kv import Batch, Family, Reader, Store
+from crawler.base.settings import RecrawlSettings, SeenSettings
 from crawler.frontier import Entry, Frontier, Revisits
 from crawler.job.border import border_counts, drop_page
+from crawler.job.checkpoint import Generations
 from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
 from crawler.job.formats import FIRST
 from crawler.job.held_back import drop_row
 from crawler.job.identity import Identity
-from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
-from crawler.kv import Batch, Family, Reader, Store
-from crawler.output import Outputs
-from crawler.output.body_files import BODY_SIZES
-from crawler.output.outputs import OF_BODIES, empty
-from crawler.output.record_text import lost_files
-from crawler.output.rotated_files import RotatedFiles
-from crawler.records import (
+from crawler.job.output import Outputs
+from crawler.job.output.body_files import BODY_SIZES
+from crawler.job.output.outputs import OF_BODIES, empty
+from crawler.job.output.record_text import lost_files
+from crawler.job.output.rotated_files import RotatedFiles
+from crawler.job.records import (
     DIGEST_SIZE,
     AsideDone,
     Counters,
@@ -57,7 +55,9 @@ from crawler.records import (
     kind_of,
     sequence_key,
 )
-from crawler.settings import RecrawlSettings, SeenSettings
+from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
+from crawler.seen.exact import load_seen, make_seen
+from crawler.seen.filters import FilterError, KeyHash, SeenSet
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"

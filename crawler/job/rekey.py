@@ -30,17 +30,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from crawler.disk import failpoint
-from crawler.exact import rows_of
-from crawler.filters import KeyHash
+from crawler.base.disk import failpoint
+from crawler.base.kv import Batch, Family, Store
 from crawler.frontier import EntryError, decode_entry, first_visits
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, JobError
-from crawler.job.recovery import COUNTERS, HASH_KEPT, encode_hash, stored_counters, stored_end
-from crawler.kv import Batch, Family, Store
-from crawler.output import lines_of, record_of
-from crawler.output.record_text import text_size
-from crawler.records import (
+from crawler.job.output import lines_of, record_of
+from crawler.job.output.record_text import text_size
+from crawler.job.records import (
     DIGEST_SIZE,
     Done,
     JournalError,
@@ -51,8 +48,11 @@ from crawler.records import (
     encode_forgotten,
     sequence_key,
 )
-from crawler.store import StoreError
-from crawler.urls import Canonicaliser, Rejected
+from crawler.job.recovery import COUNTERS, HASH_KEPT, encode_hash, stored_counters, stored_end
+from crawler.job.store import StoreError
+from crawler.seen.exact import rows_of
+from crawler.seen.filters import KeyHash
+from crawler.url.urls import Canonicaliser, Rejected
 
 _TOGETHER = 2_048  # URLs in one batch
 _EVENT = 256 * DIGEST_SIZE  # bytes of one new event of the journal

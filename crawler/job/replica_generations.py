@@ -15,16 +15,16 @@ from threading import Event, Lock
 
 from msgspec.structs import replace
 
-from crawler.checkpoint import Draft, Generations, must_store
-from crawler.disk import make_private_directory
-from crawler.filters import NoMemoryError, Part
+from crawler.base.disk import make_private_directory
+from crawler.base.kv import Batch, Family, Store
+from crawler.base.settings import SeenSettings
+from crawler.job.checkpoint import Draft, Generations, must_store
 from crawler.job.directory import SEEN
 from crawler.job.identity import Identity
 from crawler.job.platform import Platform
+from crawler.job.records import DIGEST_SIZE, sequence_key
 from crawler.job.recovery import SeenSpec, note_faults, restore_seen, stored_counters
-from crawler.kv import Batch, Family, Store
-from crawler.records import DIGEST_SIZE, sequence_key
-from crawler.settings import SeenSettings
+from crawler.seen.filters import NoMemoryError, Part
 
 KEPT = 2  # as many as a job keeps
 MOST_KEYS = 2 * 2**20  # that the job would replay: a second at most

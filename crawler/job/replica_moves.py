@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from crawler.disk import Disk, make_private_directory
+from crawler.base.disk import Disk, make_private_directory
 from crawler.job.crawl_file import BEGUN, note_begun, partition_directory
 from crawler.job.directory import JobError, holds_job
 from crawler.job.former import is_former, life_there, set_aside

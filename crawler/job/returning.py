@@ -14,13 +14,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterator, Sequence
 
+from crawler.base.kv import Batch, Family, Reader
 from crawler.frontier import Entry, Frontier, decode_entry, default_class
 from crawler.job.held_back import take_row
+from crawler.job.output.finished import Past
+from crawler.job.records import Counters
 from crawler.job.revisit import Revisiting
-from crawler.kv import Batch, Family, Reader
-from crawler.output.finished import Past
-from crawler.records import Counters
-from crawler.scope import PriorityRules
+from crawler.url.scope import PriorityRules
 
 _DONE = b"put-back/"
 _COUNT = struct.Struct("<I")

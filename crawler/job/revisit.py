@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from crawler.base.kv import Batch, Store
+from crawler.base.settings import RecrawlSettings, ScheduleSettings, Settings, Timetable
 from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Page, Revisits, Statements
 from crawler.job.border import Border
+from crawler.job.records import Counters, Outcome, PageRecord
 from crawler.job.revisit_backfill import RevisitBackfill
-from crawler.kv import Batch, Store
-from crawler.records import Counters, Outcome, PageRecord
-from crawler.scope import PriorityRules, UrlSites
-from crawler.settings import RecrawlSettings, ScheduleSettings, Settings, Timetable
+from crawler.url.scope import PriorityRules, UrlSites
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304

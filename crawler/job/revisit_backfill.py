@@ -14,11 +14,11 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+from crawler.base.kv import Batch, Family, Reader, Store
 from crawler.frontier import Entry, Order, Revisits
-from crawler.kv import Batch, Family, Reader, Store
-from crawler.output import Record, entry_of, lines_of, record_of, visits_of
-from crawler.records import Counters, Outcome
-from crawler.scope import PriorityRules
+from crawler.job.output import Record, entry_of, lines_of, record_of, visits_of
+from crawler.job.records import Counters, Outcome
+from crawler.url.scope import PriorityRules
 
 OVERTAKEN = b"recrawl"
 LINES = 256  # read in one transaction

@@ -11,11 +11,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import Disk, replace_file
+from crawler.base.disk import Disk, replace_file
+from crawler.base.settings import Settings, SettingsError, as_tables, settings_from
+from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.identity import read_identity
-from crawler.settings import Settings, SettingsError, as_tables, settings_from
 
 RUN = "run.json"
 MAGIC = "crawler-run"

@@ -6,8 +6,8 @@ and must know whether all of them were read there.
 
 from __future__ import annotations
 
+from crawler.base.kv import Family
 from crawler.job.job import Job
-from crawler.kv import Family
 
 SEEDS = b"seeds"
 _READ, _BEGUN = b"read", b"begun"

@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from crawler.disk import failpoint
-from crawler.filters import Compactable, FilterError, SeenSet, Successor
-from crawler.kv import Family, Reader
-from crawler.records import DIGEST_SIZE, decode_seen
+from crawler.base.disk import failpoint
+from crawler.base.kv import Family, Reader
+from crawler.job.records import DIGEST_SIZE, decode_seen
+from crawler.seen.filters import Compactable, FilterError, SeenSet, Successor
 
 # A piece takes about a millisecond.
 _EVENTS = 256  # of the journal, read at a time

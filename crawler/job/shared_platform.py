@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from crawler.job.platform import Platform
-from crawler.store import PartitionStore, StoreBudget
+from crawler.job.store import PartitionStore, StoreBudget
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from crawler.disk import failpoint, make_private_directory
+from crawler.base.disk import failpoint, make_private_directory
 from crawler.job.directory import IDENTITY, SEEN, STORE
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from crawler.disk import DisplacedError, private_opener
+from crawler.base.disk import DisplacedError, private_opener
 
 _SIZE = struct.Struct(">I")
 

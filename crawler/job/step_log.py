@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from crawler.base.kv import Batch, Family, Reader
 from crawler.job.kept_steps import CHUNK, KeptSteps, StepRoom
+from crawler.job.output.body_files import DIRECTORY
+from crawler.job.output.outputs import FORMS, OF_BODIES
+from crawler.job.records import kind_of
+from crawler.job.replica import START, Chunk, Mark, Step
 from crawler.job.transaction import Sink, Transaction
-from crawler.kv import Batch, Family, Reader
-from crawler.output.body_files import DIRECTORY
-from crawler.output.outputs import FORMS, OF_BODIES
-from crawler.records import kind_of
-from crawler.replica import START, Chunk, Mark, Step
 
 MARK = b"step"  # the META key of the last step
 LEFT_OUT = b"left-out"  # the META key of the outputs that the steps do not have; none if they have all

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from crawler.checkpoint import EnvelopeError
-from crawler.filters import FilterError, FormatError
 from crawler.frontier import EntryError, HostRecordError, PageError
+from crawler.frontier.traps import CopyRecordError, Soft404RecordError, TrapRecordError
 from crawler.job.border import BorderError
+from crawler.job.checkpoint import EnvelopeError
 from crawler.job.held_back import HeldBackError
-from crawler.partition.quota import QuotaError
-from crawler.records import JournalError
-from crawler.replica import ChunkError
-from crawler.robots import RobotsRecordError
-from crawler.scope import BoundsError
-from crawler.traps import CopyRecordError, Soft404RecordError, TrapRecordError
+from crawler.job.partition.quota import QuotaError
+from crawler.job.records import JournalError
+from crawler.job.replica import ChunkError
+from crawler.seen.filters import FilterError, FormatError
+from crawler.url.robots import RobotsRecordError
+from crawler.url.scope import BoundsError
 
 
 class DamagedPartitionError(Exception):

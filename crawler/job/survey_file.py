@@ -11,10 +11,10 @@ import contextlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import RealDisk, write_file
-from crawler.output.changes import Cursor, CursorError
-from crawler.survey import Survey, SurveyError
+from crawler.base.disk import RealDisk, write_file
+from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.output.changes import Cursor, CursorError
+from crawler.job.survey import Survey, SurveyError
 
 SURVEY = "survey.json"
 MAGIC = "crawler-survey"

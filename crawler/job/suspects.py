@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from crawler.disk import Expendable, failpoint
+from crawler.base.disk import Expendable, failpoint
+from crawler.base.kv import Batch, Family, Store
 from crawler.frontier import Entry, decode_entry, postpone
 from crawler.job.parsing_notes import PARSING, Note, NotesError, read_notes, remove_notes
+from crawler.job.records import Counters, encode_counters
 from crawler.job.recovery import COUNTERS
 from crawler.job.transaction import TransactionWriter
-from crawler.kv import Batch, Family, Store
-from crawler.records import Counters, encode_counters
 
 
 def postpone_suspects(

@@ -17,11 +17,11 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from crawler.disk import FULL, failpoint, no_room
-from crawler.kv import Batch, Family, Store
-from crawler.output import Outputs
-from crawler.output.body_files import BODY_SIZES
-from crawler.records import (
+from crawler.base.disk import FULL, failpoint, no_room
+from crawler.base.kv import Batch, Family, Store
+from crawler.job.output import Outputs
+from crawler.job.output.body_files import BODY_SIZES
+from crawler.job.records import (
     Aside,
     AsideDone,
     Body,
@@ -35,7 +35,7 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
-from crawler.replica import Written
+from crawler.job.replica import Written
 
 T = TypeVar("T")
 

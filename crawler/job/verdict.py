@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from crawler.found import Found
 from crawler.frontier import Answer, Entry, RequestOutcome
-from crawler.records import Kept, PageRecord
-from crawler.scope import LeftOut
-from crawler.traps import Lesson, Wall
-from crawler.urls import Canonical
+from crawler.frontier.traps import Lesson, Wall
+from crawler.job.found import Found
+from crawler.job.records import Kept, PageRecord
+from crawler.url.scope import LeftOut
+from crawler.url.urls import Canonical
 
 if TYPE_CHECKING:
-    from crawler.fetch import RawExchange, Response  # a library that queues URLs loads no network
+    from crawler.web.fetch import RawExchange, Response  # a library that queues URLs loads no network
 
 NOT_REQUESTED = RequestOutcome()
 

@@ -12,10 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
 from typing import Any
 
+from crawler.engine.hooks.answers import DROP, Answer
+from crawler.engine.hooks.named_code import NamedCode, load_code
+from crawler.engine.hooks.page_view import Page
 from crawler.engine.page_handler import Withdrawn
-from crawler.hooks.answers import DROP, Answer
-from crawler.hooks.named_code import NamedCode, load_code
-from crawler.hooks.page_view import Page
 from crawler.library.crawl_loop import Crawl
 from crawler.library.page_data import data_of
 

@@ -13,22 +13,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from crawler.base.settings import HTML, OutputSettings, Settings
+from crawler.base.settings.leaving import fault_of_status, fault_of_type
+from crawler.engine.hooks.loaded import Hooks
+from crawler.engine.hooks.page_view import Page
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.hooks.loaded import Hooks
-from crawler.hooks.page_view import Page
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
 from crawler.library.delivered_page import page_of
 from crawler.library.deliveries import Deliveries
 from crawler.library.keyword_options import HOOKS, code_of, settings_of, texts
-from crawler.scope import StoreChoice
 from crawler.service.front import Result
 from crawler.service.reloading import Configuration
 from crawler.service.session import RunOptions, run_crawl
-from crawler.settings import HTML, OutputSettings, Settings
-from crawler.settings.leaving import fault_of_status, fault_of_type
-from crawler.urls import Canonical, Canonicaliser
+from crawler.url.scope import StoreChoice
+from crawler.url.urls import Canonical, Canonicaliser
 
 _HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*(?::\d+)?(?:/|\Z)")  # what a URL has behind its scheme
 

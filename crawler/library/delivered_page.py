@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.engine.page_handler import Handled
-from crawler.hooks.page_view import Page, facts_of
 from crawler.library.deliveries import Delivery
 from crawler.library.page_data import data_of
 

@@ -6,8 +6,8 @@ import asyncio
 from collections import deque
 
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
-from crawler.records import PageRecord
-from crawler.scope import StoreChoice
+from crawler.job.records import PageRecord
+from crawler.url.scope import StoreChoice
 
 
 class Delivery:

@@ -9,13 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from crawler.base.settings import Settings, Source, nearest, settings_from
 from crawler.cli.crawl import build_settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS, STDOUT, Giver
 from crawler.cli.toml_lines import FileSource
-from crawler.hooks.loaded import ARGUMENTS, load_hooks
-from crawler.hooks.named_code import CodeError, NamedCode, load_code
-from crawler.settings import Settings, Source, nearest, settings_from
+from crawler.engine.hooks.loaded import ARGUMENTS, load_hooks
+from crawler.engine.hooks.named_code import CodeError, NamedCode, load_code
 
 _NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
 _FUNCTIONS = {name: arguments for name, arguments in ARGUMENTS.items() if name != "on_page"}

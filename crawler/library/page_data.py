@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawler.hooks.answers import copy_of
+from crawler.engine.hooks.answers import copy_of
 
 
 def data_of(data: dict[str, Any], url: str) -> dict[str, Any]:

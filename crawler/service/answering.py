@@ -22,14 +22,14 @@ import msgspec
 from msgspec import Struct
 
 from crawler import __version__
-from crawler.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
+from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
+from crawler.base.settings import Settings
 from crawler.cluster.ownership import name_of
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.inspect.host_outlook import OUTLOOK_SORTS
 from crawler.job.crawl_file import CrawlFile
-from crawler.job.stored_errors import DAMAGE
-from crawler.partition.part_report import (
+from crawler.job.partition.part_report import (
     Answer,
     HostAsked,
     HostsAsked,
@@ -39,9 +39,9 @@ from crawler.partition.part_report import (
     encode_answer,
     encode_report,
 )
+from crawler.job.stored_errors import DAMAGE
 from crawler.service.run_view import RunView
 from crawler.service.view import TableAsked, Unavailable
-from crawler.settings import Settings
 
 REPORT, QUESTION, ANSWER = "report", "question", "answer"  # values of a partition, of the crawl, of a partition
 MOST_HOSTS = 1_000  # in an answer

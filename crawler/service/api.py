@@ -22,19 +22,19 @@ from typing import Any
 
 from aiohttp import web
 
-from crawler.dashboard.guard import json_body
+from crawler.base.settings import CLASSES
 from crawler.inspect.host_outlook import OUTLOOK_SORTS
 from crawler.job.inbox import MOST_URLS, is_class
-from crawler.output.changes import CursorError
-from crawler.output.finished import Choice
-from crawler.scope import Pattern, PatternError
+from crawler.job.output.changes import CursorError
+from crawler.job.output.finished import Choice
 from crawler.service.commands import Refused, Reloaded, parse_command
+from crawler.service.dashboard.guard import json_body
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.own_share import OwnShare
 from crawler.service.view import TableAsked, View
 from crawler.service.view_answers import NO_STORE, Encoded, answer, answer_if_new, encoded, from_view
-from crawler.settings import CLASSES
-from crawler.urls import completed
+from crawler.url.scope import Pattern, PatternError
+from crawler.url.urls import completed
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as reading it took

@@ -16,7 +16,9 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
+from crawler.base.kv import Family
+from crawler.base.settings import Settings
 from crawler.frontier import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
 from crawler.inspect.host_outlook import sortable, with_outlook
@@ -31,17 +33,15 @@ from crawler.job.identity import check_readable
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
+from crawler.job.metrics import Course
+from crawler.job.output.changes import CursorError
+from crawler.job.output.finished import Choice
 from crawler.job.run_settings import RUN, read_run
-from crawler.kv import Family
-from crawler.metrics import Course
-from crawler.output.changes import CursorError
-from crawler.output.finished import Choice
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
 from crawler.service.host_page import HostPageSettings, host_page, recent
 from crawler.service.job_survey import JobSurvey
 from crawler.service.view import Table, TableAsked, Unavailable, Unreadable
-from crawler.settings import Settings
 
 T = TypeVar("T")
 

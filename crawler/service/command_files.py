@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 
-from crawler.checkpoint import EnvelopeError
-from crawler.disk import Expendable
+from crawler.base.disk import Expendable
+from crawler.job.checkpoint import EnvelopeError
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher
 from crawler.job.inbox import INBOX, Inbox

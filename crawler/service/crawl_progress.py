@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
 from crawler.inspect.crowded_domain import CrowdWatch
 from crawler.job.crawl_file import CrawlFile, partition_directory
 from crawler.job.directory import JobError, holds_job
 from crawler.job.home_register import homes_elsewhere
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
+from crawler.job.metrics.pooled_stats import Part, pool
 from crawler.job.stored_errors import DAMAGE
-from crawler.metrics.pooled_stats import Part, pool
 
 _PATIENCE = 15.0  # seconds for all partitions of a crawl that goes on
 

@@ -24,10 +24,10 @@ from typing import TypeVar
 from aiohttp import web
 from msgspec import Struct
 
-from crawler.dashboard.guard import HEADERS
-from crawler.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
+from crawler.inspect.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
 from crawler.inspect.record_choice import RecordChoice, pieces
 from crawler.inspect.survey_reader import FinalRecords
+from crawler.service.dashboard.guard import HEADERS
 from crawler.service.record_counter import UNREADABLE, RecordCounter
 from crawler.service.report_maker import ReportMaker
 from crawler.service.view import Unavailable, Unreadable, View

@@ -17,13 +17,13 @@ from typing import Any
 from msgspec import Struct
 
 from crawler import __version__
-from crawler.carrier.verbs import CRAWL, Carrier, CarrierRefusedError
+from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierRefusedError
 from crawler.cluster.agreement import PRESENT_INTERVAL, known_crawl
 from crawler.cluster.ownership import name_of, names_of
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError, holds_job
-from crawler.metrics.pooled_stats import GONE, UNTOLD, Part, Whereabouts, pool
-from crawler.partition.part_report import (
+from crawler.job.metrics.pooled_stats import GONE, UNTOLD, Part, Whereabouts, pool
+from crawler.job.partition.part_report import (
     HostAsked,
     HostsAsked,
     PartReport,
@@ -33,10 +33,10 @@ from crawler.partition.part_report import (
     decode_report,
     encode_question,
 )
-from crawler.partition.placement import Placement
+from crawler.job.partition.placement import Placement
+from crawler.seen.slices import entropy
 from crawler.service.answering import ANSWER, QUESTION, REPORT
-from crawler.slices import entropy
-from crawler.urls import Canonical, Canonicaliser
+from crawler.url.urls import Canonical, Canonicaliser
 
 _AT_WORK = ("running", "stopping", "paused")
 _LATE = 3.0  # seconds that a report may be late

@@ -21,7 +21,7 @@ from crawler.inspect.explanation import (
 from crawler.inspect.host_settings import DEFAULT, setting_words
 from crawler.inspect.host_table import Row
 from crawler.job.directory import PAGES
-from crawler.metrics import counted, duration, probability
+from crawler.job.metrics import counted, duration, probability
 
 Line = tuple[str, str]  # the subject and the text; the text is empty if the subject says it all
 

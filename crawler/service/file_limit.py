@@ -7,7 +7,7 @@ import resource
 from itertools import count
 
 from crawler.job.directory import JobError
-from crawler.store.store_budget import files_left
+from crawler.job.store.store_budget import files_left
 
 log = logging.getLogger("crawler")
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from crawler.base.settings import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.job.directory import holds_job
-from crawler.metrics import Course, Kind
+from crawler.job.metrics import Course, Kind
 from crawler.service.commands import performing
 from crawler.service.notices import Notices
 from crawler.service.reloading import Reloading
-from crawler.settings import Settings
 
 
 class Result(Struct, frozen=True):

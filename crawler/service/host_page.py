@@ -10,15 +10,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from crawler.fetch.robots_cache import RobotsCache
+from crawler.base.kv import Reader
+from crawler.base.settings import Settings
 from crawler.frontier import HostSnapshot, queue_of
 from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_settings import host_settings
 from crawler.inspect.host_table import HostTableSettings, table_row
 from crawler.inspect.job_reader import queue
-from crawler.kv import Reader
-from crawler.output.reverse_reader import decoded, lines_backwards
-from crawler.settings import Settings
+from crawler.job.output.reverse_reader import decoded, lines_backwards
+from crawler.web.fetch.robots_cache import RobotsCache
 
 _QUEUE_SHOWN = 50
 _RECENT_SHOWN = 20

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from crawler.dashboard.guard import json_body
+from crawler.service.dashboard.guard import json_body
 from crawler.service.launching import LaunchError
 
 MOST_SEEDS = 10_000  # in one request; a job may have more, from its file

@@ -6,12 +6,12 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterable, Iterator
 
-from crawler.checkpoint import EnvelopeError
 from crawler.engine.seeds import SeedsError, read_urls
+from crawler.job.checkpoint import EnvelopeError
 from crawler.job.last_command import read_command
+from crawler.job.survey import LONGEST, SEEDS, clipped
 from crawler.service.record_counter import RecordCounter
-from crawler.survey import LONGEST, SEEDS, clipped
-from crawler.urls import Canonical, Canonicaliser
+from crawler.url.urls import Canonical, Canonicaliser
 
 _LOOK = 1_000  # lines of a file that may be no seeds
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.clock import SteadyClock
-from crawler.dashboard.server import Dashboard
+from crawler.base.clock import SteadyClock
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Reading, WatchedJob, mark_of
+from crawler.service.dashboard.server import Dashboard
 from crawler.service.ending_signals import ending_signals
 from crawler.service.job_survey import JobSurvey
 from crawler.service.survey_api import SurveyApi

@@ -13,13 +13,13 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from crawler.checkpoint import EnvelopeError
-from crawler.disk import private_opener
+from crawler.base.disk import private_opener
+from crawler.base.same_program import words_of
+from crawler.job.checkpoint import EnvelopeError
 from crawler.job.directory import DEMO, LAUNCH_LOG
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import LastCommand, read_command
 from crawler.job.live_status import read_live
-from crawler.same_program import words_of
 
 WAIT = 20.0  # seconds until a crawl that neither runs nor has ended is left alone
 MOST_LOG = 2**20  # bytes from which the next start begins another log

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from crawler.base.settings import NotifySettings, SettingsError, fault_of_webhook, secret_reference
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import read_secret
 from crawler.job.directory import JobError
-from crawler.metrics import Notice, NoticeWatch, counted, needs
+from crawler.job.metrics import Notice, NoticeWatch, counted, needs
 from crawler.service.webhook import Patience, Webhook
-from crawler.settings import NotifySettings, SettingsError, fault_of_webhook, secret_reference
+from crawler.web.fetch import read_secret
 
 INTERVAL = 1.0  # seconds between two looks at the statistics
 

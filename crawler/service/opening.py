@@ -6,10 +6,10 @@ import asyncio
 import logging
 from pathlib import Path
 
-from crawler.clock import SteadyClock
-from crawler.disk import FULL, no_room
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import FULL, no_room
+from crawler.base.settings import Settings
 from crawler.job.job import Job
-from crawler.settings import Settings
 
 log = logging.getLogger("crawler")
 

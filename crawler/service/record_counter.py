@@ -20,9 +20,9 @@ from msgspec import Struct
 from crawler.inspect.survey_reader import FinalRecords
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
+from crawler.job.survey import Survey
 from crawler.job.survey_file import Counted
 from crawler.service.view import Unreadable
-from crawler.survey import Survey
 
 log = logging.getLogger("crawler")
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from crawler.output.record_text import read_text, text_size
-from crawler.progress.named_stream import naming
+from crawler.base.named_stream import naming
+from crawler.job.output.record_text import read_text, text_size
 
 _PIECE = 4096  # bytes: where poll says that a pipe can be written to, so much is taken at once (pipe(7): PIPE_BUF)
 _AHEAD = 2**16  # bytes read at once

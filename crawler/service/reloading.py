@@ -9,13 +9,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from crawler.disk import Expendable
+from crawler.base.disk import Expendable
+from crawler.base.settings import Settings, SettingsError, Sites, merge
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import Fetcher
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.commands import NO_CONFIGURATION, NOT_RUNNING, Refusal, Refused, Reloaded
-from crawler.settings import Settings, SettingsError, Sites, merge
+from crawler.web.fetch import Fetcher
 
 
 class ConfigurationError(Exception):

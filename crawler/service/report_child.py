@@ -12,11 +12,11 @@ import signal
 import sys
 from pathlib import Path
 
-from crawler.export.beside import ExportError
-from crawler.export.job_report import report_of
+from crawler.base.parent_death import end_with_parent
+from crawler.inspect.export.beside import ExportError
+from crawler.inspect.export.job_report import report_of
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
-from crawler.parent_death import end_with_parent
 
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import Settings
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
@@ -27,14 +29,12 @@ from crawler.inspect.record_stream import changes_up_to
 from crawler.inspect.sort_values import SortValues
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
-from crawler.kv import Family
-from crawler.output import lines_of
-from crawler.output.finished import Choice, select
+from crawler.job.output import lines_of
+from crawler.job.output.finished import Choice, select
 from crawler.service.commands import Command, Perform, Result
 from crawler.service.host_page import HostPageSettings, host_page, recent
 from crawler.service.view import Table, TableAsked, Unavailable
-from crawler.settings import Settings
-from crawler.urls import Canonical, Canonicaliser
+from crawler.url.urls import Canonical, Canonicaliser
 
 T = TypeVar("T")
 

@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.clock import SteadyClock
-from crawler.dashboard.access import Access
-from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
-from crawler.disk import Expendable
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import Expendable
+from crawler.base.settings import DashboardSettings, Settings, Sites
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import Fetcher, OwnDelays
 from crawler.inspect.known_urls import open_known
 from crawler.job.directory import PAGES
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
+from crawler.job.metrics import Kind
 from crawler.job.run_settings import RUN, write_run
-from crawler.metrics import Kind
 from crawler.service.command_files import obey
+from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import ending_signals, quit_at_once
 from crawler.service.file_limit import allow_files
 from crawler.service.front import Front, Result
@@ -41,7 +41,7 @@ from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
 from crawler.service.status_reporter import StatusReporter, View
-from crawler.settings import DashboardSettings, Settings, Sites
+from crawler.web.fetch import Fetcher, OwnDelays
 
 if TYPE_CHECKING:  # see ``_shown``
     from crawler.service.kept_open import KeptOpen

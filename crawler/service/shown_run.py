@@ -9,12 +9,13 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from crawler.dashboard.access import Access
-from crawler.dashboard.feed import Feed
-from crawler.dashboard.http_server import Limits
-from crawler.dashboard.server import Dashboard
+from crawler.base.settings import Settings
 from crawler.inspect.record_stream import Tail
 from crawler.service.api import Api
+from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.http_server import Limits
+from crawler.service.dashboard.server import Dashboard
 from crawler.service.file_limit import connections_left
 from crawler.service.front import Front
 from crawler.service.job_survey import JobSurvey
@@ -23,8 +24,7 @@ from crawler.service.record_counter import SHARE
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
 from crawler.service.survey_store import SurveyStore
-from crawler.settings import Settings
-from crawler.urls import Canonicaliser
+from crawler.url.urls import Canonicaliser
 
 
 class ShownRun:

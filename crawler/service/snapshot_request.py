@@ -6,15 +6,15 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
 from crawler.job.directory import STORE, JobError
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import JobLock, lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.snapshot import make_snapshot, remove_snapshot
+from crawler.job.store import copy_closed
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, SNAPSHOT, Command, Refusal, Refused
-from crawler.store import copy_closed
 
 WAIT = 600.0  # seconds for a crawl to answer: changes in memory are written to tables first
 _WAIT_UNKNOWN = 60.0  # seconds for a process that may not be a crawl, and may never answer

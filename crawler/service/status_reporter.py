@@ -9,15 +9,15 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 
-from crawler.disk import Expendable
+from crawler.base.disk import Expendable
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.job.directory import LIVE
 from crawler.job.history_file import COURSE, write_course
 from crawler.job.live_status import Live, write_live
+from crawler.job.metrics import Course
 from crawler.job.open_files import OpenFiles
-from crawler.metrics import Course
-from crawler.progress.supervisor import Supervisor
+from crawler.service.progress.supervisor import Supervisor
 
 VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
 LIVE_INTERVAL = 1.0  # seconds between updates of live.json

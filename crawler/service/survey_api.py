@@ -14,17 +14,17 @@ from typing import Any
 
 from aiohttp import web
 
-from crawler.clock import SteadyClock
-from crawler.dashboard.feed import Feed
-from crawler.dashboard.token import TOKEN
+from crawler.base.clock import SteadyClock
 from crawler.inspect.beginning import began_at
 from crawler.inspect.crawl_partitions import jobs_of
 from crawler.job.directory import JobError
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.token import TOKEN
 from crawler.service.downloads import Downloads
 from crawler.service.job_survey import JobSurvey
 from crawler.service.view import View
 from crawler.service.view_answers import answer, answer_if_new, from_view
-from crawler.urls import Canonicaliser
+from crawler.url.urls import Canonicaliser
 
 
 class SurveyApi:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from crawler.disk import Expendable
+from crawler.base.disk import Expendable
 from crawler.job.survey_file import SURVEY, encode_survey, write_survey
 from crawler.service.record_counter import Reader, RecordCounter
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from crawler.base.settings import Settings
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import UNTOLD, Row, Selection
 from crawler.job.inbox import Answer
-from crawler.output.finished import Choice
+from crawler.job.output.finished import Choice
 from crawler.service.commands import Command, Result
-from crawler.settings import Settings
 
 
 class Unavailable(Exception):

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from crawler.base.settings import Settings
 from crawler.inspect.crawl_explained import explain_in_crawl
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
 from crawler.inspect.crawl_reader import merged_hosts, pooled, waiting_messages
@@ -25,13 +26,12 @@ from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row
 from crawler.job.job_lock import lock_holder
-from crawler.metrics import COUNTERS, Course, EvenCounts, History, Kind
+from crawler.job.metrics import COUNTERS, Course, EvenCounts, History, Kind
 from crawler.service.attach import INTERVAL, Reading, Watched, WatchedJob
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
 from crawler.service.job_survey import JobSurvey
 from crawler.service.status_reporter import told_every
 from crawler.service.view import Table, TableAsked
-from crawler.settings import Settings
 
 # A worker would open a partition again whose run was stopped: that is how it comes back from another worker.
 _STOPS = Refused(

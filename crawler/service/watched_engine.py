@@ -13,15 +13,16 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from crawler.carrier.open_carrier import open_carrier
-from crawler.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.base.carrier.open_carrier import open_carrier
+from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.base.settings import Settings, SettingsError, settings_from
 from crawler.cluster.agreement import settings_of_crawl
 from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.explanation import Explanation, Ownership
 from crawler.inspect.host_table import Row
 from crawler.job.crawl_file import partition_directory
-from crawler.metrics import COUNTERS, Course, EvenCounts, Kind
-from crawler.partition.part_report import HostAsked, HostsAsked, UrlAsked
+from crawler.job.metrics import COUNTERS, Course, EvenCounts, Kind
+from crawler.job.partition.part_report import HostAsked, HostsAsked, UrlAsked
 from crawler.service.answering import MOST_HOSTS
 from crawler.service.attach import INTERVAL
 from crawler.service.commands import Command, Refusal, Refused, Result
@@ -30,7 +31,6 @@ from crawler.service.job_survey import JobSurvey
 from crawler.service.survey_answer import SurveyAnswer
 from crawler.service.view import Table, TableAsked, Unavailable
 from crawler.service.view_answers import Encoded
-from crawler.settings import Settings, SettingsError, settings_from
 
 T = TypeVar("T")
 

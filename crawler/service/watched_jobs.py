@@ -18,23 +18,23 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.checkpoint import UnknownVersionError
-from crawler.dashboard.feed import Feed
-from crawler.dashboard.job_list import Routes
-from crawler.dashboard.server import JobPage
+from crawler.base.settings import SettingsError
+from crawler.job.checkpoint import UnknownVersionError
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import JobError, holds_job
 from crawler.job.last_command import COMMAND
+from crawler.job.metrics import Need, needs
+from crawler.job.store import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
-from crawler.metrics import Need, needs
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Watched
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.job_list import Routes
+from crawler.service.dashboard.server import JobPage
 from crawler.service.job_survey import JobSurvey
 from crawler.service.launching import LaunchError, command_of
 from crawler.service.survey_api import SurveyApi
 from crawler.service.watched_crawl import watched
-from crawler.settings import SettingsError
-from crawler.store import StoreVersionError
 
 MOST_JOBS = 200  # shown; each takes a thread and the history of its job
 _MOST_ENTRIES = 10_000  # of a directory that are looked at

@@ -11,8 +11,9 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import Carrier
-from crawler.clock import SteadyClock
+from crawler.base.carrier.verbs import Carrier
+from crawler.base.clock import SteadyClock
+from crawler.base.settings import Settings, SettingsError, Sites, merge
 from crawler.cluster.member import Member, run_member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, no_seeds
 from crawler.cluster.worker_name import own_name
@@ -20,12 +21,11 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
-from crawler.fetch import Fetcher, OwnDelays
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
+from crawler.job.metrics import Kind
 from crawler.job.shared_platform import SharedPlatform
-from crawler.metrics import Kind
 from crawler.service.answering import Answering
 from crawler.service.command_files import obey
 from crawler.service.commands import Refusal, Refused, Reloaded, performing
@@ -33,7 +33,7 @@ from crawler.service.file_limit import allow_files
 from crawler.service.reloading import ConfigurationError
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, told_every
-from crawler.settings import Settings, SettingsError, Sites, merge
+from crawler.web.fetch import Fetcher, OwnDelays
 
 _NO_RELOAD = Refused(Refusal.NOT_NOW, "a worker that was added by hand reads its configuration only when it starts")
 

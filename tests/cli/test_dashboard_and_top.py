@@ -21,14 +21,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawler.dashboard.feed import Feed
 from crawler.inspect.job_reader import job_stats
 from crawler.job.live_status import Live
-from crawler.metrics import Course, Kind
-from crawler.progress.top_view import screen, size
+from crawler.job.metrics import Course, Kind
 from crawler.service.attach import Reading, WatchedJob
+from crawler.service.dashboard.feed import Feed
+from crawler.service.progress.top_view import screen, size
+from tests.job.metrics.samples import statistics
 from tests.jobs import OPTIONS, Stopped, stopped_job
-from tests.metrics.samples import statistics
 from tests.program import ROOT, as_anybody, crawler, running, wait_until
 from tests.site import Site, tree
 

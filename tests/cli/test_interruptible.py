@@ -29,7 +29,7 @@ WATCHED = {inspect.getfile(each) for each in (interruptible, ending_signals, con
 FORKING = """
 import os, signal, sys
 from crawler import __main__ as program, cli
-import crawler.progress.named_stream, crawler.progress.printable
+import crawler.base.named_stream, crawler.base.printable
 
 def command(words=None, loaded=bool):
     loaded(False)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.archive.gzip_member import slow_compression
 from crawler.cli import main
+from crawler.web.archive.gzip_member import slow_compression
 
 KNOWN = "known: warc, links, text, bodies, -"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.settings import settings_from
 from crawler.cli import main
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.scope import RuleSettings, literal_ranges, rule_faults
-from crawler.settings import settings_from
+from crawler.url.scope import RuleSettings, literal_ranges, rule_faults
 
 
 def test_each_line_of_a_file_is_a_pattern(tmp_path: Path) -> None:

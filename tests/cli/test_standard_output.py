@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from crawler.base.named_stream import NamedStream, naming
+from crawler.base.printable import PrintableStream, terminal
 from crawler.cli import main
-from crawler.progress.named_stream import NamedStream, naming
-from crawler.progress.printable import PrintableStream, terminal
 from tests.job.test_formats import make_job
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from crawler.cli import command_parser
 from crawler.cli.exit_codes import Exit
-from crawler.progress.supervisor import Supervisor
+from crawler.service.progress.supervisor import Supervisor
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import WORDS, begun
 from tests.needs import need

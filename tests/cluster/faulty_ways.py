@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.verbs import START, CarrierError, Entry, Order, Position, StaleEpochError
+from crawler.base.carrier.memory_carrier import MemoryCarrier
+from crawler.base.carrier.verbs import START, CarrierError, Entry, Order, Position, StaleEpochError
 from crawler.engine.own_line import State
-from crawler.fetch import Failure, FailureKind, Response, SimulatedWeb, fence
+from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb, fence
 from tests.cluster.members import Line
 from tests.cluster.witness import Fate, Request, Witness
 

@@ -14,19 +14,19 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import CarrierError, Entry, Order, Position
-from crawler.clock import Anchor, SteadyClock
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.verbs import CarrierError, Entry, Order, Position
+from crawler.base.clock import Anchor, SteadyClock
+from crawler.base.disk import PowerCutError
+from crawler.base.kv import Batch
+from crawler.base.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
-from crawler.disk import PowerCutError
-from crawler.fetch import SimulatedWeb
-from crawler.fetch.simulated import Answer, Answers
 from crawler.job.directory import STORE
 from crawler.job.platform import Platform
-from crawler.kv import Batch
-from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.store import FaultyStore, PartitionStore
+from crawler.job.store import FaultyStore, PartitionStore
+from crawler.web.fetch import SimulatedWeb
+from crawler.web.fetch.simulated import Answer, Answers
 from tests.chance import CHANCE
 from tests.driving import Unwatched
 from tests.durability.power import Inline

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from crawler.base.kv import Batch
 from crawler.cluster import copy_sending
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member_options import Crawl, no_seeds
@@ -34,10 +35,9 @@ from crawler.job import kept_steps, replica_generations
 from crawler.job.directory import PAGES, JobError
 from crawler.job.home_register import Home, read_homes
 from crawler.job.job_copy import JobCopy
+from crawler.job.partition.replica_homes import Following, decode_following
 from crawler.job.platform import Platform
-from crawler.kv import Batch
-from crawler.partition.replica_homes import Following, decode_following
-from crawler.store import PartitionStore
+from crawler.job.store import PartitionStore
 from tests.cluster.faulty_ways import FaultyLine, Trouble, Way
 from tests.cluster.members import SECRET, Line, MachineClock, Working
 from tests.cluster.ordeal_of_members import Fault, Faulty, Fragile, Ordeal, Outcome, mend_ways

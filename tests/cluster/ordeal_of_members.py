@@ -19,17 +19,17 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from crawler.carrier.memory_carrier import Holdings
+from crawler.base.carrier.memory_carrier import Holdings
+from crawler.base.kv import Batch
+from crawler.base.settings import RetrySettings
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult, no_seeds
 from crawler.engine.capacity_forecast import Adviser
 from crawler.engine.lifecycle import Stop
-from crawler.fetch.simulated import Answer
 from crawler.inspect.host_states import HostStates
-from crawler.kv import Batch
-from crawler.partition import Placement
-from crawler.settings import RetrySettings
-from crawler.store import FaultyStore
+from crawler.job.partition import Placement
+from crawler.job.store import FaultyStore
+from crawler.web.fetch.simulated import Answer
 from tests.chance import CHANCE, NO_TEST
 from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way, is_doubting
 from tests.cluster.members import SECRET, SETTINGS, Crawling, Line, Mortal, Working, with_delay

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
 from crawler.cluster import member, replica_directory
 from crawler.cluster.homes import Homes
 from crawler.cluster.promotion import Promotion
@@ -20,11 +21,10 @@ from crawler.job.directory import holds_job
 from crawler.job.follower import Follower
 from crawler.job.home_register import Home
 from crawler.job.kept_steps import KeptSteps
+from crawler.job.partition.replica_homes import Following, Follows
+from crawler.job.partition.replica_values import ReplicaState
 from crawler.job.promises import Promises
-from crawler.kv import Family
-from crawler.partition.replica_homes import Following, Follows
-from crawler.partition.replica_values import ReplicaState
-from crawler.replica import Chunk, Mark
+from crawler.job.replica import Chunk, Mark
 
 Planted = AbstractContextManager[Any]
 

@@ -9,19 +9,19 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.verbs import Position
+from crawler.base.carrier.memory_carrier import MemoryCarrier
+from crawler.base.carrier.verbs import Position
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
-from crawler.fetch import fence
 from crawler.frontier.gate import Gate
 from crawler.job.job import Job
-from crawler.partition import Ack, Parcel, ParcelCodec, Verdict
-from crawler.partition.outbox import Outbox
+from crawler.job.partition import Ack, Parcel, ParcelCodec, Verdict
+from crawler.job.partition.outbox import Outbox
+from crawler.web.fetch import fence
 from tests.cluster import ordeal_of_members
 from tests.cluster.members import SECRET
+from tests.job.partition.planted_in_protocol import asked_once, judged, number_in_a_batch_before, stale_epochs
 from tests.laboratory import START
-from tests.partition.planted_in_protocol import asked_once, judged, number_in_a_batch_before, stale_epochs
 
 
 @contextmanager

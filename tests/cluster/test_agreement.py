@@ -15,8 +15,20 @@ import pytest
 from msgspec.structs import replace
 
 from crawler import __version__
-from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.verbs import CarrierRefusedError
+from crawler.base.carrier.memory_carrier import MemoryCarrier
+from crawler.base.carrier.verbs import CarrierRefusedError
+from crawler.base.disk import RealDisk
+from crawler.base.settings import (
+    FetchSettings,
+    PartitionSettings,
+    PolitenessSettings,
+    ScopeSettings,
+    SeenSettings,
+    Settings,
+    SitesSettings,
+    SiteTable,
+    settings_from,
+)
 from crawler.cluster.agreement import (
     CRAWL,
     IDENTITY,
@@ -33,20 +45,8 @@ from crawler.cluster.agreement import (
 )
 from crawler.cluster.crawl_directory import new_crawl
 from crawler.cluster.settings_file import keep_settings, kept_settings
-from crawler.disk import RealDisk
 from crawler.job.crawl_file import CrawlFile, encode_crawl, read_crawl_file
 from crawler.job.directory import JobError
-from crawler.settings import (
-    FetchSettings,
-    PartitionSettings,
-    PolitenessSettings,
-    ScopeSettings,
-    SeenSettings,
-    Settings,
-    SitesSettings,
-    SiteTable,
-    settings_from,
-)
 from tests.virtual import run_virtually
 
 T = TypeVar("T")

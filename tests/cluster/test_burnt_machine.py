@@ -16,7 +16,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawler.job.crawl_file import partition_directories
 from crawler.job.directory import holds_job
-from tests.carrier.redis_server import redis_server
+from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records
 from tests.program import crawler, running, wait_until

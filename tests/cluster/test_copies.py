@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import Position
+from crawler.base.carrier.verbs import Position
+from crawler.base.settings import PartitionSettings
 from crawler.job.job_copy import JobCopy
-from crawler.replica import CopyBegin, CopyEnd, Piece, ReplicaCodec
-from crawler.settings import PartitionSettings
+from crawler.job.replica import CopyBegin, CopyEnd, Piece, ReplicaCodec
 from tests.cluster.members import SECRET, Crawling, Line, Working, chain
 from tests.cluster.test_replicas import lags, to_the_end, until
 

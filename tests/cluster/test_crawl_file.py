@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.checkpoint import encode_envelope
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
+from crawler.base.settings import PARTITIONS_MOST, Settings
+from crawler.job.checkpoint import encode_envelope
 from crawler.job.crawl_file import (
     CRAWL,
     MAGIC,
@@ -30,7 +31,6 @@ from crawler.job.crawl_file import (
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.identity import shaping_of
-from crawler.settings import PARTITIONS_MOST, Settings
 from tests.test_docs import example
 
 ONE = CrawlFile("news", "0" * 32, 2, bytes(range(16)), "2026-10-22", shaping_of(Settings()))

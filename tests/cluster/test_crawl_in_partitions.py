@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from crawler import Crawl
-from crawler.carrier.local_client import LocalCarrier
-from crawler.partition.end_rounds import decode_announcement
+from crawler.base.carrier.local_client import LocalCarrier
+from crawler.job.partition.end_rounds import decode_announcement
 from tests.cluster.chain import Chain
 from tests.program import PATIENCE, Ran, crawler, running, wait_until
 

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from crawler.job.crawl_file import partition_directories
-from tests.carrier.redis_server import redis_server
+from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records, workers
 from tests.program import crawler, wait_until

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from crawler.cluster.seats import Seated
 from crawler.cluster.step_aside import StepAside
-from crawler.fetch import Failure, FailureKind, Response, SimulatedWeb
-from crawler.fetch.simulated import Answers
+from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
+from crawler.web.fetch.simulated import Answers
 from tests.cluster.members import SETTINGS, Asked, Crawling, Line, Working, with_delay
 from tests.cluster.test_moved import assert_complete
 from tests.cluster.test_replicas import PARTITIONS, begin_both, in_step, to_the_end, until

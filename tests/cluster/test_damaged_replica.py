@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.kv import Family
+from crawler.base.settings import OutputSettings
 from crawler.cluster.partition_opening import UNOPENED, Opening
 from crawler.cluster.replica_directory import ReplicaDirectory
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError, holds_job
+from crawler.job.partition.replica_values import Being
+from crawler.job.replica import Mark, ReplicaCodec
 from crawler.job.step_log import MARK
-from crawler.kv import Family
-from crawler.partition.replica_values import Being
-from crawler.replica import Mark, ReplicaCodec
-from crawler.settings import OutputSettings
-from crawler.store import PartitionStore
+from crawler.job.store import PartitionStore
 from tests.cluster.members import SECRET, Crawling, Working
 from tests.cluster.test_forgotten_partition import forget
 from tests.cluster.test_promoted import assert_complete

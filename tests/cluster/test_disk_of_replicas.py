@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.disk import Disk, PowerCutError
+from crawler.base.settings import OutputSettings
 from crawler.cluster import promotion
 from crawler.cluster.replica_directory import ReplicaDirectory
-from crawler.disk import Disk, PowerCutError
 from crawler.engine.lifecycle import Stop
 from crawler.job import copy_target
+from crawler.job.partition.replica_values import Being
 from crawler.job.platform import Platform
+from crawler.job.replica import CopyBegin, ReplicaCodec
 from crawler.job.replica_moves import promote
-from crawler.partition.replica_values import Being
-from crawler.replica import CopyBegin, ReplicaCodec
-from crawler.settings import OutputSettings
 from tests.cluster.members import SECRET, Crawling, Line
 from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
 

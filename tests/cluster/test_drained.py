@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from crawler.carrier.open_carrier import open_carrier
+from crawler.base.carrier.open_carrier import open_carrier
 from crawler.job.crawl_file import where_is
 from crawler.service.engine_crawl import EngineCrawl
-from tests.carrier.redis_server import redis_server
+from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.cluster.test_burnt_machine import FLAGS, numbers, on_two_machines
 from tests.cluster.test_crawl_in_partitions import begun, ended, records

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import CRAWL, Order
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.verbs import CRAWL, Order
 from crawler.cluster.end_watch import END, STATUS, EndWatch
 from crawler.cluster.member_options import no_seeds
 from crawler.cluster.moves import Moves
@@ -18,8 +18,8 @@ from crawler.cluster.ownership import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.engine.lifecycle import Stop
-from crawler.partition.end_rounds import Announcement, Status, decode_status, encode
-from crawler.partition.replica_homes import decode_following
+from crawler.job.partition.end_rounds import Announcement, Status, decode_status, encode
+from crawler.job.partition.replica_homes import decode_following
 from tests.cluster.members import Crawling, Line
 from tests.cluster.test_replicas import begin_both, crawling, in_step, until
 

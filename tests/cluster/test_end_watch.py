@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import CRAWL, START, CarrierError, Order
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.verbs import CRAWL, START, CarrierError, Order
 from crawler.cluster.end_watch import END, EndWatch
 from crawler.cluster.ownership import Ownership
 from crawler.cluster.reach import Reach
-from crawler.partition.end_rounds import decode_announcement, decode_status
+from crawler.job.partition.end_rounds import decode_announcement, decode_status
 from tests.cluster.members import Line
 from tests.virtual import run_virtually
 

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import Entry, Order, Position
-from crawler.checkpoint import Generations
+from crawler.base.carrier.verbs import Entry, Order, Position
+from crawler.base.disk import RealDisk
+from crawler.base.kv import Batch
+from crawler.base.settings import DurabilitySettings
 from crawler.cluster.replica_slots import ReplicaSlots
-from crawler.disk import RealDisk
 from crawler.job import kept_steps
+from crawler.job.checkpoint import Generations
 from crawler.job.directory import SEEN
 from crawler.job.job_copy import JobCopy
+from crawler.job.partition.replica_homes import decode_following
+from crawler.job.partition.replica_values import Being
 from crawler.job.step_log import StepLog
-from crawler.kv import Batch
-from crawler.partition.replica_homes import decode_following
-from crawler.partition.replica_values import Being
-from crawler.settings import DurabilitySettings
 from tests.cluster.members import Crawling, Line, Mortal, Working, chain
 from tests.cluster.test_replicas import (
     Watched,

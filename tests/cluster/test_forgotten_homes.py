@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from crawler.cluster.replica_slots import REPLICAS
-from crawler.partition.replica_homes import Following, Follows, encode_following
+from crawler.job.partition.replica_homes import Following, Follows, encode_following
 from tests.cluster.members import Crawling, Working
 from tests.cluster.test_replicas import crawling, to_the_end, until
 from tests.laboratory import START

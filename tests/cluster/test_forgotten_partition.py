@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.figures import listed, noun
 from crawler.cluster.forgetting import forget_partitions
 from crawler.cluster.member_options import Crawl, no_seeds
 from crawler.cluster.partition_opening import Opening
 from crawler.cluster.promotion import UNWANTED
 from crawler.cluster.seats import MEMBER, Seated
-from crawler.figures import listed, noun
 from crawler.job.directory import JobError
 from crawler.job.platform import Platform
 from tests.cluster.members import SECRET, SETTINGS, Crawling, chain

@@ -14,13 +14,13 @@ from statistics import mean
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import Settings, SitesSettings, SiteTable
 from crawler.cluster.turn_desk import PartitionTurns, Times
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import SimulatedWeb
-from crawler.fetch.simulated import page
-from crawler.partition.group_turns import Lessor
-from crawler.partition.placement import Placement
-from crawler.settings import Settings, SitesSettings, SiteTable
+from crawler.job.partition.group_turns import Lessor
+from crawler.job.partition.placement import Placement
+from crawler.web.fetch import SimulatedWeb
+from crawler.web.fetch.simulated import page
 from tests.cluster.members import SECRET, SETTINGS, Crawling, Line
 from tests.cluster.test_members import assert_complete, to_the_end, until_asked
 from tests.cluster.test_replicas import until

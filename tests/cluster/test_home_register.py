@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.checkpoint import UnknownVersionError, decode_envelope, encode_envelope
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
+from crawler.base.settings import PARTITIONS_MOST
+from crawler.job.checkpoint import UnknownVersionError, decode_envelope, encode_envelope
 from crawler.job.directory import JobError
 from crawler.job.home_register import (
     EPOCH_MOST,
@@ -23,7 +24,6 @@ from crawler.job.home_register import (
     read_homes,
     write_homes,
 )
-from crawler.settings import PARTITIONS_MOST
 from tests.test_docs import example
 
 WHERE = st.builds(Home, st.text(st.characters(codec="utf-8"), max_size=32), st.just(0) | st.integers(0, EPOCH_MOST))

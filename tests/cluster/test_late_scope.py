@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import Entry, Position
+from crawler.base.carrier.verbs import Entry, Position
 from crawler.engine.lifecycle import Stop
 from tests.cluster.members import SETTINGS, Crawling, Line
 

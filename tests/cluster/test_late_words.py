@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import CarrierError, Order
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.verbs import CarrierError, Order
 from crawler.cluster import log_sending
 from crawler.cluster.ownership import HELD
 from crawler.cluster.reach import Reach
@@ -19,8 +19,8 @@ from crawler.cluster.replica_slots import REPLICAS, ReplicaSlots
 from crawler.cluster.seats import HOME, Seats, decode_home
 from crawler.cluster.slot_sending import SILENT
 from crawler.job.home_register import Home
-from crawler.partition.replica_homes import Following, Follows, decode_following, encode_following, order_of
-from crawler.replica import Mark
+from crawler.job.partition.replica_homes import Following, Follows, decode_following, encode_following, order_of
+from crawler.job.replica import Mark
 from tests.cluster.members import Crawling, Line
 from tests.cluster.test_promoted import assert_complete
 from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until

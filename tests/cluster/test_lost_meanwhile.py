@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.carrier.verbs import START, Entry, Position
+from crawler.base.carrier.verbs import START, Entry, Position
 from crawler.cluster.replica_slots import ReplicaSlots
 from tests.cluster.members import Crawling, Line, Working
 from tests.cluster.test_following import crawling, in_step

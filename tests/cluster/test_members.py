@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import PartitionSettings
 from crawler.cluster.member_options import MemberResult, no_seeds
 from crawler.cluster.sender import Lag
 from crawler.engine.lifecycle import Stop
 from crawler.job.job_lock import JobLock
-from crawler.kv import Family
-from crawler.settings import PartitionSettings
 from tests.cluster.members import SETTINGS, Crawling, Working, chain, where_of, with_delay
 
 SEED = "http://h0.test/0"

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import Order, Position
+from crawler.base.carrier.verbs import Order, Position
 from crawler.cluster.moves import SAFE, STUCK
 from crawler.cluster.ownership import HELD
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.cluster.seats import HOME
 from crawler.engine.lifecycle import Stop
-from crawler.partition.replica_homes import Following, decode_following
-from crawler.partition.replica_values import STATE, decode_replica_state, encode_value
+from crawler.job.partition.replica_homes import Following, decode_following
+from crawler.job.partition.replica_values import STATE, decode_replica_state, encode_value
 from tests.cluster.members import Crawling, Line, Working, where_of
 from tests.cluster.test_following import GONE, told
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until

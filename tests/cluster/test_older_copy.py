@@ -12,7 +12,7 @@ import pytest
 from crawler.cluster.deserted import PATIENCE
 from crawler.engine.lifecycle import Stop
 from crawler.job.home_register import read_homes
-from crawler.partition import Placement
+from crawler.job.partition import Placement
 from tests.cluster.members import SECRET, Crawling, Working
 from tests.cluster.test_promoted import assert_complete
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until

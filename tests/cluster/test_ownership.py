@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import CarrierError
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.verbs import CarrierError
 from crawler.cluster.ownership import ASKED, HELD, Ownership
 from crawler.cluster.reach import Reach
 from tests.cluster.members import Line

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import Settings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch.simulated import Answer
-from crawler.settings import Settings
+from crawler.web.fetch.simulated import Answer
 from tests.cluster.members import SETTINGS, Crawling, Working, with_delay
 from tests.cluster.test_members import to_the_end, until_asked
 

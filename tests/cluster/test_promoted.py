@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.carrier.verbs import Order
+from crawler.base.carrier.verbs import Order
+from crawler.base.kv import Family
+from crawler.base.settings import RetrySettings
 from crawler.cluster.member_options import no_seeds
 from crawler.cluster.promotion import UNWANTED
-from crawler.fetch.simulated import Answer, page
 from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import STORE
 from crawler.job.home_register import read_homes
+from crawler.job.partition import Placement
 from crawler.job.receiving import EPOCH, decode_epoch
-from crawler.kv import Family
-from crawler.partition import Placement
-from crawler.settings import RetrySettings
-from crawler.store import PartitionStore
+from crawler.job.store import PartitionStore
+from crawler.web.fetch.simulated import Answer, page
 from tests.cluster.members import SECRET, Crawling, Line, MachineClock, Working, chain, where_of
 from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.kv import Family
 from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.quota_desk import QuotaDesk
 from crawler.cluster.reach import Backoff
-from crawler.kv import Family
 from tests.cluster.members import Crawling
 from tests.cluster.test_page_limit import crawling_in
 from tests.cluster.test_replicas import until

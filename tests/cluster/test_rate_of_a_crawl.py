@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.fetch.simulated import Answer
-from crawler.settings import Settings
+from crawler.base.settings import Settings
+from crawler.web.fetch.simulated import Answer
 from tests.cluster.chain import Chain
 from tests.cluster.members import SETTINGS, Crawling, with_delay
 from tests.cluster.test_crawl_in_partitions import begun, ended, in_two, records

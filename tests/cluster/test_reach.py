@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from crawler.carrier.memory_carrier import MemoryCarrier
-from crawler.carrier.verbs import CarrierError, CarrierFullError
+from crawler.base.carrier.memory_carrier import MemoryCarrier
+from crawler.base.carrier.verbs import CarrierError, CarrierFullError
 from crawler.cluster.reach import Reach
 from tests.cluster.members import Line
 from tests.virtual import run_virtually

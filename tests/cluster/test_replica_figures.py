@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import PartitionSettings
 from crawler.cluster.log_sending import SAID
-from crawler.settings import PartitionSettings
 from tests.cluster.members import Crawling, Working
 from tests.cluster.test_following import BACK, GONE, told
 from tests.cluster.test_replicas import begin_both, crawling, in_step, until

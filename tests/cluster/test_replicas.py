@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from crawler.carrier.verbs import Entry, Position
+from crawler.base.carrier.verbs import Entry, Position
+from crawler.base.kv import Family
 from crawler.engine.lifecycle import Stop
 from crawler.job.directory import PAGES, STORE
 from crawler.job.job import Job
+from crawler.job.partition.inlet import row_key
+from crawler.job.partition.parcel_codec import Ack, ParcelCodec
+from crawler.job.partition.replica_homes import decode_following
+from crawler.job.replica import Mark
 from crawler.job.step_log import MARK
-from crawler.kv import Family
-from crawler.partition.inlet import row_key
-from crawler.partition.parcel_codec import Ack, ParcelCodec
-from crawler.partition.replica_homes import decode_following
-from crawler.replica import Mark
-from crawler.store import PartitionStore
+from crawler.job.store import PartitionStore
 from tests.cluster.members import SECRET, Crawling, Line, Working, chain
 
 PARTITIONS = 4

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import RobotsSettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch.simulated import Answers, page, redirect
-from crawler.settings import RobotsSettings
+from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.cluster.members import SETTINGS, Crawling
 from tests.cluster.test_members import to_the_end, until_asked
 

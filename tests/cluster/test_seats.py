@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.cluster.ownership import HELD, Ownership
 from crawler.cluster.reach import Reach
 from crawler.cluster.seats import SPARE, Seated, Seats, begins, share

@@ -7,9 +7,9 @@ import pickle
 from msgspec.structs import replace
 
 from crawler.cluster.slot_sending import AGAIN, COPY_AGAIN, SILENT, SlotSending
-from crawler.partition.notes import decode_note, encode_note
-from crawler.partition.replica_values import Being, ReplicaState, decode_replica_state, encode_value
-from crawler.replica import START, Mark
+from crawler.job.partition.notes import decode_note, encode_note
+from crawler.job.partition.replica_values import Being, ReplicaState, decode_replica_state, encode_value
+from crawler.job.replica import START, Mark
 
 LINE = 7
 SAID = ReplicaState(0, 3, "home", 1, Being.WHOLE, LINE, 10, LINE, 8)

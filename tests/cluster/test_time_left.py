@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.cluster.time_left import LOOK, TimeLeft
 from tests.virtual import run_virtually
 

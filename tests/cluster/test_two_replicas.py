@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from crawler.carrier.verbs import Position
-from crawler.partition.replica_homes import decode_following
-from crawler.partition.replica_values import STATE, decode_replica_state, replica_name
+from crawler.base.carrier.verbs import Position
+from crawler.job.partition.replica_homes import decode_following
+from crawler.job.partition.replica_values import STATE, decode_replica_state, replica_name
 from tests.cluster.members import Crawling, Line, Working, chain
 from tests.cluster.test_promoted import assert_complete
 from tests.cluster.test_replicas import lags, to_the_end, until

@@ -16,7 +16,7 @@ import pytest
 
 from crawler.cluster.drain_file import is_alive
 from crawler.cluster.worker_name import WORKERS, own_name
-from tests.carrier.redis_server import redis_server
+from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import WORDS, begun, records, workers
 from tests.program import crawler, wait_until

@@ -10,10 +10,10 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from crawler.kv import Batch, Family
-from crawler.partition import Placement
-from crawler.partition.inlet import decode_row
-from crawler.records import decode_done
+from crawler.base.kv import Batch, Family
+from crawler.job.partition import Placement
+from crawler.job.partition.inlet import decode_row
+from crawler.job.records import decode_done
 from tests.laboratory import Asked
 
 ASKED = 5.0  # seconds after a renewal of its claim began in which an owner may begin requests: half of its life

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from crawler.output import lines_of
+
 from tests.corpus.web import ROOT, site
 from tests.program import wait_until
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
-from crawler.disk.files import RealDisk, RealFile
+from crawler.base.disk.files import RealDisk, RealFile
 
 Name = tuple[int, str]  # of an entry: the number of its directory, and its name in it
 

@@ -19,18 +19,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.disk import FaultyDisk, PowerCutError
-from crawler.engine.lifecycle import Stop
-from crawler.engine.run import Run
-from crawler.fetch import RawExchange, Response, SimulatedWeb
-from crawler.fetch.simulated import page, redirect
-from crawler.job.directory import PAGES
-from crawler.job.formats import SEVERAL_FILES
-from crawler.job.identity import read_identity
-from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.output.record_text import page_numbers
-from crawler.settings import (
+from crawler.base.disk import FaultyDisk, PowerCutError
+from crawler.base.settings import (
     CrawlSettings,
     DurabilitySettings,
     OutputSettings,
@@ -39,8 +29,18 @@ from crawler.settings import (
     SeenSettings,
     Settings,
 )
-from crawler.store import FaultyStore
-from crawler.urls import Canonicaliser
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.job.directory import PAGES
+from crawler.job.formats import SEVERAL_FILES
+from crawler.job.identity import read_identity
+from crawler.job.job import Job
+from crawler.job.output.record_text import page_numbers
+from crawler.job.platform import Platform
+from crawler.job.store import FaultyStore
+from crawler.url.urls import Canonicaliser
+from crawler.web.fetch import RawExchange, Response, SimulatedWeb
+from crawler.web.fetch.simulated import page, redirect
 from tests.chance import CHANCE
 from tests.driving import Driven
 from tests.outputs import bodies_of, edges_of, records

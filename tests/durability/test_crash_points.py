@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
+from crawler.base.disk.failpoints import CRAWL_POINTS, VARIABLE
 from tests.jobs import verify
 from tests.outputs import bodies_of, edges_of, records
 from tests.program import crawler

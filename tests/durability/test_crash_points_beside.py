@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import POINTS, RealDisk
-from crawler.disk.failpoints import SIDE_POINTS, VARIABLE
+from crawler.base.disk import POINTS, RealDisk
+from crawler.base.disk.failpoints import SIDE_POINTS, VARIABLE
+from crawler.base.kv import Family
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.recovery import REPAIRING, stored_counters
-from crawler.kv import Family
 from tests.jobs import PAGES, Stopped, change, flip, killed_job, repair, rows, store_of, verify
 from tests.program import crawler
 from tests.site import tree

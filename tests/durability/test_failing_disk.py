@@ -15,22 +15,22 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import Fault, FaultyDisk, RealDisk
-from crawler.disk.files import ReadingDisk
+from crawler.base.disk import Fault, FaultyDisk, RealDisk
+from crawler.base.disk.files import ReadingDisk
+from crawler.base.settings import DurabilitySettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import SimulatedWeb
-from crawler.found import Found
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.records import Outcome, PageRecord
+from crawler.job.store import FaultyStore
 from crawler.job.verdict import Finished
-from crawler.records import Outcome, PageRecord
 from crawler.service.session import drive_and_checkpoint
-from crawler.settings import DurabilitySettings, Settings
-from crawler.store import FaultyStore
-from crawler.urls import Canonical
+from crawler.url.urls import Canonical
+from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import SETTINGS
 from tests.site import tree

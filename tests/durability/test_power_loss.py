@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import Fault, FaultyDisk
-from crawler.found import Found
+from crawler.base.disk import Fault, FaultyDisk
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.records import Outcome, PageRecord
+from crawler.job.store import FaultyStore
 from crawler.job.verdict import Finished
-from crawler.records import Outcome, PageRecord
-from crawler.store import FaultyStore
-from crawler.urls import Canonical
+from crawler.url.urls import Canonical
 from tests.durability.power import KEEPING, SETTINGS, live
 from tests.examples import TIMES
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import FaultyDisk, PowerCutError
+from crawler.base.disk import FaultyDisk, PowerCutError
+from crawler.base.kv import Family
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
@@ -16,8 +17,7 @@ from crawler.frontier import decode_entry
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.kv import Family
-from crawler.store import FaultyStore
+from crawler.job.store import FaultyStore
 from tests.durability.power import SETTINGS, Inline
 
 NOW = 1_700_000_000.0

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from crawler.disk import RealDisk
-from crawler.filters import SEED_ZERO
+from crawler.base.disk import RealDisk
+from crawler.base.kv import Family
+from crawler.inspect.integrity.finding import Finding, Kind
+from crawler.inspect.integrity.verifier import verify_job
 from crawler.inspect.job_reader import OpenJob, open_job
-from crawler.integrity.finding import Finding, Kind
-from crawler.integrity.verifier import verify_job
 from crawler.job.conversion import OLD, convert_job
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE
 from crawler.job.durable_frontier import DurableFrontier, Options
@@ -19,7 +19,7 @@ from crawler.job.formats import KNOWN, Formats
 from crawler.job.identity import read_identity
 from crawler.job.platform import Platform
 from crawler.job.recovery import kept_hash
-from crawler.kv import Family
+from crawler.seen.filters import SEED_ZERO
 from tests.durability.crash_states import Fate, RecordingDisk, State, state_after
 from tests.job.converting import CONVERTING, MARK
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.kv import Family, Store
-from crawler.store import RocksStore
+from crawler.base.kv import Family, Store
+from crawler.job.store import RocksStore
 
 BATCHES = 60
 SYNCED = 35

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
+from crawler.base.disk.failpoints import CRAWL_POINTS, VARIABLE
 from tests.jobs import verify
 from tests.outputs import records
 from tests.program import Ran, crawler, running, wait_until

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from crawler.base.kv import Family
+from crawler.base.settings import Settings
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import Failure, Response, SimulatedWeb
-from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.kv import Family
-from crawler.settings import Settings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
+from crawler.web.fetch import Failure, Response, SimulatedWeb
+from crawler.web.fetch.simulated import Answer
 from tests.driving import Unwatched
 from tests.durability.power import Inline
 from tests.jobs import rows

@@ -15,21 +15,21 @@ import pytest
 from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
+from crawler.base.kv import Family
+from crawler.base.settings import OutputSettings, RecrawlSettings, RetrySettings, RobotsSettings, Settings
 from crawler.cli import main
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import RawExchange, Response, SimulatedWeb, Truncation
-from crawler.fetch.simulated import Answers, page, redirect
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.kv import Family
-from crawler.settings import OutputSettings, RecrawlSettings, RetrySettings, RobotsSettings, Settings
-from crawler.store import FaultyStore
-from tests.archive.exchanges import bodies, fast_bodies
+from crawler.job.store import FaultyStore
+from crawler.web.fetch import RawExchange, Response, SimulatedWeb, Truncation
+from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.driving import Driven
 from tests.durability.power import SETTINGS, Inline
 from tests.jobs import change, repair, verify
 from tests.outputs import files_of, records
 from tests.virtual import run_virtually
+from tests.web.archive.exchanges import bodies, fast_bodies
 
 KEEPING = replace(SETTINGS, output=OutputSettings(("warc",), 4_000))
 WITH_ROBOTS = replace(KEEPING, robots=RobotsSettings())

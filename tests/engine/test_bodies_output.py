@@ -15,8 +15,8 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from crawler.engine.stored_body import body_of_answer
-from crawler.fetch import RawExchange, Response, Truncation
-from crawler.fetch.simulated import page
+from crawler.web.fetch import RawExchange, Response, Truncation
+from crawler.web.fetch.simulated import page
 from tests.outputs import bodies_of, records
 from tests.program import crawler
 from tests.site import Site

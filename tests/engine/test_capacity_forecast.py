@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from crawler.base.memory import available_memory
+from crawler.base.settings import SeenSettings
 from crawler.engine.capacity_forecast import INTERVAL, Adviser, Pace, Progress, When, forecast
-from crawler.exact import make_seen
-from crawler.filters import SEED_ZERO, SeenSet
 from crawler.job.directory import LIVE
-from crawler.memory import available_memory
-from crawler.settings import SeenSettings
-from crawler.store import FaultyStore
+from crawler.job.store import FaultyStore
+from crawler.seen.exact import make_seen
+from crawler.seen.filters import SEED_ZERO, SeenSet
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 from tests.virtual import run_virtually

@@ -16,16 +16,16 @@ from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
 from crawler import Job as JobView
+from crawler.base.settings import RecrawlSettings, ScopeSettings, Settings, TrapSettings
 from crawler.cli import main
 from crawler.cli.exit_codes import Exit
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.simulated import Answers, page, redirect
 from crawler.inspect.record_stream import Tail
+from crawler.job.output.changes import CursorError
 from crawler.job.stored_errors import DAMAGE
-from crawler.output.changes import CursorError
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob
-from crawler.settings import RecrawlSettings, ScopeSettings, Settings, TrapSettings
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.engine.test_recrawl import START, crawl, settings
 from tests.jobs import repair, rows, verify
 from tests.site import linked

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from crawler.base.settings import FetchSettings
 from crawler.engine.own_line import connects
-from crawler.fetch import Fetcher
-from crawler.settings import FetchSettings
+from crawler.web.fetch import Fetcher
 
 
 def test_a_host_is_reached_and_gets_nothing() -> None:

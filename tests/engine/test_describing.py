@@ -11,10 +11,10 @@ from typing import Any
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
+from crawler.base.settings import OUTPUT_FIELDS, FetchSettings, OutputSettings, PolitenessSettings, RetrySettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.simulated import Answers, redirect
-from crawler.settings import OUTPUT_FIELDS, FetchSettings, OutputSettings, PolitenessSettings, RetrySettings
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.simulated import Answers, redirect
 from tests.laboratory import SETTINGS, Laboratory
 
 A = "http://a.test/"

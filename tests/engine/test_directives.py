@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
+from crawler.base.settings import FetchSettings, LinkSettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Response
-from crawler.settings import FetchSettings, LinkSettings
+from crawler.web.fetch import Response
 from tests.laboratory import SETTINGS, Laboratory, links
 
 A = "http://a.test/"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.fetch import Response
-from crawler.fetch.simulated import redirect
+from crawler.base.settings import LinkSettings, ScopeSettings, Settings
 from crawler.job.recovery import stored_counters
-from crawler.settings import LinkSettings, ScopeSettings, Settings
+from crawler.web.fetch import Response
+from crawler.web.fetch.simulated import redirect
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, Laboratory, links
 

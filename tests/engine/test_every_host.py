@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import CrawlSettings, PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Failure, FailureKind
-from crawler.settings import CrawlSettings, PolitenessSettings, RobotsSettings
+from crawler.web.fetch import Failure, FailureKind
 from tests.laboratory import SETTINGS, Laboratory, links
 
 ROBOTS = "/robots.txt"

@@ -12,15 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import PowerCutError
-from crawler.engine.link_judge import Link
-from crawler.engine.page_handler import HandedPage
-from crawler.engine.run import Run
-from crawler.fetch import SimulatedWeb
-from crawler.fetch.simulated import Answer, redirect
-from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.settings import (
+from crawler.base.disk import PowerCutError
+from crawler.base.settings import (
     CrawlSettings,
     HookSettings,
     OutputSettings,
@@ -28,7 +21,14 @@ from crawler.settings import (
     PrioritySettings,
     Settings,
 )
-from crawler.store import MemoryStore
+from crawler.engine.link_judge import Link
+from crawler.engine.page_handler import HandedPage
+from crawler.engine.run import Run
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.job.store import MemoryStore
+from crawler.web.fetch import SimulatedWeb
+from crawler.web.fetch.simulated import Answer, redirect
 from tests.driving import Driven
 from tests.durability.power import Inline
 from tests.laboratory import SETTINGS, Laboratory

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import RealDisk
-from crawler.fetch import Response
-from crawler.fetch.simulated import redirect
+from crawler.base.disk import RealDisk
+from crawler.base.settings import ScopeSettings, Settings, settings_from
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.inbox import Inbox
+from crawler.job.output.finished import Choice, select
 from crawler.job.recovery import stored_counters
-from crawler.output.finished import Choice, select
-from crawler.scope import Boundary, Scope
-from crawler.settings import ScopeSettings, Settings, settings_from
+from crawler.url.scope import Boundary, Scope
+from crawler.web.fetch import Response
+from crawler.web.fetch.simulated import redirect
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, Laboratory, links
 

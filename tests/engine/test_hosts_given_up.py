@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import BudgetSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import FailureClass, decode_host
 from crawler.job.job import Job
-from crawler.kv import Family
-from crawler.settings import BudgetSettings
+from crawler.web.fetch import Failure, FailureKind, Response
 from tests.laboratory import Laboratory, links
 
 SEED = "http://live.test/"

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk.failpoints import VARIABLE
-from crawler.exact import LEDGER_COUNTS, LedgerCounts
+from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.kv import Family
+from crawler.base.settings import SeenSettings, SettingsError, settings_from
 from crawler.frontier import decode_entry
 from crawler.job.recovery import SHAPING_KEPT
-from crawler.kv import Family
-from crawler.settings import SeenSettings, SettingsError, settings_from
+from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts
 from tests.durability.power import SETTINGS, live
 from tests.jobs import change, explain, repair, rows, store_of, verify
 from tests.program import Ran, crawler, running, wait_until

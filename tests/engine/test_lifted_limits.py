@@ -12,13 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.simulated import Answers, page
-from crawler.job.border import ROWS, border_counts
-from crawler.job.recovery import stored_counters
-from crawler.kv import Family
-from crawler.scope import Limit
-from crawler.settings import (
+from crawler.base.kv import Family
+from crawler.base.settings import (
     FetchSettings,
     LinkSettings,
     RecrawlSettings,
@@ -26,6 +21,11 @@ from crawler.settings import (
     SeenSettings,
     Settings,
 )
+from crawler.job.border import ROWS, border_counts
+from crawler.job.recovery import stored_counters
+from crawler.url.scope import Limit
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.simulated import Answers, page
 from tests.jobs import change, findings, repair, rows, verify
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.program import crawler

@@ -9,10 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.fetch.simulated import redirect
-from crawler.links import extract_links, without_fragments
-from crawler.parsing.wire import Kind, decode_links, decode_settings, encode_links, request
-from crawler.settings import CrawlSettings, DescribedLinks, LinkSettings, OutputSettings, RecrawlSettings, ScopeSettings
+from crawler.base.settings import (
+    CrawlSettings,
+    DescribedLinks,
+    LinkSettings,
+    OutputSettings,
+    RecrawlSettings,
+    ScopeSettings,
+)
+from crawler.web.fetch.simulated import redirect
+from crawler.web.links import extract_links, without_fragments
+from crawler.web.parsing.wire import Kind, decode_links, decode_settings, encode_links, request
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
 

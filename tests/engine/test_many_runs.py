@@ -12,17 +12,17 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from crawler.base.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.run import GRACE, Run
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import Fetcher, Response
-from crawler.fetch.fence import FencedOffError
-from crawler.found import Found
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.shared_platform import SharedPlatform
-from crawler.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.urls import Canonical, Canonicaliser
+from crawler.url.urls import Canonical, Canonicaliser
+from crawler.web.fetch import Fetcher, Response
+from crawler.web.fetch.fence import FencedOffError
 from tests.engine.fleet import Fleet, contents, until
 from tests.jobs import rows
 from tests.laboratory import SETTINGS, links

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import CrawlSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Failure, FailureKind
-from crawler.settings import CrawlSettings, RobotsSettings, Settings
+from crawler.web.fetch import Failure, FailureKind
 from tests.laboratory import SETTINGS, START, Laboratory, links
 
 PAGES = 30

@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.checkpoint import EnvelopeError
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import SeenSettings
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
 from crawler.engine.turns import SHARE, Turns
-from crawler.found import Found
 from crawler.frontier import decode_entry
+from crawler.job.checkpoint import EnvelopeError
+from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.job.journal_search import JournalSearch
 from crawler.job.platform import Platform
+from crawler.job.records import DIGEST_SIZE, encode_admitted, encode_forgotten, sequence_key
 from crawler.job.recovery import stored_counters
-from crawler.kv import Batch, Family
-from crawler.records import DIGEST_SIZE, encode_admitted, encode_forgotten, sequence_key
-from crawler.settings import SeenSettings
-from crawler.store import MemoryStore
-from crawler.urls import canonicalise
+from crawler.job.store import MemoryStore
+from crawler.url.urls import canonicalise
 from tests.durability.power import Inline
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, START, Laboratory

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings, RobotsSettings, SitesSettings, SiteTable
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import decode_host
 from crawler.job.job import Job
-from crawler.kv import Family
-from crawler.settings import PolitenessSettings, RobotsSettings, SitesSettings, SiteTable
-from tests.fetch.certificates import Authority
+from crawler.web.fetch import Failure, FailureKind, Response
 from tests.hostile.server import Server, Talk, page
 from tests.hostile.server import redirect as redirected
 from tests.laboratory import SETTINGS, Asked, Laboratory, links
 from tests.program import crawler
+from tests.web.fetch.certificates import Authority
 
 ORIGINS = ("http://a.test/", "https://a.test/", "http://a.test:8080/")
 NOT_FOUND = Failure(FailureKind.DNS, "name not found", 0.0)

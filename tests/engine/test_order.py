@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.kv import Family
 from crawler.frontier import decode_host
-from crawler.kv import Family
 from tests.jobs import PAGES, Stopped, crawler, rows, store_of, verify
 from tests.site import Site, tree
 

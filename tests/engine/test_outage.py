@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import RobotsSettings
 from crawler.engine.lifecycle import PausedBy, State, Stop
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind
-from crawler.fetch.simulated import Answer
-from crawler.found import Found
 from crawler.frontier import decode_host
 from crawler.frontier.host import NO_FAILURES
+from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.kv import Family
-from crawler.metrics import Events
+from crawler.job.metrics import Events
 from crawler.service.commands import Command, Refusal, Refused, performing
-from crawler.settings import RobotsSettings
-from crawler.urls import canonicalise
+from crawler.url.urls import canonicalise
+from crawler.web.fetch import Failure, FailureKind
+from crawler.web.fetch.simulated import Answer
 from tests.laboratory import SETTINGS, START, Laboratory, links
 
 UNREACHABLE = Failure(FailureKind.UNREACHABLE, "Network is unreachable", 0.0)

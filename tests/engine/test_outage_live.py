@@ -17,12 +17,12 @@ from socket import SO_LINGER, SOL_SOCKET
 
 import pytest
 
-from crawler.clock import SteadyClock
+from crawler.base.clock import SteadyClock
+from crawler.base.settings import settings_from
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Fetcher
 from crawler.job.job import Job
 from crawler.job.live_status import read_live
-from crawler.settings import settings_from
+from crawler.web.fetch import Fetcher
 from tests.driving import Driven
 from tests.jobs import rows, verify
 from tests.needs import need
@@ -157,8 +157,8 @@ def test_a_crawl_that_is_killed_in_an_outage_loses_nothing(tmp_path: Path) -> No
 
 ALONE = """
 import asyncio, json, subprocess, sys
-from crawler.fetch import Fetcher
-from crawler.settings import FetchSettings
+from crawler.web.fetch import Fetcher
+from crawler.base.settings import FetchSettings
 
 async def fetched():
     results = []

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from crawler.base.settings import FetchSettings, RobotsSettings, TrapSettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Failure
-from crawler.fetch.simulated import redirect
-from crawler.refusal import Permits, refusal_of_address
-from crawler.settings import FetchSettings, RobotsSettings, TrapSettings
+from crawler.url.refusal import Permits, refusal_of_address
+from crawler.web.fetch import Failure
+from crawler.web.fetch.simulated import redirect
 from tests.jobs import rows, verify
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.program import crawler

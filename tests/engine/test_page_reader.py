@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.settings import DescribedLinks, LinkSettings
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier import Entry, Host, Lease
 from crawler.frontier.entry import fresh_slot
 from crawler.job.parsing_notes import ParsingNotes, read_notes
-from crawler.links import PageLinks, SitemapForm, extract_links, form_of
-from crawler.parsing import PageParser, ParserDied, SitemapRead
-from crawler.settings import DescribedLinks, LinkSettings
+from crawler.web.links import PageLinks, SitemapForm, extract_links, form_of
+from crawler.web.parsing import PageParser, ParserDied, SitemapRead
 from tests.needs import need_native
 
 SETTINGS = LinkSettings()

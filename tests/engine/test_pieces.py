@@ -12,9 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from crawler.base.settings import LinkSettings, TrapSettings
 from crawler.engine.discover import CHARACTERS_A_PART, LINKS_A_PART
 from crawler.engine.visit import LISTED_A_STEP
-from crawler.links import (
+from crawler.frontier.traps import Copies
+from crawler.frontier.traps.copies import SIMHASH_BYTES_MOST
+from crawler.job.store import MemoryStore
+from crawler.url.urls import Canonicaliser
+from crawler.web.links import (
     TOKENS_BYTES,
     Sitemap,
     encode_queries,
@@ -24,11 +29,6 @@ from crawler.links import (
     is_cheap,
     token_links,
 )
-from crawler.settings import LinkSettings, TrapSettings
-from crawler.store import MemoryStore
-from crawler.traps import Copies
-from crawler.traps.copies import SIMHASH_BYTES_MOST
-from crawler.urls import Canonicaliser
 
 PROMISED = 0.05  # seconds
 MOST = 2 * PROMISED  # where processors are slower, or share their caches with others

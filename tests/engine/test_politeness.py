@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Failure, FailureKind
-from crawler.fetch.simulated import page
+from crawler.web.fetch import Failure, FailureKind
+from crawler.web.fetch.simulated import page
 from tests.laboratory import Laboratory, links
 
 BROKEN = page("<p>broken", status=500)

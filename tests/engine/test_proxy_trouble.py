@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import RetrySettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
 from crawler.service.run_view import crawl_now
-from crawler.settings import RetrySettings, RobotsSettings
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.simulated import Answer
 from tests.laboratory import SETTINGS, START, Laboratory, links
 
 SEED = "http://a.test/"

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rate import Rate
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.simulated import redirect
 from crawler.job.job import Job
-from crawler.settings import PolitenessSettings, RobotsSettings
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.simulated import redirect
 from tests.laboratory import SETTINGS, Asked, Laboratory, links
 from tests.virtual import run_virtually
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import RobotsSettings
 from crawler.engine.reading import Reading, Unreadable
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.simulated import page
 from crawler.frontier import FailureClass
-from crawler.kv import Family
-from crawler.records import decode_counters
-from crawler.settings import RobotsSettings
-from crawler.traps import copies
+from crawler.frontier.traps import copies
+from crawler.job.records import decode_counters
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.simulated import page
 from tests.laboratory import Laboratory, links
 
 ODD = "http://odd.test/"

@@ -17,17 +17,9 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from crawler.disk import FaultyDisk, PowerCutError, RealDisk
-from crawler.engine.lifecycle import Stop
-from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind, Response, SimulatedWeb
-from crawler.fetch.simulated import Answers, page, redirect
-from crawler.frontier import unpack_page
-from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.kv import Family
-from crawler.records import Counters, decode_counters
-from crawler.settings import (
+from crawler.base.disk import FaultyDisk, PowerCutError, RealDisk
+from crawler.base.kv import Family
+from crawler.base.settings import (
     CrawlSettings,
     DurabilitySettings,
     PolitenessSettings,
@@ -36,7 +28,15 @@ from crawler.settings import (
     SeenSettings,
     Settings,
 )
-from crawler.store import FaultyStore, RocksStore
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.frontier import unpack_page
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.job.records import Counters, decode_counters
+from crawler.job.store import FaultyStore, RocksStore
+from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
+from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.driving import Driven
 from tests.durability.power import NEVER, Inline
 from tests.jobs import change, explain, findings, repair, rows, store_of, verify

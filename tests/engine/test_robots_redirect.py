@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from crawler.base.settings import PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.simulated import redirect
-from crawler.settings import PolitenessSettings, RobotsSettings
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.simulated import redirect
 from tests.examples import TIMES
 from tests.laboratory import SETTINGS, Laboratory, links
 from tests.program import crawler

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings, RetrySettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Failure, FailureKind, Response
-from crawler.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
-from crawler.fetch.simulated import page
-from crawler.kv import Family
-from crawler.settings import PolitenessSettings, RetrySettings, RobotsSettings
+from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
+from crawler.web.fetch.simulated import page
 from tests.laboratory import SETTINGS, Laboratory, links
 
 A = "http://a.test/"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from crawler.clock import Anchor
+from crawler.base.clock import Anchor
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
-from crawler.metrics.sentences import working
+from crawler.job.metrics.sentences import working
 from tests.engine.test_sites import laboratory
 from tests.laboratory import START
 

@@ -3,7 +3,7 @@
 Each test here is one way in which crawls failed before. Those that are elsewhere:
 
     our own line goes away            tests/engine/test_outage_live.py
-    a kept connection ends unread     tests/fetch/test_kept_connections.py
+    a kept connection ends unread     tests/web/fetch/test_kept_connections.py
     schemes and ports of one name     tests/engine/test_one_name.py
     hosts without end in one domain   tests/frontier/test_domain_shares.py
     a limit is lifted                 tests/engine/test_lifted_limits.py
@@ -27,11 +27,11 @@ from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from crawler.clock import SteadyClock
+from crawler.base.clock import SteadyClock
+from crawler.base.settings import Settings, settings_from
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Fetcher
 from crawler.job.job import Job
-from crawler.settings import Settings, settings_from
+from crawler.web.fetch import Fetcher
 from tests.driving import Driven
 from tests.jobs import rows
 from tests.laboratory import links

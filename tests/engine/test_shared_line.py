@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import PolitenessSettings
 from crawler.engine.lifecycle import PausedBy, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
-from crawler.fetch import Failure, FailureKind
-from crawler.fetch.simulated import Answer
-from crawler.settings import PolitenessSettings
+from crawler.web.fetch import Failure, FailureKind
+from crawler.web.fetch.simulated import Answer
 from tests.engine.fleet import Fleet, contents, until
 from tests.laboratory import SETTINGS, links
 

@@ -11,15 +11,15 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import PowerCutError
+from crawler.base.disk import PowerCutError
+from crawler.base.kv import Family
+from crawler.base.settings import RecrawlSettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Response
-from crawler.fetch.simulated import Answer, page
 from crawler.frontier import unpack_page
 from crawler.frontier.signals import LEAST, Trust, trust_key, unpack_trust
-from crawler.kv import Family
-from crawler.records import decode_counters
-from crawler.settings import RecrawlSettings
+from crawler.job.records import decode_counters
+from crawler.web.fetch import Response
+from crawler.web.fetch.simulated import Answer, page
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, START, Laboratory, links
 

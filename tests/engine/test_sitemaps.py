@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from msgspec.structs import replace
 
-from crawler.fetch.simulated import page
+from crawler.web.fetch.simulated import page
 from tests.laboratory import Laboratory
 from tests.program import crawler
 from tests.site import Handler, Site, linked

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import GRACE, Run
 from crawler.engine.slots import LEND_AFTER, Slots
-from crawler.fetch import Response
-from crawler.fetch.simulated import page
 from crawler.job.job import Job
+from crawler.web.fetch import Response
+from crawler.web.fetch.simulated import page
 from tests.laboratory import SETTINGS, START, Laboratory, links
 from tests.virtual import run_virtually
 

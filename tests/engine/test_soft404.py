@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.settings import RobotsSettings, TrapSettings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch.simulated import page, redirect
+from crawler.job.output.finished import Choice, select
 from crawler.job.recovery import stored_counters
-from crawler.output.finished import Choice, select
-from crawler.settings import RobotsSettings, TrapSettings
+from crawler.web.fetch.simulated import page, redirect
 from tests.laboratory import Laboratory, links
 
 HOME = "http://a.test/"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawler.disk.failpoints import VARIABLE
+from crawler.base.disk.failpoints import VARIABLE
 from crawler.job.parsing_notes import PARSING, read_notes
 from tests.jobs import verify
 from tests.program import crawler

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from crawler.base.kv import Family
 from crawler.engine.put_aside import REST, WAIT_MOST, Suspects
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind
-from crawler.fetch.simulated import Answer
 from crawler.frontier import Entry, Host, Lease, decode_entry
 from crawler.frontier.entry import fresh_slot, revisit_slot, split_pending_key
 from crawler.frontier.outage import HOSTS as HOSTS_TO_TELL
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
-from crawler.kv import Family
+from crawler.web.fetch import Failure, FailureKind
+from crawler.web.fetch.simulated import Answer
 from tests.laboratory import Asked, Laboratory, links
 
 FIRST = "http://a.test/"

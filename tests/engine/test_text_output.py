@@ -15,23 +15,23 @@ from typing import Any, ClassVar, Self
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.disk import PowerCutError
+from crawler.base.kv import Family
+from crawler.base.settings import BudgetSettings, CrawlSettings, OutputSettings
 from crawler.cli import main
-from crawler.disk import PowerCutError
 from crawler.engine.keeping import LONG_TEXT, TextKeeper
 from crawler.engine.lifecycle import Stop
 from crawler.engine.on_disk import OnDisk
 from crawler.engine.run import GRACE, Run
 from crawler.engine.visit import LARGE
-from crawler.extract.page_text import NoText, PageText
-from crawler.extract.text_pool import Bytes
-from crawler.fetch import RawExchange, Response, SimulatedWeb
-from crawler.fetch.simulated import page, redirect
 from crawler.frontier import Entry, decode_host
 from crawler.job.job import Job
+from crawler.job.records import Outcome, PageRecord
 from crawler.job.verdict import Finished
-from crawler.kv import Family
-from crawler.records import Outcome, PageRecord
-from crawler.settings import BudgetSettings, CrawlSettings, OutputSettings
+from crawler.web.extract.page_text import NoText, PageText
+from crawler.web.extract.text_pool import Bytes
+from crawler.web.fetch import RawExchange, Response, SimulatedWeb
+from crawler.web.fetch.simulated import page, redirect
 from tests.laboratory import SETTINGS, START, Laboratory, links
 from tests.outputs import parts_of
 

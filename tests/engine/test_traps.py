@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk.failpoints import VARIABLE
+from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.kv import Family
+from crawler.base.settings import SeenSettings, TrapSettings
 from crawler.engine.run import Run
-from crawler.exact import LEDGER_COUNTS, LedgerCounts
 from crawler.job.job import Job
-from crawler.kv import Family
-from crawler.settings import SeenSettings, TrapSettings
-from crawler.store import RocksStore
+from crawler.job.store import RocksStore
+from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts
 from tests.jobs import repair, verify
 from tests.laboratory import Laboratory
 from tests.program import crawler

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.fetch.simulated import page, redirect
 from crawler.job.recovery import stored_counters
+from crawler.web.fetch.simulated import page, redirect
+from tests.frontier.traps.test_walls import FORM, PAGES
 from tests.jobs import rows
 from tests.laboratory import Laboratory, links
-from tests.traps.test_walls import FORM, PAGES
 
 BARRED = PAGES["challenge of Anubis"] + links(["/more"])
 

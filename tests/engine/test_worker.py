@@ -14,16 +14,16 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from crawler.base.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.ending import Ending
 from crawler.engine.lifecycle import Lifecycle, State, Stop
 from crawler.engine.run import GRACE, Run
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import Fetcher
-from crawler.found import Found
+from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
-from crawler.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
-from crawler.urls import Canonical, Canonicaliser
+from crawler.url.urls import Canonical, Canonicaliser
+from crawler.web.fetch import Fetcher
 from tests.laboratory import SETTINGS, START, Laboratory, links
 
 CONCURRENCY = 2

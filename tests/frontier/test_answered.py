@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import ANSWERED, Done, Entry, Frontier, Lease
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 START = 1_700_000_000.0
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.base.settings import BudgetSettings, PolitenessSettings
 from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import Host, decode_host, encode_host
 from crawler.frontier.host_closed import closure
 from crawler.frontier.host_status import HostState, describe
 from crawler.frontier.politeness import HoldReason, hold_after_errors
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
-from crawler.settings import BudgetSettings, PolitenessSettings
 from tests.frontier.hosts import made_host
 
 NOW = 1_700_000_000.0

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Lease, Limits, MemoryLimits, Order, Retry, decode_entry
 from crawler.frontier.entry import is_retry, is_revisit, split_pending_key
-from crawler.kv import Family
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 NOW = 1_700_000_000.0
 TIGHT = MemoryLimits(waiting=1, resting=1, idle=1, read_ahead=2, rows=3)

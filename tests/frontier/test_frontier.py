@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.kv import Family, Store
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import (
     AddressKnown,
     Completion,
@@ -24,10 +26,8 @@ from crawler.frontier import (
     RobotsLater,
     TakenBack,
 )
-from crawler.kv import Family, Store
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore, RocksStore
-from crawler.urls import host_key
+from crawler.job.store import MemoryStore, RocksStore
+from crawler.url.urls import host_key
 from tests.frontier.hosts import throttled
 
 NOW = 1_700_000_000.0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from crawler.base.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from crawler.frontier import HostRow, HostState, MemoryLimits
-from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from tests.examples import TIMES
 from tests.frontier.hosts import in_memory
 from tests.frontier.world import START, Protocol, Temper, World, jain

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import SEED_SCORE, Done, Entry, Frontier, Order, decode_host
 from crawler.frontier.importance import CELLS, LEVELS, Importance
-from crawler.kv import Family
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 from tests.frontier.hosts import made_host
 from tests.frontier.web_graph import START, WebGraph, crawled, early
 

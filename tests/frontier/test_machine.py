@@ -16,6 +16,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from crawler.base.kv import Family, Store
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import (
     Done,
     Entry,
@@ -32,9 +34,7 @@ from crawler.frontier import (
 )
 from crawler.frontier.entry import CLASSES, is_retry, split_pending_key
 from crawler.frontier.host import host_name
-from crawler.kv import Family, Store
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore, RocksStore
+from crawler.job.store import MemoryStore, RocksStore
 from tests.examples import TIMES
 
 START = 1_700_000_000.0

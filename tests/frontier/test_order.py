@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Order, default_class
 from crawler.frontier.entry import CLASSES
 from crawler.frontier.host import Host
 from crawler.frontier.schedule import SHARES, Schedule, place_of
 from crawler.frontier.slot_share import SLOW
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 NOW = 1_700_000_000.0
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.base.settings import RETRY_CLASSES, PolitenessSettings, RetrySettings
 from crawler.frontier.jitter import jitter
 from crawler.frontier.politeness import (
     HoldReason,
@@ -16,7 +17,6 @@ from crawler.frontier.politeness import (
     snooze,
 )
 from crawler.frontier.request_outcome import FailureClass, longest_retry, retry_wait, tries_of
-from crawler.settings import RETRY_CLASSES, PolitenessSettings, RetrySettings
 
 PLAIN = PolitenessSettings(jitter=0.0)
 names = st.text(max_size=40)

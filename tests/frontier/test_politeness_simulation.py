@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Lease, Retry, RobotsKnown
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 from tests.examples import TIMES
 from tests.frontier.hosts import throttled
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from crawler.base.kv import Batch
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Lease, Limits, MemoryLimits, Order
-from crawler.kv import Batch
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 HOSTS, URLS, ROOM = 50, 40, 200
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Limits, MemoryLimits, Order
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 NOW = 1_700_000_000.0
 TIGHT = MemoryLimits(waiting=1, resting=1, idle=1, read_ahead=2, rows=3)

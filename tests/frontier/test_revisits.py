@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import RecrawlSettings
 from crawler.frontier import (
     Answer,
     Entry,
@@ -25,11 +27,9 @@ from crawler.frontier import (
 )
 from crawler.frontier.entry import encode_entry
 from crawler.frontier.page import visited
+from crawler.frontier.recrawl import ChangeRate
 from crawler.frontier.revisits import HOST_MAX, QUEUED_MAX
-from crawler.kv import Family
-from crawler.recrawl import ChangeRate
-from crawler.settings import RecrawlSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 NOW = 1_700_000_000.0
 SETTINGS = RecrawlSettings(

@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.frontier.freshness import run_with_dates
+from crawler.base.kv import Family
+from crawler.base.settings import RecrawlSettings
 from crawler.frontier import Answer, Entry, Page, Revisits, Stated, due_key, unpack_page
 from crawler.frontier.page import HASTENED, SIGNALLED
+from crawler.frontier.recrawl import ChangeRate, after_signal, after_visit, first_guess
 from crawler.frontier.signals import (
     LEAST,
     Trust,
@@ -22,10 +25,7 @@ from crawler.frontier.signals import (
     trust_key,
     unpack_trust,
 )
-from crawler.kv import Family
-from crawler.recrawl import ChangeRate, after_signal, after_visit, first_guess
-from crawler.settings import RecrawlSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 DAY = 86_400.0
 NOW = 1_700_000_000.0

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Host, Lease
 from crawler.frontier.host import host_name
 from crawler.frontier.watchdog import MARGIN, UNASKED
-from crawler.kv import Family
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 START = 1_700_000_000.0
 HOSTS = ("a.test:80", "b.test:80", "c.test:80")

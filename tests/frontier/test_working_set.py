@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Host, Limits, MemoryLimits, decode_host, encode_host
 from crawler.frontier.working_set import WorkingSet
-from crawler.kv import Family
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 from tests.frontier.hosts import in_memory, made_host
 
 SMALL = MemoryLimits(waiting=10, resting=3, idle=2)

@@ -9,9 +9,9 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from crawler.base.settings import PolitenessSettings
 from crawler.frontier import SEED_SCORE, Done, Entry, Frontier, Order, default_class
-from crawler.settings import PolitenessSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 
 START = 1_700_000_000.0
 

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from enum import Enum, auto
 
+from crawler.base.kv import Batch, Store
+from crawler.base.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from crawler.engine.judge import judge, status_failure
-from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import (
     AddressKnown,
     Done,
@@ -36,12 +37,11 @@ from crawler.frontier import (
 from crawler.frontier import Throttled as ThrottledEnd
 from crawler.frontier.slot_share import LEAST
 from crawler.job.clock_step import move_times
+from crawler.job.records import Outcome
+from crawler.job.store import MemoryStore
 from crawler.job.verdict import Again, Finished, Throttled
-from crawler.kv import Batch, Store
-from crawler.records import Outcome
-from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
-from crawler.store import MemoryStore
-from crawler.urls import host_key, registrable_domain
+from crawler.url.urls import host_key, registrable_domain
+from crawler.web.fetch import Failure, FailureKind, Response
 
 START = 1_700_000_000.0
 EARLY = 1e-6  # seconds: less is the rounding of times of this size

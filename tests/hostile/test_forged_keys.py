@@ -7,16 +7,16 @@ from pathlib import Path
 import mmh3
 import pytest
 
-from crawler.exact import Ledger, make_seen
-from crawler.filters import KINDS, SEED_ZERO, FilterError, KeyHash, SeenSet, load
-from crawler.filters import make_seen as make_filter
+from crawler.base.settings import SEEN_HASHES, SEEN_KINDS, SeenSettings
 from crawler.frontier import Entry
-from crawler.settings import SEEN_HASHES, SEEN_KINDS, SeenSettings
-from crawler.store import MemoryStore
-from crawler.traps.copies import content_digest
-from crawler.urls import Canonical, canonicalise
-from tests.dedup.commands import Commands
+from crawler.frontier.traps.copies import content_digest
+from crawler.job.store import MemoryStore
+from crawler.seen.exact import Ledger, make_seen
+from crawler.seen.filters import KINDS, SEED_ZERO, FilterError, KeyHash, SeenSet, load
+from crawler.seen.filters import make_seen as make_filter
+from crawler.url.urls import Canonical, canonicalise
 from tests.hostile.forge import forge
+from tests.tools.dedup.commands import Commands
 
 VICTIM = "https://victim.test/report.html"
 

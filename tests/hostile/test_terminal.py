@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.progress.live_line import Progress
-from crawler.progress.printable import PrintableStream, printable, terminal
+from crawler.base.printable import PrintableStream, printable, terminal
+from crawler.service.progress.live_line import Progress
 from tests.hostile.server import head, page
 from tests.hostile.web import EVIL, Hostile
 from tests.program import crawler

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.disk import RealDisk
+from crawler.base.settings import CrawlSettings, Settings
 from crawler.cluster.crawl_directory import new_crawl
-from crawler.disk import RealDisk
-from crawler.found import Found
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.crowded_domain import CrowdWatch
 from crawler.job.crawl_file import CrawlFile, begin_crawl_file, partition_directory
+from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.partition import PartitionRouter, Placement
-from crawler.settings import CrawlSettings, Settings
-from crawler.urls import Canonicaliser
+from crawler.job.partition import PartitionRouter, Placement
+from crawler.url.urls import Canonicaliser
 
 SETTINGS = Settings(crawl=CrawlSettings(scope="any"))
 CANONICAL = Canonicaliser()

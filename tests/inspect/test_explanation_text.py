@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
 from crawler.frontier import Entry
 from crawler.frontier.page import HASTENED, SIGNALLED, Page, pack_page
+from crawler.frontier.recrawl import ChangeRate
 from crawler.inspect.explanation import Explanation, Step, explain_url
 from crawler.job.durable_frontier import DurableFrontier
-from crawler.kv import Family
-from crawler.recrawl import ChangeRate
 from crawler.service.explanation_text import explanation_lines
-from crawler.urls import Canonicaliser
+from crawler.url.urls import Canonicaliser
 from tests.jobs import store_of
 
 NOW = 1_750_000_000.0

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.kv import Family
 from crawler.frontier import decode_host
 from crawler.frontier.host import encode_host
-from crawler.kv import Family
 from tests.jobs import Stopped, change, repair, rows, stopped_job, verify
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from crawler.base.settings import PolitenessSettings
 from crawler.inspect.host_outlook import with_outlook
-from crawler.settings import PolitenessSettings
 
 ROW = {
     "host": "h.test:80",

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.disk import RealDisk
+from crawler.base.settings import Settings, Sites, settings_from
 from crawler.cli import main
 from crawler.cli.toml_lines import FileSource
-from crawler.disk import RealDisk
 from crawler.frontier import HoldReason, HostState, describe
 from crawler.frontier.host import decode_host, encode_host
 from crawler.inspect.explanation import Wait, explain_url
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words, url_settings
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.run_settings import RUN, read_run, write_run
-from crawler.scope import PriorityRules
 from crawler.service.explanation_text import explanation_lines
-from crawler.settings import Settings, Sites, settings_from
+from crawler.url.scope import PriorityRules
 from tests.frontier.hosts import made_host
 
 NOON = 1_700_049_600.0  # of a day in UTC

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from crawler.base.kv import Family, Row
+from crawler.base.settings import BudgetSettings, PolitenessSettings, Settings
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import (
     ALL,
     Bar,
@@ -35,10 +36,9 @@ from crawler.inspect.host_states import SLICE, HostStates, count_states
 from crawler.inspect.host_table import HostTableSettings, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.job.job import Job
-from crawler.kv import Family, Row
+from crawler.job.store import MemoryStore
 from crawler.service.run_view import crawl_now
-from crawler.settings import BudgetSettings, PolitenessSettings, Settings
-from crawler.store import MemoryStore
+from crawler.web.fetch import Failure, FailureKind, Response
 from tests.frontier.hosts import made_host
 from tests.jobs import crawler
 from tests.laboratory import Laboratory, links

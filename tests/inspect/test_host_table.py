@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings, Settings
 from crawler.frontier import Entry, FailureClass, Frontier, HoldReason, RobotsKnown
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_outlook import OUTLOOK_SORTS, sortable
 from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.sort_values import SortValues
-from crawler.kv import Family
-from crawler.settings import PolitenessSettings, Settings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
 from tests.frontier.hosts import made_host
 
 NOW = 1_700_000_000.0

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from crawler.engine.run import Run
-from crawler.fetch import Failure, Response
-from crawler.fetch.outcome import FailureKind
-from crawler.fetch.simulated import page
 from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_table import table_row
 from crawler.job.job import Job
-from crawler.metrics import Course
-from crawler.progress.live_line import Progress
+from crawler.job.metrics import Course
+from crawler.service.progress.live_line import Progress
+from crawler.web.fetch import Failure, Response
+from crawler.web.fetch.outcome import FailureKind
+from crawler.web.fetch.simulated import page
 from tests.laboratory import Laboratory, links
 
 BUSY = Response(429, {}, None, None, b"", None, "20", 0.2, 0)

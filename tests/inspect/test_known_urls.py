@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.dedup.key_spec import KeySpec
-from crawler.fetch import SimulatedWeb
-from crawler.fetch.simulated import Answers, redirect
-from crawler.filters import KINDS
-from crawler.filters import make_seen as make_filter
+from crawler.base.settings import CrawlSettings, PolitenessSettings, RobotsSettings, SeenSettings, Settings
 from crawler.inspect.explanation import explain_url
 from crawler.inspect.known_urls import open_known
 from crawler.job.directory import JobError
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.settings import CrawlSettings, PolitenessSettings, RobotsSettings, SeenSettings, Settings
-from crawler.store import MemoryStore
-from crawler.urls import Canonical, Canonicaliser
+from crawler.job.store import MemoryStore
+from crawler.seen.filters import KINDS
+from crawler.seen.filters import make_seen as make_filter
+from crawler.tools.dedup.key_spec import KeySpec
+from crawler.url.urls import Canonical, Canonicaliser
+from crawler.web.fetch import SimulatedWeb
+from crawler.web.fetch.simulated import Answers, redirect
 from tests.driving import Driven
 from tests.durability.power import Inline
 from tests.engine.test_recrawl import START, crawl, seeds

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from crawler.base.settings import PolitenessSettings, RobotsSettings
 from crawler.engine.run import Run
-from crawler.fetch import Response
 from crawler.frontier import HostTimes, Work, time_of
 from crawler.frontier.host import encode_host
 from crawler.frontier.pace import pace
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.job import Job
-from crawler.metrics import Course, time_left
-from crawler.settings import PolitenessSettings, RobotsSettings
+from crawler.job.metrics import Course, time_left
+from crawler.web.fetch import Response
 from tests.frontier.hosts import made_host
+from tests.job.metrics.samples import statistics
 from tests.laboratory import Laboratory, links
-from tests.metrics.samples import statistics
 
 NOW = 1_700_000_000.0
 

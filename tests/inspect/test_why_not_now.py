@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import PolitenessSettings, RobotsSettings
 from crawler.engine.run import Run
 from crawler.frontier import HostState
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, NextTry, SeenAnswer, Wait, explain
 from crawler.job.job import Job
-from crawler.kv import Family
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.run_view import crawl_now
-from crawler.settings import PolitenessSettings, RobotsSettings
 from tests.laboratory import Laboratory, links
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from crawler.base.kv import Family
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.formats import KNOWN, AddedSetting, Format, Formats, JobCopy
 from crawler.job.platform import Platform
-from crawler.kv import Family
 
 MARK = b"converted"  # of META: as many bytes as there were conversions
 BEFORE = 0.5  # not the default of today

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import DisplacedError, Fault, RealDisk
+from crawler.base.disk import DisplacedError, Fault, RealDisk
 from crawler.frontier import Entry
 from crawler.job.job import Job
+from crawler.job.output.body_files import LARGE, BodyFiles, body_of, sizes_found
+from crawler.job.records import Body, Outcome, PageRecord, Part, body_name, encode_page
 from crawler.job.verdict import Finished
-from crawler.output.body_files import LARGE, BodyFiles, body_of, sizes_found
-from crawler.records import Body, Outcome, PageRecord, Part, body_name, encode_page
 from tests.job.test_kept import LINKS, Bench, FillingDisk
 from tests.outputs import bodies_of, records
 

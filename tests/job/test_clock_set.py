@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.clock import Anchor, SteadyClock
+from crawler.base.clock import Anchor, SteadyClock
+from crawler.base.kv import Family
+from crawler.base.settings import RetrySettings, RobotsSettings
 from crawler.engine.judge import parse_retry_after
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import Response, RobotsResult, SimulatedWeb, fetch_robots
 from crawler.frontier import decode_host
 from crawler.frontier.host import Host, Politeness, encode_host
 from crawler.job.clock_anchor import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
-from crawler.kv import Family
-from crawler.settings import RetrySettings, RobotsSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
+from crawler.web.fetch import Response, RobotsResult, SimulatedWeb, fetch_robots
 from tests.laboratory import START, Laboratory
 
 BOOT = "0b0e5f0c-6f5e-4b4a-9d6e-000000000001"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import Fault, FaultyDisk, RealDisk
+from crawler.base.disk import Fault, FaultyDisk, RealDisk
 from crawler.job.copy_target import CopyTarget, clear_copies
-from crawler.replica import CopyBegin, CopyEnd, CopyError, FilePart, Piece
+from crawler.job.replica import CopyBegin, CopyEnd, CopyError, FilePart, Piece
 
 COPY = 77
 BEGIN = CopyBegin(7, COPY)

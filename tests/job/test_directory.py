@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from crawler.checkpoint import encode_envelope
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
+from crawler.base.settings import SHAPING, CrawlSettings, SeenSettings, Settings
+from crawler.job.checkpoint import encode_envelope
 from crawler.job.directory import IDENTITY, JobError
 from crawler.job.identity import (
     MAGIC,
@@ -23,7 +24,6 @@ from crawler.job.identity import (
     write_identity,
 )
 from crawler.job.job_lock import LOCK, JobLock, lock_holder
-from crawler.settings import SHAPING, CrawlSettings, SeenSettings, Settings
 
 
 def test_the_lock_is_had_by_one_at_a_time(tmp_path: Path) -> None:

@@ -14,17 +14,15 @@ import pytest
 from rocksdict import Rdict
 
 from crawler import __version__
-from crawler.checkpoint import encode_envelope, generations
-from crawler.disk.failpoints import CONVERT_POINTS, VARIABLE
-from crawler.exact import LedgerCounts
-from crawler.fetch.robots_cache import GoodCopy, encode_robots
-from crawler.fetch.simulated import page
-from crawler.filters import segment_format
+from crawler.base.disk.failpoints import CONVERT_POINTS, VARIABLE
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import SHAPING, Settings
 from crawler.frontier import Entry, Host, decode_host, encode_entry, encode_host
+from crawler.inspect.integrity.repairer import repair_job
+from crawler.inspect.integrity.verifier import verify_job
 from crawler.inspect.job_reader import open_job
-from crawler.integrity.repairer import repair_job
-from crawler.integrity.verifier import verify_job
 from crawler.job import inbox, run_settings
+from crawler.job.checkpoint import encode_envelope, generations
 from crawler.job.directory import IDENTITY, JobError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.formats import FIRST, KNOWN
@@ -38,11 +36,13 @@ from crawler.job.identity import (
     shaping_of,
 )
 from crawler.job.platform import Platform
-from crawler.kv import Batch, Family
-from crawler.records import Counters, Done, Outcome, encode_counters, encode_done
-from crawler.settings import SHAPING, Settings
-from crawler.store import RocksStore
-from crawler.store.rocks import database_options
+from crawler.job.records import Counters, Done, Outcome, encode_counters, encode_done
+from crawler.job.store import RocksStore
+from crawler.job.store.rocks import database_options
+from crawler.seen.exact import LedgerCounts
+from crawler.seen.filters import segment_format
+from crawler.web.fetch.robots_cache import GoodCopy, encode_robots
+from crawler.web.fetch.simulated import page
 from tests.job.converting import ADDITIVE, BEFORE, CONVERTING, MARK
 from tests.jobs import flip, store_of
 from tests.program import PATIENCE, Ran, Started, crawler

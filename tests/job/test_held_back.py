@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.disk.failpoints import VARIABLE
-from crawler.found import Found
+from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.kv import Batch, Family, Row
+from crawler.base.settings import FetchSettings, Settings
 from crawler.frontier import Entry, decode_entry, encode_entry
+from crawler.job.found import Found
 from crawler.job.held_back import ROWS, HeldBackError, OwnRules, decode_row, encode_row
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.records import refused_by
 from crawler.job.recovery import stored_counters
-from crawler.kv import Batch, Family, Row
-from crawler.records import refused_by
-from crawler.refusal import Rule, refusal_of
-from crawler.settings import FetchSettings, Settings
-from crawler.store import MemoryStore
-from crawler.urls import canonicalise
+from crawler.job.store import MemoryStore
+from crawler.url.refusal import Rule, refusal_of
+from crawler.url.urls import canonicalise
 from tests.durability.power import Inline
 from tests.jobs import findings, rows, store_of, verify
 from tests.laboratory import START, Laboratory, links

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from crawler.checkpoint import encode_envelope
+from crawler.base.settings import settings_from
+from crawler.job.checkpoint import encode_envelope
 from crawler.job.history_file import COURSE, MAGIC, VERSION, read_course, write_course
-from crawler.metrics import Course, Kind
+from crawler.job.metrics import Course, Kind
 from crawler.service.reloading import Configuration
 from crawler.service.session import run_crawl
-from crawler.settings import settings_from
+from tests.job.metrics.samples import statistics
 from tests.jobs import Stopped, flip, repair, stopped_job, verify
-from tests.metrics.samples import statistics
 
 
 @pytest.fixture(scope="module")

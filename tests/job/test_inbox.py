@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.checkpoint import EnvelopeError
+from crawler.base.disk import RealDisk
+from crawler.base.settings import PolitenessSettings
 from crawler.cli.add import gathered
-from crawler.disk import RealDisk
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import SimulatedWeb
+from crawler.job.checkpoint import EnvelopeError
 from crawler.job.inbox import INBOX, KEPT, Answer, Inbox, Parcel
 from crawler.job.job import Job
-from crawler.settings import PolitenessSettings
+from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.jobs import OPTIONS, PAGES, rows, stopped_job, verify
 from tests.laboratory import SETTINGS

@@ -15,23 +15,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
+from crawler.base.settings import PartitionSettings, Settings
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import SimulatedWeb
 from crawler.job.copy_target import CopyTarget
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
+from crawler.job.output import lines_of
 from crawler.job.platform import Platform
+from crawler.job.replica import CopyError, Piece
 from crawler.job.snapshot import COPYING
-from crawler.output import lines_of
-from crawler.replica import CopyError, Piece
-from crawler.settings import PartitionSettings, Settings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
+from crawler.web.fetch import SimulatedWeb
 from tests.chance import CHANCE
 from tests.driving import Driven
 from tests.durability.power import Inline, on_the_wire, seeds, small_web
-from tests.replica.copied import CODEC, EVERYTHING, PARTITION, part_of_a_copy
+from tests.job.replica.copied import CODEC, EVERYTHING, PARTITION, part_of_a_copy
 from tests.virtual import run_virtually
 
 

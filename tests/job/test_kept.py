@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import DisplacedError, Fault, FaultyDisk
-from crawler.found import Found
+from crawler.base.disk import DisplacedError, Fault, FaultyDisk
+from crawler.base.kv import Family
+from crawler.base.settings import OutputSettings, Settings
 from crawler.frontier import RequestOutcome
 from crawler.job.directory import JobError
+from crawler.job.found import Found
 from crawler.job.job import Job
+from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
+from crawler.job.records import Outcome, PageRecord, Part
+from crawler.job.store import FaultyStore
 from crawler.job.verdict import Finished, RobotsAnswer
-from crawler.kv import Family
-from crawler.output.outputs import FORMS
-from crawler.records import Outcome, PageRecord, Part
-from crawler.settings import OutputSettings, Settings
-from crawler.store import FaultyStore
-from crawler.urls import Canonical
+from crawler.url.urls import Canonical
 from tests.durability.power import SETTINGS, Inline
 from tests.outputs import files_of, parts_of, records
 

@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 
 import crawler
-from crawler.clock import Anchor
-from crawler.disk import FaultyDisk
-from crawler.found import Found
+from crawler.base.clock import Anchor
+from crawler.base.disk import FaultyDisk
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
 from crawler.frontier import Entry
 from crawler.job import transaction
 from crawler.job.checkpointer import drive
+from crawler.job.found import Found
 from crawler.job.job import Job
+from crawler.job.output import Outputs
 from crawler.job.platform import Platform
+from crawler.job.records import Outcome, PageRecord
+from crawler.job.store import FaultyStore, MemoryStore
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Finished
-from crawler.kv import Batch, Family
-from crawler.output import Outputs
-from crawler.records import Outcome, PageRecord
-from crawler.settings import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
-from crawler.store import FaultyStore, MemoryStore
-from crawler.urls import Canonical
+from crawler.url.urls import Canonical
 
 PACKAGE = Path(crawler.__file__).parent
 DOOR = Path(transaction.__file__)

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import Fault, FaultyDisk, RealDisk
-from crawler.fetch.content_coding import zstd
-from crawler.found import Found
+from crawler.base.disk import Fault, FaultyDisk, RealDisk
 from crawler.inspect.record_stream import Tail, changes_up_to
 from crawler.job.checkpointer import drive
-from crawler.output import OutputError, lines_of
-from crawler.output.changes import Cursor
-from crawler.output.page_files import PageFiles
-from crawler.output.record_text import disk_size, read_text, text_size
-from crawler.output.reverse_reader import last_record, line_before, lines_backwards
-from crawler.records import Position
-from crawler.urls import Canonical
-from tests.integrity.test_parts import URLS, finish, opened
+from crawler.job.found import Found
+from crawler.job.output import OutputError, lines_of
+from crawler.job.output.changes import Cursor
+from crawler.job.output.page_files import PageFiles
+from crawler.job.output.record_text import disk_size, read_text, text_size
+from crawler.job.output.reverse_reader import last_record, line_before, lines_backwards
+from crawler.job.records import Position
+from crawler.url.urls import Canonical
+from crawler.web.fetch.content_coding import zstd
+from tests.inspect.integrity.test_parts import URLS, finish, opened
 
 LINES = [b"%d: %s\n" % (number, b"x" * (number * 7 % 40)) for number in range(40)]
 TEXT = b"".join(LINES)

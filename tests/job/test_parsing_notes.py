@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.kv import Family
+from crawler.base.settings import Settings
 from crawler.frontier import Entry, Host, Lease, decode_entry, queue_of
 from crawler.frontier.entry import CRASHES_MOST, encode_entry, fresh_slot, pending_key, split_pending_key
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.job import Job
 from crawler.job.parsing_notes import PARSING, NotesError, ParsingNotes, read_notes
-from crawler.kv import Family
-from crawler.settings import Settings
 from tests.jobs import store_of, verify
 
 URLS = [f"http://h.test/{number}" for number in range(6)]

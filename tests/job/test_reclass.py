@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from crawler.base.disk import RealDisk
+from crawler.base.kv import Family
 from crawler.cli import main
-from crawler.disk import RealDisk
 from crawler.frontier import decode_entry
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.inbox import Answer, Inbox, Parcel
@@ -22,8 +23,7 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.reclass import ROWS, Reclassing
 from crawler.job.recovery import stored_counters
-from crawler.kv import Family
-from crawler.scope import Pattern, PatternError
+from crawler.url.scope import Pattern, PatternError
 from tests.durability.power import Inline
 from tests.jobs import findings
 from tests.laboratory import Laboratory, links

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from crawler.base.kv import Family
+from crawler.base.settings import settings_from
 from crawler.inspect.job_reader import open_job as open_to_look
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.kv import Family
-from crawler.records import decode_counters, decode_done
-from crawler.settings import settings_from
-from crawler.store import StoreError
-from crawler.store.wal import Record, read_log
+from crawler.job.records import decode_counters, decode_done
+from crawler.job.store import StoreError
+from crawler.job.store.wal import Record, read_log
 from tests.jobs import PAGES, Stopped, flip, killed_job, manifests, repair, rows, stopped_job, store_of
 
 NOW = 1_700_000_000.0

@@ -12,26 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from crawler.checkpoint import encode_envelope
+from crawler.base.disk import FULL, RealDisk
+from crawler.base.disk.failpoints import CONVERT_POINTS, REKEY_POINTS, VARIABLE
+from crawler.base.kv import Family
+from crawler.base.settings import SeenSettings, Settings
 from crawler.cli import main
-from crawler.disk import FULL, RealDisk
-from crawler.disk.failpoints import CONVERT_POINTS, REKEY_POINTS, VARIABLE
-from crawler.filters import SEED_ZERO, UNKEYED, KeyHash
-from crawler.found import Found
+from crawler.inspect.integrity.repairer import repair_job
+from crawler.inspect.integrity.verifier import verify_job
 from crawler.inspect.job_reader import open_job
-from crawler.integrity.repairer import repair_job
-from crawler.integrity.verifier import verify_job
+from crawler.job.checkpoint import encode_envelope
 from crawler.job.conversion import Progress, convert_job
 from crawler.job.directory import IDENTITY, PAGES, JobError
 from crawler.job.durable_frontier import DurableFrontier, Options
 from crawler.job.formats import FIRST, KNOWN, Formats
+from crawler.job.found import Found
 from crawler.job.identity import MAGIC, OtherFormatError, read_identity
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.recovery import HASH_KEPT, REPAIRING, kept_hash
-from crawler.kv import Family
-from crawler.settings import SeenSettings, Settings
-from crawler.urls import Canonical, Canonicaliser
+from crawler.seen.filters import SEED_ZERO, UNKEYED, KeyHash
+from crawler.url.urls import Canonical, Canonicaliser
 from tests.jobs import store_of
 from tests.program import Ran, crawler
 from tests.small_disk import small_disk

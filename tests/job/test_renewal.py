@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.checkpoint import Renewal
-from crawler.disk import FaultyDisk, PowerCutError
-from crawler.found import Found
+from crawler.base.disk import FaultyDisk, PowerCutError
+from crawler.base.kv import Family
+from crawler.base.settings import SeenSettings, Settings
+from crawler.job.checkpoint import Renewal
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.kv import Family
-from crawler.settings import SeenSettings, Settings
-from crawler.store import FaultyStore
-from crawler.urls import Canonical
+from crawler.job.store import FaultyStore
+from crawler.url.urls import Canonical
 from tests.durability.power import SETTINGS, Inline, live
 from tests.jobs import PAGES, flip, manifests, rows, stopped_job, verify
 

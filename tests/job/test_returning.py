@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.disk.failpoints import VARIABLE
+from crawler.base.kv import Family
+from crawler.base.settings import RecrawlSettings
 from crawler.cli import main
-from crawler.disk.failpoints import VARIABLE
-from crawler.fetch import Failure, FailureKind
 from crawler.frontier import decode_entry
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.live_status import read_live
+from crawler.job.output.finished import Choice, Past, rules_of, select
 from crawler.job.platform import Platform
-from crawler.kv import Family
-from crawler.output.finished import Choice, Past, rules_of, select
-from crawler.settings import RecrawlSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
+from crawler.web.fetch import Failure, FailureKind
 from tests.durability.power import Inline
 from tests.jobs import rows, verify
 from tests.laboratory import Laboratory, links

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family
+from crawler.base.settings import PriorityRule, RecrawlSettings, TrapSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind
-from crawler.fetch.simulated import redirect
 from crawler.frontier import Entry, Order, Revisits
 from crawler.job.job import Job
+from crawler.job.records import Counters, Outcome, PageRecord, encode_page
 from crawler.job.recovery import stored_counters
 from crawler.job.revisit_backfill import OVERTAKEN, RevisitBackfill, stored_state
-from crawler.kv import Family
-from crawler.records import Counters, Outcome, PageRecord, encode_page
-from crawler.scope import PriorityRules
-from crawler.settings import PriorityRule, RecrawlSettings, TrapSettings
-from crawler.store import MemoryStore
+from crawler.job.store import MemoryStore
+from crawler.url.scope import PriorityRules
+from crawler.web.fetch import Failure, FailureKind
+from crawler.web.fetch.simulated import redirect
 from tests.jobs import findings
 from tests.laboratory import START, Laboratory, links
 

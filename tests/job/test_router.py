@@ -6,16 +6,16 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from crawler.disk import FaultyDisk
-from crawler.found import Found
+from crawler.base.disk import FaultyDisk
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import PolitenessSettings, RobotsSettings, Settings
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.records import Outcome, PageRecord
+from crawler.job.store import FaultyStore
 from crawler.job.verdict import Finished
-from crawler.kv import Batch, Family
-from crawler.records import Outcome, PageRecord
-from crawler.settings import PolitenessSettings, RobotsSettings, Settings
-from crawler.store import FaultyStore
-from crawler.urls import Canonical, host_key
+from crawler.url.urls import Canonical, host_key
 
 SETTINGS = Settings(robots=RobotsSettings(ignore=True), politeness=PolitenessSettings(delay=0.0))
 

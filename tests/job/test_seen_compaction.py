@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import FaultyDisk, PowerCutError
-from crawler.exact import make_seen
-from crawler.filters import SEED_ZERO, ScalableBloomFilter
-from crawler.found import Found
+from crawler.base.disk import FaultyDisk, PowerCutError
+from crawler.base.kv import Family
+from crawler.base.settings import SeenSettings, Settings
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.records import encode_admitted, sequence_key
 from crawler.job.seen_compaction import Compaction
-from crawler.kv import Family
-from crawler.records import encode_admitted, sequence_key
-from crawler.settings import SeenSettings, Settings
-from crawler.store import FaultyStore
-from crawler.urls import Canonical
+from crawler.job.store import FaultyStore
+from crawler.seen.exact import make_seen
+from crawler.seen.filters import SEED_ZERO, ScalableBloomFilter
+from crawler.url.urls import Canonical
 from tests.durability.power import SETTINGS, Inline
 from tests.program import crawler
 from tests.site import Site, tree

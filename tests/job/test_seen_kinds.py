@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.kv import Family
-from crawler.settings import SEEN_KINDS
+from crawler.base.kv import Family
+from crawler.base.settings import SEEN_KINDS
 from tests.jobs import change
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree

@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import Disk, FaultyDisk, RealDisk
-from crawler.found import Found
-from crawler.integrity.repairer import find_all, repair_job
+from crawler.base.disk import Disk, FaultyDisk, RealDisk
+from crawler.base.settings import Settings
+from crawler.inspect.integrity.repairer import find_all, repair_job
 from crawler.job.directory import IDENTITY, PAGES
 from crawler.job.formats import KNOWN, OF_A_CRAWL, OF_A_FETCHER, SEVERAL_FILES, Formats
+from crawler.job.found import Found
 from crawler.job.identity import MAGIC, OtherFormatError, check_format, read_identity, write_identity
 from crawler.job.job import Job
+from crawler.job.output.record_text import page_numbers
 from crawler.job.platform import Platform
 from crawler.job.recovery import kept_format
-from crawler.output.record_text import page_numbers
-from crawler.settings import Settings
-from crawler.urls import Canonical
+from crawler.url.urls import Canonical
 from tests.durability.power import Inline
-from tests.integrity.test_parts import SETTINGS, URLS, finish
+from tests.inspect.integrity.test_parts import SETTINGS, URLS, finish
 from tests.jobs import flip, store_of
 
 BEFORE = Formats(KNOWN.later[: SEVERAL_FILES - 2])  # the program that knows one file of records

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.found import Found
+from crawler.base.kv import Family
+from crawler.base.settings import Settings
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.shared_platform import SharedPlatform
-from crawler.kv import Family
-from crawler.settings import Settings
-from crawler.store import MemoryStore, PartitionStore, StoreBudget
-from crawler.store.store_budget import files_left, open_tables, table_files
-from crawler.urls import Canonical, Canonicaliser
+from crawler.job.store import MemoryStore, PartitionStore, StoreBudget
+from crawler.job.store.store_budget import files_left, open_tables, table_files
+from crawler.url.urls import Canonical, Canonicaliser
 from tests.program import ROOT
 
 SETTINGS = Settings()
@@ -140,8 +140,8 @@ import asyncio, os, resource, sys, time
 from pathlib import Path
 from crawler.job.job import Job
 from crawler.job.shared_platform import SharedPlatform
-from crawler.settings import Settings
-from crawler.store import RocksStore
+from crawler.base.settings import Settings
+from crawler.job.store import RocksStore
 from tests.job.test_shared_platform import found
 from msgspec.structs import replace
 

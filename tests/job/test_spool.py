@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.disk import DisplacedError
+from crawler.base.disk import DisplacedError
 from crawler.job.spool import Spool
 
 MESSAGES = st.lists(st.one_of(st.none(), st.binary(max_size=300)), max_size=40)  # None: one is taken

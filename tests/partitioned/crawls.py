@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
+from crawler.base.settings import Settings
 from crawler.job.crawl_file import CrawlFile, begin_crawl_file, partition_directory
 from crawler.job.formats import OF_A_CRAWL
 from crawler.job.identity import read_identity, shaping_of, write_identity
-from crawler.partition.placement import Placement
-from crawler.settings import Settings
+from crawler.job.partition.placement import Placement
 from tests.program import Ran, crawler
 from tests.site import Site, tree
 

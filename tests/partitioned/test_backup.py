@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
 from crawler.job.home_register import Home, read_homes, write_homes
 from tests.partitioned.crawls import Crawled, address_of, crawled, told
 from tests.program import crawler, running, wait_until

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawler import Job, JobError
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
 from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.host_table import Selection

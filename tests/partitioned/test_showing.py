@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from crawler.base.kv import Batch, Family
 from crawler.cli import COMMANDS
-from crawler.kv import Batch, Family
-from crawler.partition.messages import Links, encode_message
-from crawler.partition.outbox import row_key
-from crawler.store.rocks import PartitionStore
+from crawler.job.partition.messages import Links, encode_message
+from crawler.job.partition.outbox import row_key
+from crawler.job.store.rocks import PartitionStore
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, address_of, crawled, told, tree_of
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, tree

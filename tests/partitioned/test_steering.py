@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
 from crawler.job.home_register import Home, add_homes
 from crawler.job.inbox import Inbox
 from tests.partitioned.crawls import PARTITIONS, Crawled, address_of, crawled, told

@@ -18,25 +18,25 @@ import pytest
 import redis
 
 from crawler import __version__
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.carrier.verbs import CRAWL
-from crawler.clock import SteadyClock
-from crawler.disk import RealDisk
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.base.carrier.verbs import CRAWL
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import RealDisk
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.crawl_file import encode_crawl, partition_directory, read_crawl_file
 from crawler.job.home_register import Home, add_homes
 from crawler.job.job_lock import JobLock
 from crawler.job.live_status import Live, write_live
-from crawler.partition.part_report import PartReport, encode_report
+from crawler.job.partition.part_report import PartReport, encode_report
 from crawler.service.answering import REPORT
 from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.engine_crawl import EngineCrawl, partitions_text
 from crawler.service.view import TableAsked
 from crawler.service.watched_crawl import WatchedCrawl
 from crawler.service.watched_engine import WatchedEngine
-from tests.carrier.redis_server import RedisServer, redis_server
+from tests.base.carrier.redis_server import RedisServer, redis_server
 from tests.cluster.chain import HOSTS, Chain
-from tests.metrics.samples import statistics
+from tests.job.metrics.samples import statistics
 from tests.partitioned.crawls import begin, tree_of
 from tests.program import Ran, crawler, running, wait_until
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from crawler.carrier.memory_carrier import Holdings, MemoryCarrier
-from crawler.partition.part_report import decode_report
+from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
+from crawler.job.partition.part_report import decode_report
 from crawler.service.answering import REPORT, Answering
 from tests.virtual import run_virtually
 

@@ -24,7 +24,7 @@ from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Selection
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
-from crawler.output.reverse_reader import last_record, lines_backwards
+from crawler.job.output.reverse_reader import last_record, lines_backwards
 from crawler.service.api import MOST_TABLES, Api
 from crawler.service.view import Table, TableAsked
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job, verify

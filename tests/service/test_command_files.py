@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import RealDisk
+from crawler.base.disk import RealDisk
 from crawler.job.inbox import KEPT, Inbox
 from crawler.service.command_files import WAIT, give_command, obey
 from crawler.service.commands import Command, Refusal, Refused

@@ -17,19 +17,19 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawler.dashboard.feed import Feed
-from crawler.dashboard.server import Dashboard
-from crawler.export.cells import csv_lines
+from crawler.base.settings import DashboardSettings, Settings
+from crawler.inspect.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.server import Dashboard
 from crawler.service.downloads import MOST
 from crawler.service.job_survey import JobSurvey
 from crawler.service.record_counter import SHARE
 from crawler.service.report_child import NICE
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.settings import DashboardSettings, Settings
+from tests.job.metrics.samples import statistics
 from tests.jobs import stopped_job
-from tests.metrics.samples import statistics
 from tests.program import running, wait_until
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import Expendable, RealDisk
+from crawler.base.disk import Expendable, RealDisk
+from crawler.base.say import say
 from crawler.job.inbox import Inbox
-from crawler.progress.say import say
 from tests.jobs import rows, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.disk import Fault, FaultyDisk
+from crawler.base.disk import Fault, FaultyDisk
+from crawler.base.settings import CrawlSettings, OutputSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.fetch import SimulatedWeb
-from crawler.integrity.repairer import find_all
+from crawler.inspect.integrity.repairer import find_all
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
+from crawler.job.output.record_text import COMPRESSED, page_numbers
 from crawler.job.platform import Platform
-from crawler.output.record_text import COMPRESSED, page_numbers
 from crawler.service.session import drive_and_checkpoint
-from crawler.settings import CrawlSettings, OutputSettings, Settings
+from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import SETTINGS
 from tests.outputs import records

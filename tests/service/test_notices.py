@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
+from crawler.base.settings import NotifySettings, SettingsError, settings_from
 from crawler.engine.lifecycle import Stop
-from crawler.metrics import Notice, NoticeWatch
-from crawler.metrics.notice_watch import AGAIN, LASTS
+from crawler.job.metrics import Notice, NoticeWatch
+from crawler.job.metrics.notice_watch import AGAIN, LASTS
 from crawler.service.notices import Notices, webhook_url
 from crawler.service.webhook import Patience
-from crawler.settings import NotifySettings, SettingsError, settings_from
-from tests.metrics.samples import statistics
-from tests.metrics.test_attention import SOUND
+from tests.job.metrics.samples import statistics
+from tests.job.metrics.test_attention import SOUND
 from tests.program import crawler, running
 from tests.site import Site, tree
 

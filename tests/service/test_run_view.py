@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, cast
 import pytest
 from msgspec.structs import replace
 
+from crawler.base.kv import Family, Row
+from crawler.base.settings import PolitenessSettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.frontier import (
@@ -30,12 +32,10 @@ from crawler.frontier.host import encode_host
 from crawler.inspect.host_outlook import OUTLOOK_SORTS
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.kv import Family, Row
+from crawler.job.store import MemoryStore
 from crawler.service.commands import Command, Refused
 from crawler.service.run_view import RunView
 from crawler.service.view import TableAsked
-from crawler.settings import PolitenessSettings, Settings
-from crawler.store import MemoryStore
 from tests.driving import Driven
 from tests.frontier.hosts import made_host
 from tests.laboratory import SETTINGS, SimulatedWeb, links

@@ -23,16 +23,16 @@ from urllib.parse import quote, urlsplit
 import pytest
 from aiohttp import web
 
-from crawler.checkpoint import decode_envelope, encode_envelope
 from crawler.inspect.record_stream import Tail
+from crawler.job.checkpoint import decode_envelope, encode_envelope
+from crawler.job.output import lines_of
 from crawler.job.survey_file import MAGIC, SURVEY, VERSION, read_survey
-from crawler.output import lines_of
 from crawler.service.job_survey import JobSurvey
 from tests.asked import asked, free_port
+from tests.job.survey.counting import agree, broken, host_of
 from tests.jobs import flip, repair, rows, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, linked, tree
-from tests.survey.counting import agree, broken, host_of
 
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--quiet", "--capacity", "64")
 CONFIG = "[retry]\ntries = 2\nfirst_wait = 0.05\ngrowth = 1.0\n[politeness]\nbackoff_first = 0.05\n"

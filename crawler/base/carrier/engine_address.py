@@ -1,0 +1,113 @@
+"""Where the carrier of a crawl is, as a user writes it, and how to log in there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from crawler.base.carrier.verbs import CarrierRefusedError
+from crawler.base.disk import read_regular
+from crawler.base.settings import CRAWL_NAME
+
+USER = "CRAWLER_ENGINE_USER"
+PASSWORD = "CRAWLER_ENGINE_PASSWORD"
+PASSWORD_FILE = "CRAWLER_ENGINE_PASSWORD_FILE"
+FORMS = "unix:PATH, redis://HOST:PORT[,HOST:PORT...] or rediss://HOST:PORT[,HOST:PORT...]"
+_PORT = 6379
+_HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
+
+
+class Server(NamedTuple):
+    """Where one server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class RedisAddress(NamedTuple):
+    """One server, or some of a cluster."""
+
+    servers: tuple[Server, ...]
+    encrypted: bool
+
+
+class Login(NamedTuple):
+    """What a server wants to know. It is never shown."""
+
+    user: str | None
+    password: str | None
+
+    def __repr__(self) -> str:
+        return "Login(...)"
+
+
+def parse_engine(text: str) -> Path | RedisAddress:
+    """The socket of a carrier on this machine, or servers. Raises CarrierRefusedError."""
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme == "unix":
+        if not rest:
+            raise CarrierRefusedError(f"the engine {text!r} names no socket: write unix:PATH")
+        return Path(rest)
+    return parse_servers(text, FORMS)
+
+
+def parse_servers(text: str, forms: str) -> RedisAddress:
+    """The servers in an address without anything behind them; ``forms`` says what a user may write. Raises
+    CarrierRefusedError."""
+    scheme, _, rest = text.partition(":")
+    if scheme not in ("redis", "rediss") or not rest.startswith("//"):
+        raise CarrierRefusedError(f"the address {_safe(text)!r} is not understood: write {forms}")
+    if "@" in rest:
+        raise CarrierRefusedError(
+            f"the address holds a user or a password, which others could read: write {scheme}://HOST:PORT and "
+            f"put them into {USER} and {PASSWORD}, or name a file in {PASSWORD_FILE}"
+        )
+    return RedisAddress(
+        tuple(_server(part, text, forms) for part in rest[2:].removesuffix("/").split(",")), scheme == "rediss"
+    )
+
+
+def check_crawl_name(name: str) -> None:
+    """Raise CarrierRefusedError if a crawl cannot be called so."""
+    if not CRAWL_NAME.fullmatch(name):
+        raise CarrierRefusedError(
+            f"the crawl's name {name!r} is not one of 1 to 64 letters, digits, dots, hyphens and underscores, the "
+            "first a letter or a digit"
+        )
+
+
+def read_login(environ: Mapping[str, str]) -> Login:
+    """What the environment says. Raises CarrierRefusedError, without the password."""
+    user, password, file = (environ.get(name) or None for name in (USER, PASSWORD, PASSWORD_FILE))
+    if password is not None and file is not None:
+        raise CarrierRefusedError(f"both {PASSWORD} and {PASSWORD_FILE} are set: leave one of them out")
+    if file is not None:
+        try:
+            password = read_regular(Path(file)).decode("utf-8").rstrip("\r\n")
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
+            raise CarrierRefusedError(f"{PASSWORD_FILE}: cannot read {file}: {reason}") from error
+    if password is not None and not (password and password.isprintable()):
+        raise CarrierRefusedError(f"{PASSWORD if file is None else file} is not one line of text")
+    if user is not None and password is None:
+        raise CarrierRefusedError(f"{USER} is set without a password: set {PASSWORD} or {PASSWORD_FILE} too")
+    return Login(user, password)
+
+
+def _server(part: str, text: str, forms: str) -> Server:
+    match = _HOST.fullmatch(part)
+    port = int(match["port"] or _PORT) if match else 0
+    if match is None or not 0 < port < 2**16:
+        raise CarrierRefusedError(f"{part!r} in the address {text!r} is not HOST:PORT: write {forms}")
+    return Server(match["host"].strip("[]"), port)
+
+
+def _safe(text: str) -> str:
+    """Without what may be a password."""
+    scheme, at, rest = text.rpartition("@")
+    return f"...@{rest}" if at else scheme + rest

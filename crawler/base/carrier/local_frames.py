@@ -1,0 +1,208 @@
+"""What goes over the socket between the processes of one machine and the carrier that one of them holds.
+
+Each side first says ``crawler-carrier VERSION`` and a line feed, 26 bytes, and goes on only if the other says the same.
+From then on there are frames: the length of what follows (4 bytes, big-endian), and a request or an answer in
+MessagePack, an array whose first item is its kind. A request has a number; its answer has the same, and may come after
+those of later requests. A cancelled read is not answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from crawler.base.carrier.memory_carrier import check_values
+
+SOCKET_NAME = "carrier.sock"  # in the directory of the crawl
+VERSION = 1
+MOST_FRAME = 128 * 2**20  # bytes: more than a carrier holds
+PATIENCE = 5.0  # seconds for an answer
+_LENGTH = struct.Struct(">I")
+_GREETING = b"crawler-carrier %09d\n"
+_GREETING_SIZE = len(_GREETING % 0)
+_SHORT = 100  # bytes; the address of a socket has room for 107
+
+Number = Annotated[int, Meta(ge=0, le=2**53)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Names = Annotated[Sequence[str], Meta(max_length=4_096)]
+
+
+class Append(Struct, tag="append", array_like=True, frozen=True):
+    """The verb."""
+
+    call: Number
+    stream: str
+    writer: str
+    epoch: Number
+    entries: Sequence[bytes]
+
+
+class Read(Struct, tag="read", array_like=True, frozen=True):
+    """The verb."""
+
+    call: Number
+    after: Mapping[str, str]
+    most: Number
+    wait: Seconds
+
+
+class Trim(Struct, tag="trim", array_like=True, frozen=True):
+    """The verb."""
+
+    call: Number
+    stream: str
+    upto: str
+
+
+class Last(Struct, tag="last", array_like=True, frozen=True):
+    """The verb."""
+
+    call: Number
+    streams: Names
+
+
+class Claim(Struct, tag="claim", array_like=True, frozen=True):
+    """The verb."""
+
+    call: Number
+    name: str
+    holder: str
+    floor: Number
+    seconds: Seconds
+
+
+class Renew(Struct, tag="renew", array_like=True, frozen=True):
+    """The verb."""
+
+    call: Number
+    name: str
+    holder: str
+    epoch: Number
+    seconds: Seconds
+
+
+class Put(Struct, tag="put", array_like=True, frozen=True):
+    """The verb."""
+
+    call: Number
+    name: str
+    values: Mapping[str, bytes]
+    order: tuple[Number, Number] | None = None
+
+
+class Get(Struct, tag="get", array_like=True, frozen=True):
+    """The verb."""
+
+    call: Number
+    names: Names
+    key: str
+
+
+class Cancel(Struct, tag="cancel", array_like=True, frozen=True):
+    """Nobody waits any more for the read with this number."""
+
+    call: Number
+
+
+class Done(Struct, tag="done", array_like=True, frozen=True):
+    """What the verb returned."""
+
+    call: Number
+    result: Raw
+
+
+class Failed(Struct, tag="failed", array_like=True, frozen=True):
+    """What the verb raised: CarrierError or, with ``stale``, StaleEpochError, or, with ``full``, CarrierFullError."""
+
+    call: Number
+    stale: bool
+    text: str
+    full: bool = False
+
+
+Verb = Append | Read | Trim | Last | Claim | Renew | Put | Get
+Request = Verb | Cancel
+Answer = Done | Failed
+
+_encoder = msgspec.msgpack.Encoder()
+_requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+
+
+class NonsenseError(Exception):
+    """The other side is none of ours."""
+
+
+def encode(value: Any) -> bytes:
+    """A result in MessagePack."""
+    return _encoder.encode(value)
+
+
+def framed(message: Request | Answer) -> bytes:
+    """A message with its length."""
+    body = _encoder.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+def decode_request(frame: bytes) -> Request:
+    """Raises NonsenseError."""
+    try:
+        request: Request = _requests.decode(frame)
+        if isinstance(request, Put):
+            check_values(request.values)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise NonsenseError(f"not a request: {error}") from error
+    if isinstance(request, Read) and math.isnan(request.wait):
+        raise NonsenseError("a wait that is no number")
+    if isinstance(request, Claim | Renew) and math.isnan(request.seconds):
+        raise NonsenseError("a time that is no number")
+    return request
+
+
+def decode_answer(frame: bytes) -> Answer:
+    """Raises NonsenseError."""
+    try:
+        return _answers.decode(frame)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise NonsenseError(f"not an answer: {error}") from error
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """Raises NonsenseError, and what readers raise."""
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    if length > MOST_FRAME:
+        raise NonsenseError(f"a frame of {length} bytes")
+    return await reader.readexactly(length)
+
+
+async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+    """Say our version and return theirs. Raises NonsenseError, TimeoutError, and what readers raise."""
+    async with asyncio.timeout(PATIENCE):
+        writer.write(_GREETING % VERSION)
+        said = await reader.readexactly(_GREETING_SIZE)
+    magic, _, version = said.decode("latin-1").partition(" ")
+    if magic.encode() != _GREETING.split()[0] or not version.endswith("\n") or not version[:-1].isdecimal():
+        raise NonsenseError("not a greeting")
+    return int(version)
+
+
+@contextmanager
+def short_address(path: Path) -> Iterator[str]:
+    """A name of the file that the address of a socket has room for, however long its path is."""
+    if len(os.fsencode(path)) <= _SHORT:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

@@ -1,0 +1,206 @@
+"""The carrier of one machine: one process holds it in memory and serves it on a Unix socket to the others.
+
+Whoever may open the socket may do everything. So its file has mode 0600.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Raw
+
+from crawler.base.carrier.local_frames import (
+    SOCKET_NAME,
+    VERSION,
+    Append,
+    Cancel,
+    Claim,
+    Done,
+    Failed,
+    Get,
+    Last,
+    NonsenseError,
+    Put,
+    Read,
+    Renew,
+    Trim,
+    Verb,
+    decode_request,
+    encode,
+    framed,
+    greet,
+    read_frame,
+    short_address,
+)
+from crawler.base.carrier.memory_carrier import MemoryCarrier
+from crawler.base.carrier.verbs import CarrierError, CarrierFullError, CarrierRefusedError, StaleEpochError
+from crawler.base.disk import PRIVATE_FILE
+
+_BACKLOG = 128
+_MOST_READS = 1_024  # that one peer may wait for at once
+
+
+class LocalServer:
+    """Serves a carrier on a socket in a directory until it is closed."""
+
+    def __init__(self, directory: Path, carrier: MemoryCarrier | None = None) -> None:
+        self.path = directory / SOCKET_NAME
+        self._carrier = MemoryCarrier() if carrier is None else carrier
+        self._server: asyncio.Server | None = None
+        self._file: tuple[int, int] | None = None
+        self._peers: dict[asyncio.Task[None], _Peer] = {}
+
+    async def start(self) -> None:
+        """Replaces the socket of a process that has died. Raises CarrierRefusedError if another process serves there,
+        or if there is no way to serve."""
+        try:
+            listening = await asyncio.to_thread(self._listen)
+        except OSError as error:
+            raise CarrierRefusedError(f"cannot serve the carrier at {self.path}: {error.strerror or error}") from error
+        self._server = await asyncio.start_unix_server(self._serve, sock=listening, backlog=_BACKLOG)
+
+    async def until_left(self, patience: float) -> bool:
+        """Wait until all peers have gone, for so many seconds at most. Returns whether they have."""
+        try:
+            async with asyncio.timeout(patience):
+                while self._peers:
+                    await asyncio.wait(list(self._peers))
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Drop all peers and remove the socket."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        for peer in self._peers.values():
+            peer.drop()
+        if self._peers:
+            await asyncio.wait(list(self._peers))
+        with suppress(OSError):  # somebody else removed it
+            if _identity(self.path) == self._file:
+                self.path.unlink()
+
+    def _listen(self) -> socket.socket:
+        """The file appears under its name with its mode, when it is listened to already."""
+        self._make_room()
+        made = self.path.with_name(f".{SOCKET_NAME}.{os.getpid()}")
+        made.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with short_address(made) as address:
+                listening.bind(address)
+            made.chmod(PRIVATE_FILE)
+            listening.listen(_BACKLOG)
+            self._file = _identity(made)
+            made.rename(self.path)
+        except OSError:
+            listening.close()
+            made.unlink(missing_ok=True)
+            raise
+        return listening
+
+    def _make_room(self) -> None:
+        try:
+            mode = self.path.lstat().st_mode
+        except FileNotFoundError:
+            return
+        if not stat.S_ISSOCK(mode):
+            raise CarrierRefusedError(f"{self.path} is not a socket: move it away")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, short_address(self.path) as address:
+            try:
+                probe.connect(address)
+            except (ConnectionRefusedError, FileNotFoundError):
+                return
+        raise CarrierRefusedError(f"another process serves the carrier at {self.path}: end it first")
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        peer = self._peers[task] = _Peer(self._carrier, reader, writer)
+        try:
+            await peer.converse()
+        finally:
+            del self._peers[task]
+            peer.drop()
+
+
+class _Peer:
+    """One connection. Each of its reads that waits is a task; all else is done at once, in order."""
+
+    def __init__(self, carrier: MemoryCarrier, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._carrier = carrier
+        self._reader = reader
+        self._writer = writer
+        self._reads: dict[int, asyncio.Task[None]] = {}
+
+    def drop(self) -> None:
+        """End the connection, and what waits for it."""
+        self._writer.transport.abort()
+        for read in self._reads.values():
+            read.cancel()
+
+    async def converse(self) -> None:
+        """Answer until the other side goes. One that is none of ours is dropped: it learns our version, no more."""
+        with suppress(NonsenseError, TimeoutError, EOFError, OSError):
+            if await greet(self._reader, self._writer) == VERSION:
+                while True:
+                    await self._take(decode_request(await read_frame(self._reader)))
+
+    async def _take(self, request: Verb | Cancel) -> None:
+        if isinstance(request, Cancel):
+            read = self._reads.get(request.call)
+            if read is not None:
+                read.cancel()
+        elif isinstance(request, Read):
+            if request.call in self._reads or len(self._reads) >= _MOST_READS:
+                raise NonsenseError("more reads than one process has")
+            task = asyncio.create_task(self._answer(request))
+            self._reads[request.call] = task
+            task.add_done_callback(lambda done: self._reads.pop(request.call, None))
+        else:
+            await self._answer(request)
+
+    async def _answer(self, request: Verb) -> None:
+        try:
+            answer: Done | Failed = Done(request.call, Raw(encode(await self._do(request))))
+        except (CarrierError, StaleEpochError) as error:
+            stale, full = isinstance(error, StaleEpochError), isinstance(error, CarrierFullError)
+            answer = Failed(request.call, stale=stale, text=str(error), full=full)
+        if not self._writer.is_closing():
+            self._writer.write(framed(answer))
+            with suppress(OSError):  # it has gone: the reading side says so
+                await self._writer.drain()
+
+    async def _do(self, request: Verb) -> Any:
+        carrier = self._carrier
+        match request:
+            case Append(_, stream, writer, epoch, entries):
+                return await carrier.append(stream, writer, epoch, entries)
+            case Read(_, after, most, wait):
+                return await carrier.read(after, most, wait)
+            case Trim(_, stream, upto):
+                return await carrier.trim(stream, upto)
+            case Last(_, streams):
+                return await carrier.last(streams)
+            case Claim(_, name, holder, floor, seconds):
+                return await carrier.claim(name, holder, floor, seconds)
+            case Renew(_, name, holder, epoch, seconds):
+                return await carrier.renew(name, holder, epoch, seconds)
+            case Put(_, name, values, order):
+                return await carrier.put(name, values, order)
+            case Get(_, names, key):
+                return await carrier.get(names, key)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino

@@ -1,0 +1,334 @@
+"""The carrier on Redis 7 or later, or Valkey: one server, or a cluster.
+
+``docs/reference/format-carrier.md`` describes the keys. All of one name share a hash tag, so that a script may touch
+them together, and each name can be on another server. A position is the ID of an entry of a stream, which Redis makes
+of its clock: so those of a stream that was lost and begins again are greater than all before. Where the clock was set
+back, or a replica lost the end, a position may be greater than the last entry: then it counts as START.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from redis.exceptions import AskError, ResponseError, TryAgainError
+
+from crawler.base.carrier.engine_address import Server
+from crawler.base.carrier.memory_carrier import check_values
+from crawler.base.carrier.redis_link import RedisLink, Words, told
+from crawler.base.carrier.redis_servers import Command, RedisServers
+from crawler.base.carrier.verbs import (
+    CRAWL,
+    START,
+    CarrierError,
+    CarrierRefusedError,
+    Entry,
+    Order,
+    Position,
+    StaleEpochError,
+)
+
+VERSION = b"1"  # of the keys
+_BLOCK = 2.0  # seconds that a server waits at most for an entry
+_MOST_READS = 1_100  # that wait at servers: one for each partition, and some that nobody waits for any more
+_PAUSE = 0.05  # seconds before a stream is looked for that has moved
+_POSITION = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
+
+# No epoch gets to 2^50 by itself. A stream that was given the greatest ID there is takes no entry any more.
+_APPEND = """
+local known = tonumber(redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1]) or 0) or 0
+if known > tonumber(ARGV[2]) and known < 2^50 then return known end
+local last = redis.call('HGET', KEYS[1], 'last') or ''
+for i = 3, #ARGV do
+  last = redis.pcall('XADD', KEYS[2], '*', 'd', ARGV[i])
+  if last.err then if last.err:find('exhausted') then redis.call('DEL', KEYS[2]) end return last end
+end
+redis.call('HSET', KEYS[1], 'epoch:' .. ARGV[1], ARGV[2], 'last', last)
+return last
+"""
+# Claims go on where the memory is full: they take none, and without them nobody would trim.
+_CLAIM = """#!lua flags=allow-oom
+local holder = redis.call('GET', KEYS[2])
+if holder and holder ~= ARGV[2] then return 0 end
+local known = tonumber(redis.call('HGET', KEYS[1], 'epoch:' .. ARGV[1]) or 0) or 0
+if not (known < 2^50) then known = 0 end
+local epoch = string.format('%.0f', math.max(known, tonumber(ARGV[3])) + 1)
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4])
+redis.call('HSET', KEYS[1], 'epoch:' .. ARGV[1], epoch, 'holder', ARGV[2])
+return tonumber(epoch)
+"""
+_RENEW = """#!lua flags=allow-oom
+local known = redis.call('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'holder')
+if known[1] ~= ARGV[3] or known[2] ~= ARGV[2] then return 0 end
+if ARGV[4] == '0' then redis.call('DEL', KEYS[2])
+else redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4]) end
+return 1
+"""
+_PUT = """
+local fields = {}
+for i = 3, #ARGV, 2 do
+  local known = redis.call('HGET', KEYS[2], 'order:' .. ARGV[i]) or ''
+  local epoch, number = known:match('^(%d+) (%d+)$')
+  epoch, number = tonumber(epoch) or 0, tonumber(number) or 0
+  local is_newer = epoch > tonumber(ARGV[1]) or epoch == tonumber(ARGV[1]) and number > tonumber(ARGV[2])
+  if is_newer and epoch < 2^50 and number < 2^53 then return 0 end
+  for _, part in ipairs({ARGV[i], ARGV[i + 1], 'order:' .. ARGV[i], ARGV[1] .. ' ' .. ARGV[2]}) do
+    table.insert(fields, part)
+  end
+end
+redis.call('HSET', KEYS[2], unpack(fields))
+return 1
+"""
+_HASHES = {script: hashlib.sha1(script.encode()).hexdigest() for script in (_APPEND, _CLAIM, _RENEW, _PUT)}
+
+
+class RedisCarrier:
+    """A ``Carrier`` for one crawl. It connects when it is asked for something, and again after an error."""
+
+    def __init__(self, servers: RedisServers, crawl: str) -> None:
+        self._servers = servers
+        self._crawl = crawl
+        self._reads = _BlockedReads(servers)
+
+    async def check(self) -> None:
+        """Raises CarrierRefusedError if another version uses the keys of this crawl, or the user may not do what the
+        verbs do, and CarrierError. Nothing is written: a full server may be asked too."""
+        key, stream = self._key(CRAWL, "version"), self._key(CRAWL, "stream")  # no such stream is ever made
+        version, *_ = await self._servers.ask(
+            [
+                Command(key, ("GET", key)),
+                Command(stream, ("XREAD", "COUNT", 1, "STREAMS", stream, "0-0")),
+                Command(stream, ("XTRIM", stream, "MINID", "0-1")),
+            ]
+        )
+        if version not in (None, VERSION):
+            raise CarrierRefusedError(
+                f"the crawl {self._crawl!r} in {self._servers.text} was begun by another version of this program "
+                f"(keys of version {version.decode('ascii', 'replace')[:20]}): run that one, or name another crawl"
+            )
+        await self.renew(CRAWL, "", 0, 0.0)  # held by nobody: this only runs a script
+
+    async def append(self, stream: str, writer: str, epoch: int, entries: Sequence[bytes]) -> Position:
+        """See ``Carrier``."""
+        answer = await self._script(_APPEND, stream, "stream", (writer, epoch, *entries))
+        if isinstance(answer, int):
+            raise StaleEpochError(f"{writer} has been replaced: its epoch is {answer}, not {epoch}")
+        return _position(answer)
+
+    async def read(self, after: Mapping[str, Position], most: int, wait: float) -> dict[str, list[Entry]]:
+        """See ``Carrier``."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + wait
+        while True:
+            await self._servers.learn()
+            found, positions = await self._read_now(after, most)
+            left = deadline - clock()
+            if found or left <= 0:
+                return found
+            found = self._entries(await self._reads.first(self._commands(positions, most), left))
+            if found:
+                return found
+
+    async def trim(self, stream: str, upto: Position) -> None:
+        """See ``Carrier``."""
+        match = _POSITION.fullmatch(upto)
+        if match is not None:
+            key = self._key(stream, "stream")
+            await self._one(Command(key, ("XTRIM", key, "MINID", f"{match[1]}-{int(match[2]) + 1}")))
+
+    async def last(self, streams: Sequence[str]) -> list[Position]:
+        """See ``Carrier``."""
+        return [_position(answer) for answer in await self._servers.ask([self._last(name) for name in streams])]
+
+    async def claim(self, name: str, holder: str, floor: int, seconds: float) -> int | None:
+        """See ``Carrier``."""
+        return await self._script(_CLAIM, name, "claim", (name, holder, floor, _milliseconds(seconds))) or None
+
+    async def renew(self, name: str, holder: str, epoch: int, seconds: float) -> bool:
+        """See ``Carrier``."""
+        time = _milliseconds(seconds) if seconds else 0
+        return bool(await self._script(_RENEW, name, "claim", (name, holder, epoch, time)))
+
+    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
+        """See ``Carrier``."""
+        check_values(values)
+        if not values:
+            return True
+        parts = [part for item in values.items() for part in item]
+        if order is not None:
+            return bool(await self._script(_PUT, name, "values", (*order, *parts)))
+        key = self._key(name, "values")
+        commands = [Command(key, ("HSET", key, *parts))]
+        if name == CRAWL:
+            mark = self._key(CRAWL, "version")
+            commands.append(Command(mark, ("SET", mark, VERSION, "NX")))  # it may have been lost with all else
+        await self._servers.ask(commands)
+        return True
+
+    async def get(self, names: Sequence[str], key: str) -> list[bytes | None]:
+        """See ``Carrier``."""
+        keys = [self._key(name, "values") for name in names]
+        return await self._servers.ask([Command(held, ("HGET", held, key)) for held in keys])
+
+    async def close(self) -> None:
+        """The next call would connect again."""
+        await self._reads.close()
+        await self._servers.close()
+
+    async def _read_now(
+        self, after: Mapping[str, Position], most: int
+    ) -> tuple[dict[str, list[Entry]], dict[str, Position]]:
+        """What is there, and after which positions: those that are not known are START."""
+        positions = {name: position if _POSITION.fullmatch(position) else START for name, position in after.items()}
+        reads = self._commands(positions, most)
+        answers = await self._servers.ask([*reads, *map(self._last, positions)], reading=True)
+        found = self._entries(answers[: len(reads)])
+        lasts = map(_position, answers[len(reads) :])
+        lost = {name: START for name, last in zip(positions, lasts, strict=True) if _is_after(positions[name], last)}
+        if lost:
+            answers = await self._servers.ask(self._commands(lost, most), reading=True)
+            found |= self._entries(answers)
+        return found, positions | lost
+
+    def _commands(self, positions: Mapping[str, Position], most: int) -> list[Command]:
+        """One for each group of keys that can be in one."""
+        groups: dict[int, list[str]] = {}
+        for name in positions:
+            groups.setdefault(self._servers.group_of(self._key(name, "stream")), []).append(name)
+        commands = []
+        for names in groups.values():
+            keys = [self._key(name, "stream") for name in names]
+            ids = [positions[name] or "0-0" for name in names]
+            commands.append(Command(keys[0], ("XREAD", "COUNT", most, "STREAMS", *keys, *ids)))
+        return commands
+
+    def _entries(self, answers: Sequence[Any]) -> dict[str, list[Entry]]:
+        prefix = len(self._key("", "stream").partition("}")[0])
+        return {
+            key.decode().partition("}")[0][prefix:]: [
+                Entry(position.decode(), _data(fields)) for position, fields in entries
+            ]
+            for answer in answers
+            for key, entries in answer or ()
+        }
+
+    def _last(self, name: str) -> Command:
+        key = self._key(name, "state")
+        return Command(key, ("HGET", key, "last"))
+
+    def _key(self, name: str, what: str) -> str:
+        return f"crawler:{{{self._crawl}:{name}}}:{what}"
+
+    async def _script(self, script: str, name: str, what: str, arguments: Words) -> Any:
+        state = self._key(name, "state")
+        words = ("EVALSHA", _HASHES[script], 2, state, self._key(name, what), *arguments)
+        return await self._one(Command(state, words, script))
+
+    async def _one(self, command: Command) -> Any:
+        (answer,) = await self._servers.ask([command])
+        return answer
+
+
+class _BlockedReads:
+    """Reads that wait at a server, each on a connection of its own. One that nobody waits for any more goes on until
+    the server has answered it, and serves whoever asks the same then."""
+
+    def __init__(self, servers: RedisServers) -> None:
+        self._servers = servers
+        self._free: list[RedisLink] = []
+        self._running: dict[Words, tuple[asyncio.Task[Any], RedisLink]] = {}
+
+    async def first(self, commands: Sequence[Command], wait: float) -> list[Any]:
+        """The answers of those that are answered first; none after so many seconds. Raises CarrierError and
+        CarrierRefusedError."""
+        if not commands:
+            await asyncio.sleep(wait)
+            return []
+        tasks = {self._read(command, min(wait, _BLOCK)) for command in commands}
+        await asyncio.wait(tasks, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        answers = [task.result() for task in tasks if task.done()]
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
+
+    async def close(self) -> None:
+        """Who waits gets a CarrierError."""
+        running = list(self._running.values())
+        for _, link in running:
+            await link.close()
+        if running:
+            await asyncio.wait([task for task, _ in running])
+        await self._close_free()
+
+    def _read(self, command: Command, block: float) -> asyncio.Task[Any]:
+        words = tuple(command.words)
+        running = self._running.pop(words, None)
+        if running is None:
+            if len(self._running) >= _MOST_READS:
+                raise CarrierError(f"more than {_MOST_READS} reads wait at {self._servers.text}")
+            link = self._link(self._servers.server_of(command.key))
+            task = asyncio.create_task(self._run(link, ("XREAD", "BLOCK", max(1, round(block * 1000)), *words[1:])))
+            running = task, link
+            task.add_done_callback(lambda _: self._ended(words, link))
+        self._running[words] = running  # the one that was wanted last is the last
+        return running[0]
+
+    async def _run(self, link: RedisLink, words: Words) -> Any:
+        """The answer, or the error."""
+        try:
+            (answer,) = await link.ask([words])
+        except (CarrierError, CarrierRefusedError) as error:
+            self._servers.forget()
+            await self._close_free()
+            return error
+        if isinstance(answer, AskError | TryAgainError):  # of which MovedError is one
+            self._servers.forget()
+            await asyncio.sleep(_PAUSE)
+            return None
+        return told(answer, link.server) if isinstance(answer, ResponseError) else answer
+
+    def _ended(self, words: Words, link: RedisLink) -> None:
+        running = self._running.get(words)
+        if running is not None and running[1] is link:
+            del self._running[words]
+        self._free.append(link)
+
+    def _link(self, server: Server) -> RedisLink:
+        for link in self._free:
+            if link.server == server:
+                self._free.remove(link)
+                return link
+        return self._servers.new_link(server, _BLOCK)
+
+    async def _close_free(self) -> None:
+        free, self._free = self._free, []
+        for link in free:
+            await link.close()
+
+
+def _position(answer: bytes | None) -> Position:
+    """START for what is none."""
+    text = "" if answer is None else answer.decode("ascii", "replace")
+    return text if _POSITION.fullmatch(text) else START
+
+
+def _data(fields: Sequence[bytes]) -> bytes:
+    """Nothing for an entry that is not ours."""
+    return fields[1] if len(fields) == 2 else b""
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _is_after(position: Position, last: Position) -> bool:
+    """Whether no such entry was ever appended to the stream that is there now."""
+    return position != START and (last == START or _numbers(position) > _numbers(last))
+
+
+def _numbers(position: Position) -> tuple[int, ...]:
+    return tuple(map(int, position.split("-")))

@@ -1,0 +1,50 @@
+"""Files as the durable parts use them, and the ways in which they can fail."""
+
+from crawler.base.disk.expendable import PASSING, Expendable
+from crawler.base.disk.failpoints import POINTS, failpoint
+from crawler.base.disk.faulty_disk import Fault, FaultyDisk, PowerCutError
+from crawler.base.disk.files import (
+    CANNOT_LINK,
+    Appender,
+    Disk,
+    DiskFile,
+    DisplacedError,
+    Place,
+    ReadingDisk,
+    RealDisk,
+    is_at,
+    replace_file,
+    write_file,
+)
+from crawler.base.disk.full import FULL, no_room
+from crawler.base.disk.private import PRIVATE_FILE, make_private_directory, private_opener
+from crawler.base.disk.regular import check_regular, open_regular, read_regular
+
+__all__ = [
+    "CANNOT_LINK",
+    "FULL",
+    "PASSING",
+    "POINTS",
+    "PRIVATE_FILE",
+    "Appender",
+    "Disk",
+    "DiskFile",
+    "DisplacedError",
+    "Expendable",
+    "Fault",
+    "FaultyDisk",
+    "Place",
+    "PowerCutError",
+    "ReadingDisk",
+    "RealDisk",
+    "check_regular",
+    "failpoint",
+    "is_at",
+    "make_private_directory",
+    "no_room",
+    "open_regular",
+    "private_opener",
+    "read_regular",
+    "replace_file",
+    "write_file",
+]

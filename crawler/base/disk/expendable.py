@@ -1,0 +1,49 @@
+"""Files that a crawl writes but can do without: a failure is reported and never ends the crawl."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from types import TracebackType
+
+from crawler.base.disk.full import FULL
+
+log = logging.getLogger("crawler")
+
+# A full disk pauses the crawl, and a missing directory ends it: the crawl reports both itself.
+_TOLD_BY_CRAWL = FULL | {errno.ENOENT}
+# These pass by themselves: what failed succeeds when it is tried again.
+PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+class Expendable:
+    """Files that nothing depends on. As a context manager it catches every OSError of the block and reports the first
+    in a row. It reports neither a full disk nor a missing directory, because the crawl itself does."""
+
+    def __init__(self, name: str) -> None:
+        """``name`` says in messages what fails."""
+        self._name = name
+        self._fails = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            self.succeed()
+        elif isinstance(error, OSError):
+            self.fail(error)
+            return True
+        return False
+
+    def succeed(self) -> None:
+        """Have the next failure reported again."""
+        self._fails = False
+
+    def fail(self, error: OSError) -> None:
+        """Report a failure that was caught elsewhere."""
+        if not self._fails and error.errno not in _TOLD_BY_CRAWL:
+            self._fails = True
+            log.warning("%s: %s; the crawl continues without it", self._name, error.strerror or error)

@@ -1,0 +1,279 @@
+"""Connects the durable parts to the operating system: every byte that a job writes outside RocksDB goes through a
+``Disk``.
+
+``RealDisk`` is the operating system. ``FaultyDisk`` (in ``disk.faulty_disk``) is its double for tests: it forgets what
+was not synced, tears writes, and fails on demand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Collection
+from enum import Enum, auto
+from pathlib import Path
+from typing import Protocol
+
+from crawler.base.disk.failpoints import failpoint
+from crawler.base.disk.private import PRIVATE_FILE
+
+# A second name cannot be given to a file there, but a copy can be made.
+CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
+_MANY = 8  # files that take longer one by one than the whole file system does: each fsync flushes the disk
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Place(Enum):
+    """Where an open file is, compared with the path that it was opened by."""
+
+    THERE = auto()
+    MOVED = auto()  # it has another name now
+    REMOVED = auto()  # it has no name: its bytes vanish with the process that has it open
+    REPLACED = auto()  # the path names another file
+
+
+class DisplacedError(OSError):
+    """Another program moved, removed or changed a file while it was being written. The text is one line for the
+    user."""
+
+
+class DiskFile(Protocol):
+    """An open file, addressed by offset. All methods raise OSError."""
+
+    def size(self) -> int: ...
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Read up to ``size`` bytes; fewer only at the end of the file."""
+
+    def pwrite(self, data: bytes, offset: int) -> None:
+        """Write all of it, or raise. What was written before the error stays."""
+
+    def append(self, data: bytes) -> int:
+        """Write all of it at the current end of the file, or raise. Returns the new end."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def place(self, path: Path) -> Place:
+        """Return whether the path still names this file, and what became of the file if not."""
+
+    def hole(self, end: int) -> int | None:
+        """Return the start of the first hole before ``end``, as far as the file system knows: bytes that were cut off
+        before later ones were written, or that never reached the disk."""
+
+    def sync(self) -> None:
+        """Make the file's bytes durable (fsync)."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """Files and directory entries. All methods raise OSError."""
+
+    def open(self, path: Path, *, create: bool = False) -> DiskFile:
+        """Open for reading and writing. With ``create``, the file is created if it does not exist."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename a file, and replace the one at ``target``."""
+
+    def move(self, source: Path, target: Path) -> None:
+        """Rename a file or directory into another directory of the same file system, where that name is free."""
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name."""
+
+    def unlink(self, path: Path) -> None: ...
+
+    def sync_file(self, path: Path) -> None:
+        """Make the bytes of a file durable that something else has written."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the directory's entries durable."""
+
+    def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
+        """Make the bytes of these files and the entries of these directories durable. All are below the directory
+        ``top``, or it, and in its file system."""
+
+
+class RealFile:
+    """A file of the operating system."""
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self._path = path  # that it was opened by, for errors
+        self._fd = os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
+        self._appends = False  # while it is set, Linux writes at the end, whatever the offset
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def pread(self, size: int, offset: int) -> bytes:
+        pieces: list[bytes] = []
+        try:
+            while size > 0 and (piece := os.pread(self._fd, size, offset)):
+                pieces.append(piece)
+                size -= len(piece)
+                offset += len(piece)
+        except OSError as error:
+            raise self._named(error) from None
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def pwrite(self, data: bytes, offset: int) -> None:
+        try:
+            self._set_appending(False)
+            written = os.pwrite(self._fd, data, offset)
+            while written < len(data):
+                written += os.pwrite(self._fd, data[written:], offset + written)
+        except OSError as error:
+            raise self._named(error) from None
+
+    def append(self, data: bytes) -> int:
+        try:
+            self._set_appending(True)
+            written = os.write(self._fd, data)
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+            return os.lseek(self._fd, 0, os.SEEK_CUR)
+        except OSError as error:
+            raise self._named(error) from None
+
+    def _set_appending(self, appends: bool) -> None:
+        if appends is not self._appends:
+            flags = fcntl.fcntl(self._fd, fcntl.F_GETFL)
+            fcntl.fcntl(self._fd, fcntl.F_SETFL, flags | os.O_APPEND if appends else flags & ~os.O_APPEND)
+            self._appends = appends
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise self._named(error) from None
+
+    def place(self, path: Path) -> Place:
+        mine = os.fstat(self._fd)
+        if is_at(mine, path):
+            return Place.THERE
+        if path.exists():
+            return Place.REPLACED
+        return Place.MOVED if mine.st_nlink else Place.REMOVED
+
+    def hole(self, end: int) -> int | None:
+        if end == 0:
+            return None
+        start = os.lseek(self._fd, 0, os.SEEK_HOLE)  # the end of the file counts as a hole
+        return start if start < end else None
+
+    def sync(self) -> None:
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise self._named(error) from None
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _named(self, error: OSError) -> OSError:
+        """The error, which names the file: calls that take an open file leave that to us."""
+        return OSError(error.errno, error.strerror, str(self._path))
+
+
+def is_at(file: os.stat_result, path: Path) -> bool:
+    """Return whether the path names the file or directory. Raises OSError if the path cannot be examined."""
+    try:
+        return os.path.samestat(file, os.stat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+class RealDisk:
+    """The operating system."""
+
+    def open(self, path: Path, *, create: bool = False) -> RealFile:
+        return RealFile(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
+
+    def replace(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def move(self, source: Path, target: Path) -> None:
+        os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        os.link(source, target)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def sync_file(self, path: Path) -> None:
+        _sync(path, os.O_RDONLY)
+
+    def sync_directory(self, path: Path) -> None:
+        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
+        if len(files) + len(directories) < _MANY or not hasattr(_LIBC, "syncfs"):
+            for file in files:
+                self.sync_file(file)
+            for directory in directories:
+                self.sync_directory(directory)
+            return
+        for path in (*files, *directories):
+            os.stat(path)  # it is there
+        fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _LIBC.syncfs(fd):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(top))
+        finally:
+            os.close(fd)
+
+
+def _sync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        os.close(fd)
+
+
+class ReadingDisk(RealDisk):
+    """Opens files for reading only."""
+
+    def open(self, path: Path, *, create: bool = False) -> RealFile:
+        return RealFile(path, os.O_RDONLY)
+
+
+class Appender:
+    """Writes a file from its start to its end, for codecs that want a stream."""
+
+    def __init__(self, file: DiskFile) -> None:
+        self._file = file
+        self._at = 0
+
+    def write(self, data: bytes) -> int:
+        self._file.pwrite(data, self._at)
+        self._at += len(data)
+        return len(data)
+
+
+def replace_file(disk: Disk, path: Path, data: bytes, point: str | None = None) -> None:
+    """Write the file so that after a crash it is either the old one or the new one, complete. ``point`` is the crash
+    point between writing and renaming it."""
+    part = path.with_name(path.name + ".part")
+    write_file(disk, part, data)
+    if point is not None:
+        failpoint(point)
+    disk.replace(part, path)
+    disk.sync_directory(path.parent)
+
+
+def write_file(disk: Disk, path: Path, data: bytes) -> None:
+    """Write the file's bytes and make them durable, but not yet its name."""
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite(data, 0)
+        file.sync()
+    finally:
+        file.close()

@@ -1,0 +1,120 @@
+"""What a running crawl takes over from settings that were read again, and what needs a restart. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler.base.settings.parts import TABLES, Settings, SiteTable
+
+_SHOWN = 60  # characters of a value
+
+# Table -> its keys that can change while a crawl runs; None: all of them.
+LIVE: dict[str, frozenset[str] | None] = {
+    "crawl": frozenset(("max_pages", "max_time", "max_depth")),
+    "scope": None,
+    "priority": None,
+    "fetch": frozenset(("connect_timeout", "headers_timeout", "body_timeout", "idle_timeout")),
+    "retry": None,
+    "output": frozenset(("fields", "headers")),
+    "schedule": frozenset(("hours", "time_zone")),
+    "partitions": frozenset(("copy_rate",)),
+    "site": None,
+}
+# Of these tables, the keys that need a restart.
+_FIXED: dict[str, frozenset[str]] = {
+    "politeness": frozenset(("host_key", "address_delay", "retry_retired")),
+    "budget": frozenset(("domain_pages", "domain_bytes", "domain_seconds")),
+    "recrawl": frozenset(("enabled", "policy", "share")),
+    "traps": frozenset(("duplicates", "near_duplicates", "soft404")),
+}
+
+
+class Change(Struct, frozen=True):
+    """A setting that differs, by table and key; the values in words, without secrets."""
+
+    setting: str
+    before: str
+    after: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.setting} {self.before} -> {self.after}"
+
+
+class Merged(Struct, frozen=True):
+    """``settings`` with the new values that can hold at once: those ``changed``. The others need a ``restart``."""
+
+    settings: Settings
+    changed: tuple[Change, ...]
+    restart: tuple[Change, ...]
+
+
+def is_live(table: str, key: str) -> bool:
+    """Whether a setting can change while a crawl runs."""
+    if table in _FIXED:
+        return key not in _FIXED[table]
+    keys = LIVE.get(table, frozenset())
+    return keys is None or key in keys
+
+
+def merge(now: Settings, read: Settings) -> Merged:
+    """``now`` is what a crawl runs with, ``read`` what its configuration says."""
+    parts: dict[str, Any] = {}
+    changed, restart = list[Change](), list[Change]()
+    for table in TABLES:
+        old, new = getattr(now, table), getattr(read, table)
+        for key in type(old).__struct_fields__:
+            before, after = getattr(old, key), getattr(new, key)
+            if before == after:
+                continue
+            live = is_live(table, key) and not (table == "site" and _groups(before) != _groups(after))
+            (changed if live else restart).extend(_changes(table, key, before, after))
+            if live:
+                parts.setdefault(table, {})[key] = after
+    settings = replace(now, **{table: replace(getattr(now, table), **keys) for table, keys in parts.items()})
+    kept = {place: text for place, text in now.places.items() if not is_live(str(place[0]), str(place[-1]))}
+    taken = {place: text for place, text in read.places.items() if is_live(str(place[0]), str(place[-1]))}
+    return Merged(replace(settings, places=kept | taken), tuple(changed), tuple(restart))
+
+
+def _changes(table: str, key: str, before: Any, after: Any) -> list[Change]:
+    if table == "site":
+        return _sites(before, after)
+    if table in ("dashboard", "notify"):
+        return [Change(f"{table}.{key}", "...", "another")]  # it may be a token
+    if table == "priority":
+        return [Change("[[priority]]", _rules(before), _rules(after))]
+    return [Change(f"{table}.{key}", _value(before), _value(after))]
+
+
+def _sites(before: tuple[SiteTable, ...], after: tuple[SiteTable, ...]) -> list[Change]:
+    """Headers may be secrets, so only the hosts are named whose tables differ."""
+    differ = dict.fromkeys(site.match for site in (*before, *after) if (site in before) != (site in after))
+    matches = ", ".join(differ) or "their order"
+    text = matches if len(matches) <= _SHOWN else f"{matches[:_SHOWN]}..."
+    return [Change(f"[[site]] ({text})", _tables(before), _tables(after))]
+
+
+def _groups(sites: tuple[SiteTable, ...]) -> list[tuple[str, str]]:
+    """Which hosts share a gap: requests that are under way hold it."""
+    return [(site.match, site.group) for site in sites if site.group is not None]
+
+
+def _tables(sites: tuple[SiteTable, ...]) -> str:
+    return "1 table" if len(sites) == 1 else f"{len(sites)} tables"
+
+
+def _rules(rules: tuple[Any, ...]) -> str:
+    return "1 rule" if len(rules) == 1 else f"{len(rules)} rules"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

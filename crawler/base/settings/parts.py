@@ -1,0 +1,489 @@
+"""Every setting of the program, with its default and its unit.
+
+Each part has a small frozen class of its own, so that it is handed only the settings that concern it. ``Settings``
+holds them all: its field names are the tables of the TOML file, theirs are the keys. ``config/default.toml`` lists
+every key with its reason, and a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
+ORDERS = ("breadth", "depth", "score")
+SCOPES = ("host", "domain", "prefix", "any")
+SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
+LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives that cannot forget
+LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # besides a and area, which always count
+EMBEDDED = ("off", "scope", "any")
+HOPS_MOST = 2  # off the site: stored in two bits ...
+LEAF = 3  # ... with a mark of its own for what is fetched, and whose links are not followed
+DUPLICATES = ("record", "skip-links", "off")
+RECRAWL_POLICIES = ("freshness", "adaptive")
+RECRAWL_COMPARES = ("body", "text")
+SEEN_HASHES = ("blake2b", "mmh3")
+SEEN_LAYOUTS = ("paired", "blocked", "classic")
+HOST_KEYS = ("host", "origin", "domain", "address")
+OUTPUT_FIELDS = (  # of a record, that may be left out
+    "title",
+    "language",
+    "canonical",
+    "charset",
+    "payload_digest",
+    "etag",
+    "last_modified",
+    "address",
+    "seconds",
+    "tries",
+)
+HEADERS_MOST = 32  # of an answer, in a record
+RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
+
+
+class CrawlSettings(Struct, frozen=True):
+    """The whole crawl."""
+
+    concurrency: int = 64  # URLs in flight
+    max_pages: int | None = None  # `fetched` URLs in this job
+    max_depth: int | None = None  # hops from a seed
+    max_time: float | None = None  # seconds of this run
+    scope: str = "host"
+    hops_outside: int = 0  # links off the scope that are followed in a row
+    order: str = "breadth"
+    known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
+
+
+class ScopeSettings(Struct, frozen=True):
+    """Patterns that narrow the scope; ``crawler.url.scope.patterns`` has their syntax."""
+
+    include: tuple[str, ...] = ()  # if there are any, a link must match one
+    exclude: tuple[str, ...] = ()  # a link that matches one is left out
+
+
+CLASSES = 8  # priority classes: 0, which goes first, to 7
+
+
+class PriorityRule(Struct, frozen=True):
+    """One ``[[priority]]``: a URL gets the class if all given conditions match (``class_`` is ``class`` in TOML)."""
+
+    class_: int  # 0, which goes first, to 7
+    pattern: str | None = None
+    min_depth: int | None = None
+    max_depth: int | None = None
+    seed: bool | None = None
+    min_sitemap_priority: float | None = None  # 0 to 1; of URLs that a sitemap lists
+    max_sitemap_priority: float | None = None
+
+
+class PrioritySettings(Struct, frozen=True):
+    """Which class a URL gets; the first rule whose conditions all match wins."""
+
+    rules: tuple[PriorityRule, ...] = ()
+
+
+class PolitenessSettings(Struct, frozen=True):
+    """How often one host may be asked."""
+
+    delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
+    per_host: int = 1  # lease slots a host
+    host_key: str = "host"  # what shares one gap and the lease slots
+    address_delay: float | None = None  # seconds between two requests to one IP address, whatever the names
+    rate: float | None = None  # requests a second, all hosts together
+    hours: tuple[str, ...] = ()  # windows of time in which hosts may be asked; none: always
+    time_zone: str | None = None  # of `hours`; None: that of this machine
+    max_crawl_delay: float = 60.0  # seconds; a larger Crawl-delay is cut to this
+    max_retry_after: float = 3600.0  # seconds; a larger Retry-After is cut to this
+    backoff_first: float = 5.0  # seconds after the first 429 or 503 that names no time, or no answer; doubles
+    backoff_max: float = 600.0  # seconds
+    jitter: float = 0.1  # a back-off or snooze is longer by up to this share of itself
+    adaptive: float = 0.0  # times a host's response time is its gap; 0: never
+    adaptive_min: float = 0.5  # seconds
+    adaptive_max: float = 30.0  # seconds
+    errors_min: float = 0.5  # seconds; twice that after two 5xx in a row, unless the gap is longer; doubles
+    errors_max: float = 60.0  # seconds; 0: server errors do not slow a host down
+    snooze_after: int = 5  # requests in a row without an answer; 0: never
+    snooze_first: float = 60.0  # seconds of the first snooze; doubles
+    snooze_max: float = 3600.0  # seconds
+    retire_after: int = 3  # snoozes in a row; 0: never
+    retire_throttled: int = 100  # answers 429 or 503 in a row; 0: never
+    retry_retired: bool = False  # give hosts that an earlier run retired another chance
+    slow_after: float = 10.0  # seconds of response time from which a host always counts as slow
+    slow_share: float = 0.25  # of crawl.concurrency: what slow, failing and new hosts may hold however busy the others
+    session_pages: int = 10  # URLs of a host that are asked for in a row before others have their turn
+    session_seconds: float = 60.0  # ... and for how long at most
+
+
+class FetchSettings(Struct, frozen=True):
+    """One HTTP exchange."""
+
+    user_agent: str = "crawler/0.1"
+    contact: str | None = None  # URL or mail address, added to the User-Agent
+    connect_timeout: float = 10.0  # seconds to connect, including name look-up and TLS
+    headers_timeout: float = 30.0  # seconds from the request to the end of the response's headers
+    body_timeout: float = 60.0  # seconds for the whole body
+    idle_timeout: float = 20.0  # seconds without a byte
+    max_body: int = 16 * 2**20  # bytes after content decoding
+    body_memory: int = 64 * 2**20  # bytes of all bodies above half a MiB together, being read or parsed
+    max_headers: int = 256 * 1024  # bytes of all headers of an answer
+    max_redirects: int = 10  # redirects in a row
+    allow_private: bool = False  # loopback and private addresses, but not link-local ones
+    allow_networks: tuple[str, ...] = ()  # CIDR; the only way to link-local addresses and cloud metadata
+    allow_ports: tuple[int, ...] = ()  # of those that browsers block
+    proxy: str | None = None  # its URL; "direct": none; without a value the environment's
+    proxy_login: str | None = None  # reference to user:password: env:NAME or file:PATH
+    no_proxy: tuple[str, ...] = ()  # hosts that are reached directly, with all below them
+    ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
+    cookies: bool = False  # kept for the run, each for its own host
+
+
+class RetrySettings(Struct, frozen=True):
+    """Transient failures go through the same host queue again."""
+
+    tries: int = 4  # including the first
+    throttled_tries: int = 10  # of a URL answered 429 or 503
+    first_wait: float = 5.0  # seconds; grows by `growth`
+    growth: float = 4.0
+    max_wait: float = 600.0  # seconds
+    jitter: float = 0.1  # a wait is longer by up to this share of itself
+    # Without a value of its own, a class of failure uses `tries` and `first_wait`.
+    dns_tries: int | None = None
+    dns_wait: float | None = None  # seconds
+    refused_tries: int | None = None
+    refused_wait: float | None = None
+    unreachable_tries: int | None = None
+    unreachable_wait: float | None = None
+    tls_tries: int | None = 1
+    tls_wait: float | None = None
+    timeout_tries: int | None = None
+    timeout_wait: float | None = None
+    cut_off_tries: int | None = None
+    cut_off_wait: float | None = None
+    server_error_tries: int | None = None
+    server_error_wait: float | None = None
+    lasting_statuses: tuple[int, ...] = (501, 505)  # 5xx that are not retried
+
+
+class BudgetSettings(Struct, frozen=True):
+    """How much is taken from one host or domain in total; a URL beyond that becomes an `excluded` record."""
+
+    host_pages: int | None = None  # responses
+    host_bytes: int | None = None  # of bodies
+    host_seconds: float | None = None  # total duration of its requests
+    domain_pages: int | None = None  # the same from all hosts of a registrable domain together
+    domain_bytes: int | None = None
+    domain_seconds: float | None = None
+
+    @property
+    def of_domains(self) -> bool:
+        """Whether there is a limit for domains."""
+        return (self.domain_pages, self.domain_bytes, self.domain_seconds) != (None, None, None)
+
+
+class RobotsSettings(Struct, frozen=True):
+    """robots.txt, by RFC 9309."""
+
+    ignore: bool = False
+    max_bytes: int = 512_000  # RFC 9309 asks for at least 500 KiB
+    ttl: float = 86_400.0  # seconds a copy is used (RFC 9309, 2.4)
+    unreachable_ttl: float = 3_600.0  # seconds for which "5xx, 429 or unreachable" is kept
+    last_good_ttl: float = 2_592_000.0  # seconds for which the last good copy stands in for such an answer
+    cache_bytes: int = 67_108_864  # of parsed rules in memory
+
+
+class SeenSettings(Struct, frozen=True):
+    """The seen-set."""
+
+    kind: str = "scalable"
+    hash: str = "blake2b"  # of keys: blake2b with a secret, or mmh3 with a random seed
+    fpp: float = 0.001  # compound bound of the whole filter
+    capacity: int = 2**20  # keys in the first slice
+    growth: float = 2.0  # capacity of a slice over the one before
+    tightening: float = 0.85  # fpp of a slice over the one before
+    layout: str = "paired"  # where the bits of a key are
+    compact_slices: int = 2  # slices at which a scalable chain is rebuilt as one; 0: never
+    ledger: bool = True  # what the filter calls seen is confirmed later, from digests on the disk; of LEDGER_KINDS
+
+    def __post_init__(self) -> None:
+        """The other kinds have none: they do not err, or can forget."""
+        if self.kind not in LEDGER_KINDS:
+            force_setattr(self, "ledger", False)
+
+
+class CanonicalSettings(Struct, frozen=True):
+    """Identity of a URL."""
+
+    rules: tuple[str, ...] = ()  # names of opt-in rules that touch the key
+
+
+class LinkSettings(Struct, frozen=True):
+    """Which links of a page are followed."""
+
+    respect_meta_robots: bool = True
+    respect_rel_nofollow: bool = False
+    kinds: tuple[str, ...] = LINK_KINDS  # what leads on, besides a and area
+    embedded: str = "off"  # which images, styles, scripts and media of pages in scope are fetched
+    max_url_length: int = 2_048  # characters of the href; longer ones are counted, not admitted
+    max_links: int = 200_000  # distinct links taken from one page
+    sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to
+    max_sitemap_bytes: int = 52_428_800  # of one sitemap, decompressed
+
+
+class DescribedLinks(LinkSettings, frozen=True):
+    """The same where links are wanted with what the page says of them."""
+
+
+class TrapSettings(Struct, frozen=True):
+    """How much of one kind is taken from a host before that counts as a trap; 0: no limit."""
+
+    max_segments: int = 32  # of a path
+    max_repeats: int = 4  # occurrences of the same segment in a path
+    max_variants: int = 100_000  # distinct URLs of one pattern, on one host
+    max_query_shapes: int = 1_000  # sets of parameter names of one path
+    domain_factor: int = 50  # times as many variants and query shapes for all hosts of a domain
+    max_ports: int = 16  # of one host name
+    max_hosts: int = 10_000  # of one registrable domain
+    max_records: int = 100  # `excluded` records of one trap; further URLs are only counted
+    duplicates: str = "record"  # what to do with a page that is a copy of another one of its host
+    near_duplicates: bool = False  # pages that are nearly the same are copies too
+    soft404: bool = True  # learn the page that a host sends for paths that do not exist, and leave out its links
+
+
+class RecrawlSettings(Struct, frozen=True):
+    """Finished pages are visited again, each at its own pace."""
+
+    enabled: bool = False
+    policy: str = "freshness"  # how intervals are chosen
+    mean_interval: float = 86_400.0  # seconds between two visits of a page, on average over all pages: the budget
+    share: float = 0.5  # of a host's turns, for revisits while URLs that were never visited wait too
+    first_interval: float = 86_400.0  # seconds from the first visit to the second
+    min_interval: float = 3_600.0  # seconds
+    max_interval: float = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
+    increase: float = 0.4  # "adaptive": an interval after which nothing had changed grows by this share of itself ...
+    decrease: float = 0.2  # ... and shrinks by this share after a change
+    feeds: bool = True  # read the feeds that pages link to
+    compare: str = "body"  # what tells whether a page has changed
+    gone_after: int = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
+
+
+class ScheduleSettings(Struct, frozen=True):
+    """When the crawl runs, and when it visits all pages again."""
+
+    every_hours: float | None = None  # from one round to the next
+    times: tuple[str, ...] = ()  # of day, at which a round begins
+    hours: tuple[str, ...] = ()  # windows of time in which the crawl runs; none: always
+    time_zone: str | None = None  # of both; None: that of this machine
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether pages are visited again, at times."""
+        return self.every_hours is not None or bool(self.times)
+
+
+class SiteTable(Struct, frozen=True):
+    """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
+
+    match: str  # ``crawler.base.settings.match`` has its forms
+    delay: float | None = None  # seconds; the keys down to `first_interval` are those of the same name in other tables
+    per_host: int | None = None
+    max_crawl_delay: float | None = None
+    hours: tuple[str, ...] | None = None
+    time_zone: str | None = None
+    rate: float | None = None  # requests a second, all hosts that match together
+    group: str | None = None  # hosts that name the same one share a gap and lease slots, whatever `host_key` says
+    connect_timeout: float | None = None
+    headers_timeout: float | None = None
+    body_timeout: float | None = None
+    idle_timeout: float | None = None
+    ignore_robots: bool | None = None
+    host_pages: int | None = None
+    host_bytes: int | None = None
+    host_seconds: float | None = None
+    headers: tuple[str, ...] | None = None  # "Name: value"; a value may be a reference: env:NAME, file:PATH
+    login: str | None = None  # reference to user:password, for basic authentication
+    proxy: str | None = None
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    priority: int | None = None  # the class
+    interval: float | None = None  # seconds between two visits of a page, always
+    min_interval: float | None = None
+    max_interval: float | None = None
+    first_interval: float | None = None
+
+
+class SitesSettings(Struct, frozen=True):
+    """The ``[[site]]`` tables. Of several that match, the last that has a key says what it is."""
+
+    tables: tuple[SiteTable, ...] = ()
+
+
+HTML = ("text/html", "application/xhtml+xml")
+ON_PAGE_IN = ("thread", "process")
+ON_ERRORS = ("count", "stop")
+
+
+class HookSettings(Struct, frozen=True):
+    """Code of the user, by its name: ``module:function``, or what an installed package registers."""
+
+    on_page: str | None = None  # called with each page
+    on_page_in: str = "thread"  # where; an async function has an event loop of its own
+    on_page_workers: int = 0  # calls at a time; 0: by itself
+    on_page_timeout: float = 60.0  # seconds that a call may take; 0: any time
+    on_page_types: tuple[str, ...] = HTML  # which pages ...
+    on_page_statuses: tuple[str, ...] = ("2xx",)  # ... must fit both
+    on_error: str = "count"  # what a page does on which it fails
+    filter_link: str | None = None  # whether a link is followed
+    score_links: str | None = None  # how early links are followed: 0 to 1 for each
+    score_page: str | None = None  # how much a page is what the crawl looks for: 0 to 1
+    relevant_score: float = 0.5  # the least score of a page that counts as relevant
+    request_headers: str | None = None  # headers of the request of a URL
+    is_changed: str | None = None  # whether a page that is visited again has changed
+
+    @property
+    def of_links(self) -> bool:
+        """Whether code is asked about links."""
+        return self.filter_link is not None or self.score_links is not None
+
+
+class DurabilitySettings(Struct, frozen=True):
+    """What a crash may cost."""
+
+    sync_interval: float = 1.0  # seconds between fsyncs
+    checkpoint_interval: float = 60.0  # seconds between generations
+    generations: int = 2  # kept
+    min_free: int = 0  # bytes free on the disk below which the crawl stops
+
+
+OUTPUTS = ("warc", "links", "text", "bodies")  # by their number in positions, from 1; 0 is pages.jsonl
+WHOLE = frozenset(("warc", "bodies"))  # those that hold whole answers
+TEXT_FORMS = ("text", "markdown", "both")
+KEPT = OUTPUTS  # those that can be asked for
+
+
+class OutputSettings(Struct, frozen=True):
+    """What records say, and what is kept of pages besides."""
+
+    keep: tuple[str, ...] = ()
+    file_size: int = 2**30  # bytes from which the next record begins a new file
+    pages_size: int = 0  # the same of pages.jsonl; 0: it stays one file
+    fields: tuple[str, ...] = tuple(name for name in OUTPUT_FIELDS if name != "payload_digest")  # of a record
+    headers: tuple[str, ...] = ()  # of an answer that a record holds
+    # What outputs hold that hold whole answers. An empty list does not choose.
+    store_types: tuple[str, ...] = ()  # "image/png", "image/*"
+    store_statuses: tuple[str, ...] = ()  # "404", "2xx"
+    store_max_size: int = 16 * 2**20  # bytes of a body, with its content coding, that are stored
+    store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
+    store_exclude: tuple[str, ...] = ()
+    # The main text of pages.
+    text_form: str = "text"
+    text_processes: int = 0  # 0: by the number of cores
+    text_seconds: float = 10.0  # of CPU time that a page may take
+
+
+class DashboardSettings(Struct, frozen=True):
+    """The live page."""
+
+    listen: str | None = None  # [HOST:]PORT
+    token: str | None = None  # required from every visitor; without both keys the job's own
+    token_file: str | None = None  # file that holds the token
+    interval: float = 1.0  # seconds between events
+
+
+PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
+CRAWL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # what a crawl in partitions may be called
+
+
+PLACED_BY = ("domain", "host")
+
+
+class PartitionSettings(Struct, frozen=True):
+    """One crawl by several processes. It has partitions if ``processes`` or ``engine`` is given."""
+
+    processes: int | None = None  # on this machine
+    count: int | None = None  # partitions, fixed when the crawl begins; None: those that it has, or 16
+    placed_by: str | None = None  # what stays in one partition, fixed as `count` is; then "domain"
+    workers: int | None = None  # to wait for before a new crawl is shared out; None: those of this machine
+    engine: str | None = None  # URL of what carries between workers; None: the first process does
+    crawl: str | None = None  # the name of the crawl there
+    replicas: int = 1  # of each partition, in directories of other workers, where there are others
+    replica_bodies: bool = True  # whether replicas have what was fetched, too
+    copy_rate: int = 40_000_000  # bytes a second of copies that one process sends
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the crawl is to have partitions."""
+        return self.processes is not None or self.engine is not None
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether the crawl is meant to be in several directories: its engine is not the first process of a machine."""
+        return self.engine is not None and not self.engine.startswith("unix:")
+
+
+NOTICES = ("end", "pause", "resume", "attention")
+
+
+class NotifySettings(Struct, frozen=True):
+    """A webhook that is told of the crawl."""
+
+    url: str | None = None  # or a reference to it: env:NAME, file:PATH
+    events: tuple[str, ...] = ("end", "pause", "attention")  # of which it is told
+    text_only: bool = False  # nothing but {"text": ...}
+
+
+class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes them
+    """All of them; one field a TOML table, besides ``places``."""
+
+    crawl: CrawlSettings = field(default_factory=CrawlSettings)
+    scope: ScopeSettings = field(default_factory=ScopeSettings)
+    priority: PrioritySettings = field(default_factory=PrioritySettings)
+    politeness: PolitenessSettings = field(default_factory=PolitenessSettings)
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    robots: RobotsSettings = field(default_factory=RobotsSettings)
+    seen: SeenSettings = field(default_factory=SeenSettings)
+    canonical: CanonicalSettings = field(default_factory=CanonicalSettings)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    traps: TrapSettings = field(default_factory=TrapSettings)
+    recrawl: RecrawlSettings = field(default_factory=RecrawlSettings)
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    site: SitesSettings = field(default_factory=SitesSettings)
+    hooks: HookSettings = field(default_factory=HookSettings)
+    durability: DurabilitySettings = field(default_factory=DurabilitySettings)
+    output: OutputSettings = field(default_factory=OutputSettings)
+    dashboard: DashboardSettings = field(default_factory=DashboardSettings)
+    partitions: PartitionSettings = field(default_factory=PartitionSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
+    # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
+    # "fetch", "site" and a number: a table that earlier versions called so.
+    places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the values are the same, wherever they come from."""
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return all(getattr(self, table) == getattr(other, table) for table in TABLES)
+
+
+# The kind of each table, by its name.
+TABLES: dict[str, type[Struct]] = {
+    name: type(getattr(Settings(), name)) for name in Settings.__struct_fields__ if name != "places"
+}
+
+
+# Settings that stored state depends on: they are fixed when a job begins.
+SHAPING = (
+    ("crawl", "order"),
+    ("seen", "kind"),
+    ("seen", "fpp"),
+    ("seen", "capacity"),
+    ("seen", "growth"),
+    ("seen", "tightening"),
+    ("seen", "layout"),
+    ("seen", "ledger"),
+    ("seen", "hash"),
+    ("canonical", "rules"),
+)

@@ -1,0 +1,210 @@
+"""The settings that hold for one host: the ``[[site]]`` tables that match it, laid over all other settings.
+
+The tables are laid over each other in their order: of those that match a host and have a key, the last one counts. A
+list is replaced as a whole.
+
+    numbers   the tables that match a host, by number: two look-ups by its name, one for each domain above it
+    HostSettings   the parts of ``Settings`` with the keys of these tables in them; hosts with the same tables share one
+
+Pure: no clock, no files. An answer is kept for each host, so that the next costs one look-up in a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler.base.settings.match import HostMatch, host_match
+from crawler.base.settings.parts import (
+    BudgetSettings,
+    FetchSettings,
+    PolitenessSettings,
+    RobotsSettings,
+    Settings,
+    SiteTable,
+)
+
+HOSTS_REMEMBERED = 100_000
+
+# Key of a table -> the setting that it replaces: table and key.
+OF_HOSTS: dict[str, tuple[str, str]] = {
+    "delay": ("politeness", "delay"),
+    "per_host": ("politeness", "per_host"),
+    "max_crawl_delay": ("politeness", "max_crawl_delay"),
+    "hours": ("politeness", "hours"),
+    "time_zone": ("politeness", "time_zone"),
+    "connect_timeout": ("fetch", "connect_timeout"),
+    "headers_timeout": ("fetch", "headers_timeout"),
+    "body_timeout": ("fetch", "body_timeout"),
+    "idle_timeout": ("fetch", "idle_timeout"),
+    "ignore_robots": ("robots", "ignore"),
+    "host_pages": ("budget", "host_pages"),
+    "host_bytes": ("budget", "host_bytes"),
+    "host_seconds": ("budget", "host_seconds"),
+}
+WAYS = ("headers", "login", "proxy")  # how requests leave
+# Keys of URLs: a match may be a pattern.
+OF_URLS: dict[str, tuple[str, str]] = {
+    "include": ("scope", "include"),
+    "exclude": ("scope", "exclude"),
+    "min_interval": ("recrawl", "min_interval"),
+    "max_interval": ("recrawl", "max_interval"),
+    "first_interval": ("recrawl", "first_interval"),
+}
+ONLY_HERE = (
+    "rate",
+    "group",
+    "priority",
+    "interval",
+    *WAYS,
+)  # keys that replace no other setting, or several
+KEYS = frozenset((*OF_HOSTS, *OF_URLS, *ONLY_HERE))
+OF_PATHS = frozenset((*OF_URLS, "priority", "interval"))
+
+
+class Rate(Struct, frozen=True):
+    """A limit of requests for all hosts that a table matches."""
+
+    table: int  # its number
+    seconds: float  # between two requests
+
+
+class HostSettings(NamedTuple):
+    """What holds for one host."""
+
+    politeness: PolitenessSettings
+    fetch: FetchSettings
+    budget: BudgetSettings
+    robots: RobotsSettings
+    rate: Rate | None = None
+    group: str | None = None
+
+
+class Stated(Struct, frozen=True):
+    """A value that a table states, and its number."""
+
+    value: Any
+    table: int
+
+
+def stated_in(tables: Iterable[tuple[int, SiteTable]], keys: Iterable[str]) -> dict[str, Stated]:
+    """What the tables state for these keys: later ones win."""
+    found: dict[str, Stated] = {}
+    wanted = tuple(keys)
+    for number, table in tables:
+        for key in wanted:
+            value = getattr(table, key)
+            if value is not None:
+                found[key] = Stated(value, number)
+    return found
+
+
+class HostIndex:
+    """Which tables match a host. Tables whose match is a pattern are not in it."""
+
+    def __init__(self, tables: Iterable[tuple[int, SiteTable]]) -> None:
+        self._exact: dict[str, list[tuple[int, HostMatch]]] = {}
+        self._below: dict[str, list[tuple[int, HostMatch]]] = {}
+        for number, table in tables:
+            match = host_match(table.match)
+            if match is not None:
+                names = self._below if match.below else self._exact
+                names.setdefault(match.name, []).append((number, match))
+
+    def __bool__(self) -> bool:
+        return bool(self._exact or self._below)
+
+    def numbers(self, scheme: str | None, name: str, port: str) -> tuple[int, ...]:
+        """The tables that match a host, in their order. ``port`` is never empty; ``scheme`` is None where nobody knows
+        it."""
+        found = [number for number, match in self._exact.get(name, ()) if match.fits(scheme, port)]
+        if self._below:
+            domain = name
+            while domain:
+                found += [number for number, match in self._below.get(domain, ()) if match.fits(scheme, port)]
+                domain = domain.partition(".")[2]
+        return tuple(sorted(found))
+
+
+class Sites:
+    """The settings of each host."""
+
+    def __init__(self, settings: Settings, remembered: int = HOSTS_REMEMBERED) -> None:
+        self.settings = settings
+        self._tables = settings.site.tables
+        self._index = HostIndex(enumerate(self._tables))
+        self._most = remembered
+        self._plain = HostSettings(settings.politeness, settings.fetch, settings.budget, settings.robots)
+        self._hosts: dict[str, HostSettings] = {}
+        self._sets: dict[tuple[int, ...], HostSettings] = {(): self._plain}
+
+    def __bool__(self) -> bool:
+        """Whether any host may have settings of its own."""
+        return bool(self._index)
+
+    @property
+    def bound(self) -> bool:
+        """Whether any table has a budget."""
+        return any(self._of((number,)).budget != self._plain.budget for number in range(len(self._tables)))
+
+    @property
+    def timed(self) -> bool:
+        """Whether any table has windows of time."""
+        return any(table.hours for table in self._tables)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether any table names a group of hosts."""
+        return any(table.group for table in self._tables)
+
+    def of_host(self, name: str) -> HostSettings:
+        """The settings of a host, which is named with its port as in ``example.org:443``."""
+        found = self._hosts.get(name)
+        if found is None:
+            if len(self._hosts) >= self._most:
+                self._hosts.clear()
+            host, _, port = name.rpartition(":")
+            found = self._hosts[name] = self._of(self._index.numbers(None, host, port))
+        return found
+
+    def of_origin(self, scheme: str, host: str, port: str) -> HostSettings:
+        """The settings of requests to an origin; ``port`` is never empty. Nothing is kept for it."""
+        return self._of(self._index.numbers(scheme, host, port))
+
+    def stated(self, name: str, keys: Iterable[str] = KEYS) -> dict[str, Stated]:
+        """What the tables state for a host, named with its port."""
+        host, _, port = name.rpartition(":")
+        return self._stated(self._index.numbers(None, host, port), keys)
+
+    def way_of(self, scheme: str, host: str, port: str) -> dict[str, Stated]:
+        """How requests to an origin leave; ``port`` is never empty."""
+        return self._stated(self._index.numbers(scheme, host, port), WAYS)
+
+    def every(self, read: Callable[[HostSettings], float]) -> float:
+        """The largest number that ``read`` finds in the settings of any host."""
+        each = (self._of((number,)) for number in range(len(self._tables)))
+        return max((read(self._plain), *map(read, each)))
+
+    def _stated(self, numbers: tuple[int, ...], keys: Iterable[str]) -> dict[str, Stated]:
+        return stated_in(((number, self._tables[number]) for number in numbers), keys)
+
+    def _of(self, numbers: tuple[int, ...]) -> HostSettings:
+        found = self._sets.get(numbers)
+        if found is None:
+            found = self._sets[numbers] = self._laid_over(numbers)
+        return found
+
+    def _laid_over(self, numbers: tuple[int, ...]) -> HostSettings:
+        changed: dict[str, dict[str, Any]] = {}
+        stated = self._stated(numbers, (*OF_HOSTS, "rate", "group"))
+        for key, (part, field) in OF_HOSTS.items():
+            if key in stated:
+                changed.setdefault(part, {})[field] = stated[key].value
+        rate = stated.get("rate")
+        parts = {part: replace(getattr(self._plain, part), **fields) for part, fields in changed.items()}
+        limit = None if rate is None else Rate(rate.table, 1.0 / rate.value)
+        group = stated["group"].value if "group" in stated else None
+        return self._plain._replace(rate=limit, group=group, **parts)

@@ -1,0 +1,142 @@
+"""Asking a function of the user: it has an answer, or it fails, which is counted, and nobody waits for it for ever.
+
+A function that is not async is called in a thread, an async one in an event loop of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from crawler.base.settings import HookSettings
+from crawler.engine.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
+from crawler.engine.hooks.call_watch import Steps, outcome_of
+from crawler.engine.hooks.calls import Call
+from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.loop_calls import Loops
+from crawler.engine.hooks.named_code import NamedCode
+from crawler.engine.hooks.thread_calls import Threads
+from crawler.engine.page_handler import Withdrawn
+
+T = TypeVar("T")
+HANG_MOST = 3  # calls of one question that do not return, before nothing more is asked: a page has many links
+
+
+class AskSettings(Struct, frozen=True):
+    """``timeout``: seconds that a call may take; None: any time. ``stops``: a failure stops the
+    crawl."""
+
+    timeout: float | None
+    stops: bool
+
+    @classmethod
+    def of(cls, settings: HookSettings) -> AskSettings:
+        return cls(settings.on_page_timeout or None, settings.on_error == "stop")
+
+
+class Asked(Generic[T]):
+    """A function that is asked. ``read`` makes an answer of what it returned; it raises CallFailed if that is none."""
+
+    def __init__(self, hook: Hook, settings: AskSettings, read: Callable[[object], T]) -> None:
+        self._hook = hook
+        self._settings = settings
+        self._read = read
+        self._threads = Threads(hook.code)
+        self._loops = Loops(hook.code)
+
+    async def ask(self, about: object, url: str) -> T | None:
+        """Return what the function says about one thing; None if it failed. ``url`` is for messages. Raises Withdrawn
+        if its failure stops the crawl."""
+        (answer,) = await self.ask_each([about], [url])
+        return answer
+
+    async def ask_each(self, about: Sequence[object], urls: Sequence[str]) -> list[T | None]:
+        """The same about several things, which the function is called with one after the other."""
+        self._hook.figures.calls += len(about)
+        answers: list[T | None] = []
+        hang = 0
+        while (at := len(answers)) < len(about):
+            found: list[T | CallFailed]
+            if hang < HANG_MOST:
+                found = await self._found(about[at:], urls[at:])
+            else:
+                fault = f"{self._hook.code.name} was not called: {hang} calls beside this one have not returned"
+                found = [CallFailed(fault)] * (len(about) - at)
+            for each, url in zip(found, urls[at:], strict=False):
+                if isinstance(each, CallFailed):
+                    self.failed(url, each)
+                answers.append(None if isinstance(each, CallFailed) else each)
+            hang += isinstance(found[-1], NotReturnedError)
+        return answers
+
+    async def _found(self, about: Sequence[object], urls: Sequence[str]) -> list[T | CallFailed]:
+        """Answers about the first things, at least one; the last of them may be that its call has not returned."""
+        code, read, steps = self._hook.code, self._read, Steps(urls)
+        found: list[T | CallFailed] = []
+        try:
+            call: Call[None]
+            if code.is_async:
+                call = self._loops.begin(lambda: _awaited(code, about, read, steps, found))
+            else:
+                call = self._threads.begin(lambda: _called(code, about, read, steps, found))
+            await outcome_of(call, self._hook, steps, self._settings.timeout)
+        except CallFailed as error:
+            return [*found[: len(about) - 1], error]
+        return found
+
+    def close(self) -> None:
+        """The run is over."""
+        self._threads.close()
+        self._loops.close()
+
+    def failed(self, url: str, error: CallFailed) -> None:
+        """Count a failure. Raises Withdrawn if it stops the crawl."""
+        self._hook.failed(url, str(error))
+        if self._hook.stops(url, error, on_error=self._settings.stops):
+            raise Withdrawn
+
+
+def _called(
+    code: NamedCode,
+    about: Sequence[object],
+    read: Callable[[object], T],
+    steps: Steps,
+    found: list[T | CallFailed],
+) -> None:
+    """Call the function about one thing after the other, until it is given up."""
+    for number, each in enumerate(about):
+        if number:  # the first one is the call itself
+            if steps.is_over:
+                return
+            steps.begin(number)
+        try:
+            returned = code.function(each)
+            refuse_coroutine(code.name, returned)
+            answer: T | CallFailed = read(returned)
+        except BaseException as error:  # also what would end the thread  # noqa: BLE001
+            answer = failed(code, error)
+        found.append(answer)
+
+
+async def _awaited(
+    code: NamedCode,
+    about: Sequence[object],
+    read: Callable[[object], T],
+    steps: Steps,
+    found: list[T | CallFailed],
+) -> None:
+    """The same with an async function."""
+    for number, each in enumerate(about):
+        if number:  # the first one is the call itself
+            if steps.is_over:
+                return
+            steps.begin(number)
+        try:
+            answer: T | CallFailed = read(await code.function(each))
+        except GeneratorExit:  # nobody waits for it, and its event loop is gone
+            raise
+        except BaseException as error:  # also what would end the event loop  # noqa: BLE001
+            answer = failed(code, error)
+        found.append(answer)

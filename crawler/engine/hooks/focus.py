@@ -1,0 +1,113 @@
+"""The functions of the user that focus a crawl. See ``LinkJudge``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from crawler.engine.focusing import NEUTRAL
+from crawler.engine.hooks.answers import CallFailed
+from crawler.engine.hooks.asking import Asked, AskSettings
+from crawler.engine.hooks.hook import Hook
+from crawler.engine.hooks.page_view import Page, facts_of
+from crawler.engine.hooks.score_batches import ScoreBatches
+from crawler.engine.link_judge import Link
+from crawler.engine.page_handler import HandedPage
+
+# What each function is called with.
+ASKED: dict[str, tuple[str, ...]] = {"filter_link": ("link",), "score_links": ("links",), "score_page": ("page",)}
+_ROUNDING = 1e-6  # a score may be so much below 0 or above 1
+
+
+class Focus:
+    """The functions of one run."""
+
+    def __init__(self, hooks: Mapping[str, Hook], settings: AskSettings) -> None:
+        """``hooks``: by setting; at least one of ``ASKED``."""
+        filters, scores, rates = (hooks.get(setting) for setting in ASKED)
+        self._filter = None if filters is None else Asked(filters, settings, wish)
+        self._score = None if scores is None else Asked(scores, settings, score_list)
+        self._rate = None if rates is None else Asked(rates, settings, score)
+        self._batches = ScoreBatches(self._scored)
+
+    @property
+    def filters(self) -> bool:
+        """See ``LinkJudge``."""
+        return self._filter is not None
+
+    @property
+    def scores(self) -> bool:
+        """See ``LinkJudge``."""
+        return self._score is not None
+
+    @property
+    def rates(self) -> bool:
+        """See ``LinkJudge``."""
+        return self._rate is not None
+
+    async def wanted(self, links: Sequence[Link]) -> Sequence[bool]:
+        """See ``LinkJudge``. A link of which the function cannot say it is followed: it may lead to something."""
+        assert self._filter is not None
+        wishes = await self._filter.ask_each(links, [link.url for link in links])
+        return [wish is None or wish for wish in wishes]
+
+    async def score_links(self, links: Sequence[Link]) -> Sequence[float]:
+        """See ``LinkJudge``."""
+        return await self._batches.scores(links)
+
+    async def score_page(self, page: HandedPage) -> float | None:
+        """See ``LinkJudge``."""
+        assert self._rate is not None
+        return await self._rate.ask(Page(facts_of(page), _follows_none), page.record.entry.href)
+
+    def close(self) -> None:
+        """The run is over."""
+        for asked in (self._filter, self._score, self._rate):
+            if asked is not None:
+                asked.close()
+
+    async def _scored(self, links: Sequence[Link]) -> Sequence[float]:
+        """A score for each link of a batch: the neutral one if the function cannot say."""
+        assert self._score is not None
+        found = await self._score.ask(list(links), links[0].page)
+        if found is not None and len(found) != len(links):
+            fault = CallFailed(f"it returned {len(found)} scores for {len(links)} links")
+            self._score.failed(links[0].page, fault)
+            found = None
+        return [NEUTRAL] * len(links) if found is None else found
+
+
+def score_list(returned: Any) -> list[float]:
+    """Scores from 0 to 1. Raises CallFailed, and what reading them raises."""
+    if not isinstance(returned, Iterable) and not hasattr(returned, "__getitem__"):
+        raise CallFailed(f"it returned {_kind(returned)}, and not a list of scores")
+    return [score(each) for each in returned]
+
+
+def wish(returned: Any) -> bool:
+    """Whether a link is followed. Raises CallFailed for None: the function has forgotten to return something."""
+    if returned is None:
+        raise CallFailed("it returned None, and not whether the link is followed")
+    try:
+        return bool(returned)
+    except Exception as error:  # whatever an object of the user raises
+        raise CallFailed(f"it returned {_kind(returned)}, which is neither true nor false") from error
+
+
+def score(returned: Any) -> float:
+    """A score from 0 to 1. Raises CallFailed, and what reading it raises."""
+    try:
+        found = float(returned)
+    except (TypeError, ValueError, OverflowError):
+        raise CallFailed(f"it returned {_kind(returned)}, and not a number from 0 to 1") from None
+    if not -_ROUNDING <= found <= 1.0 + _ROUNDING:  # also for what is no number
+        raise CallFailed(f"it returned {found:g}, and not a number from 0 to 1")
+    return min(1.0, max(0.0, found))
+
+
+def _kind(returned: object) -> str:
+    return "None" if returned is None else type(returned).__name__
+
+
+def _follows_none(_: str) -> bool:
+    raise ValueError("a function that scores a page follows no links")

@@ -1,0 +1,202 @@
+"""A page as functions of the user see it. What it is made of can be sent to another process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from crawler.web.links import encoding_name, python_codec, sniff_encoding
+
+if TYPE_CHECKING:
+    from crawler.engine.page_handler import HandedPage  # a process with code of the user loads no engine
+
+
+class PageFacts(NamedTuple):
+    """What is known of a page. ``stated``: the charset that the server named. ``record``: as a line of JSON."""
+
+    id: str
+    url: str
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    stated: str | None
+    content_type: str | None
+    depth: int
+    via: str | None
+    links: tuple[str, ...]
+    record: bytes
+
+
+def facts_of(page: HandedPage) -> PageFacts:
+    """What code of the user is told of a page."""
+    from crawler.job.records import encode_page  # noqa: PLC0415
+    from crawler.web.fetch.outcome import browser_text  # noqa: PLC0415 -- not in processes, see above
+
+    record, response = page.record, page.finished.response
+    headers = () if response is None else response.headers.items()
+    return PageFacts(
+        page.id,
+        record.entry.href,
+        record.status or 0,
+        tuple((str(name), browser_text(value)) for name, value in headers),
+        b"" if response is None or response.body is None else response.body,
+        page.finished.charset,
+        record.content_type,
+        record.entry.depth,
+        record.entry.via,
+        tuple(page.links),
+        encode_page(replace(record, id=page.id)),
+    )
+
+
+class Follows:
+    """Whether a link is followed: true or false, at once or after an ``await``."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, answer: bool) -> None:
+        self._answer = answer
+
+    def __bool__(self) -> bool:
+        return self._answer
+
+    def __await__(self) -> Generator[None, None, bool]:
+        yield from ()
+        return self._answer
+
+
+End = Callable[["Page", bool], Awaitable[bool]]
+
+
+class Page:
+    """A page that was fetched.
+
+    ``id`` is text that names this visit of this URL: a page that is delivered again, because the program was killed
+    before the page was finished, has the ``id`` it had. ``visit`` is 1 for the first visit. ``data`` stands in the
+    record as ``data``: put in what JSON can express."""
+
+    def __init__(self, facts: PageFacts, follows: Callable[[str], bool], end: End | None = None) -> None:
+        """``follows`` says whether the crawl would follow a link; it raises ValueError if that is no URL to crawl.
+        ``end`` finishes the page, with whether outputs keep it; None: it is finished when a function returns."""
+        self._data: dict[str, Any] = {}
+        self._facts = facts
+        self._follows = follows
+        self._followed: list[str] = []
+        self._end = end
+
+    def __repr__(self) -> str:
+        return f"<Page {self.status} {self.url}>"
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What stands in the record as ``data``. Put something in; it cannot be another dict."""
+        return self._data
+
+    @property
+    def id(self) -> str:
+        return self._facts.id
+
+    @property
+    def visit(self) -> int:
+        return int(self.id.rpartition("-")[2])
+
+    @property
+    def url(self) -> str:
+        """The canonical URL that was fetched. A redirect is a page of its own, so this is not the target of one."""
+        return self._facts.url
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self._facts.status
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the response. Names are case-insensitive; of several with one name this gives the first, and
+        ``headers.getall(name)`` all of them."""
+        return CIMultiDictProxy(CIMultiDict(self._facts.headers))
+
+    @property
+    def body(self) -> bytes:
+        """The body, decoded from its content encoding. It is empty for a redirect."""
+        return self._facts.body
+
+    @cached_property
+    def text(self) -> str:
+        """The body as text, in the page's ``charset``. Bytes that are wrong in it become U+FFFD."""
+        return self.body.decode(python_codec(self.charset), "replace").removeprefix("\ufeff")
+
+    @cached_property
+    def charset(self) -> str:
+        """The encoding of the body, found as browsers find it: a name of the Encoding Standard, lower-case."""
+        stated = self._facts.stated
+        if self.content_type is not None and not self.content_type.endswith(("html", "xhtml+xml")):
+            return (stated and encoding_name(stated)) or "utf-8"
+        return sniff_encoding(self.body, stated)
+
+    @property
+    def content_type(self) -> str | None:
+        """``type/subtype`` in lower case; None if the server named none."""
+        return self._facts.content_type
+
+    @property
+    def depth(self) -> int:
+        """Links from a seed."""
+        return self._facts.depth
+
+    @property
+    def via(self) -> str | None:
+        """The page it was found on; None for a seed."""
+        return self._facts.via
+
+    @property
+    def links(self) -> list[str]:
+        """The distinct URLs that the page links to, canonical, in their order, whether the crawl follows them or
+        not."""
+        return list(self._facts.links)
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The record of the page as it is so far, with the keys of ``pages.jsonl``."""
+        found: dict[str, Any] = json.loads(self._facts.record)
+        return found
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The links that ``follow`` was called with."""
+        return tuple(self._followed)
+
+    def follow(self, url: str) -> Follows:
+        """Follow a link that the crawl did not find on the page. It is admitted in the step that finishes the page, by
+        the rules for all links: its scope, its patterns, its depth. A relative one is one of the page. May be awaited,
+        and need not be. Returns whether these rules allow it. Raises TypeError if it is no text, and
+        ValueError if it is no URL to crawl."""
+        if not isinstance(url, str):
+            raise TypeError(f"a link is a str, not {type(url).__name__}")
+        follows = self._follows(url)
+        self._followed.append(str(url))
+        return Follows(follows)
+
+    def done(self) -> Awaitable[bool]:
+        """Finish the page before the loop asks for the next one: ``await page.done()``. Returns True when its record,
+        with ``data``, and its links are with the operating system: killed now, they are not lost. Returns False if the
+        crawl has ended meanwhile: the next run will deliver the page again.
+
+        Raises TypeError or ValueError if JSON cannot express ``data``; the page is then not finished. Raises
+        RuntimeError in a function that is called with pages: there is no loop."""
+        return self._ended(keep=True)
+
+    def drop(self) -> Awaitable[bool]:
+        """As ``done``, but outputs keep nothing of the page besides its record."""
+        return self._ended(keep=False)
+
+    def _ended(self, *, keep: bool) -> Awaitable[bool]:
+        if self._end is None:
+            instead = "return" if keep else "return crawler.DROP"
+            raise RuntimeError(f"only a loop over crawler.Crawl ends its pages; in a function, {instead}")
+        return self._end(self, keep)

@@ -1,0 +1,118 @@
+"""Calls in threads. A thread cannot be ended: one whose call is given up is left alone, and others take its place.
+
+The threads keep no program from ending, as those of ``concurrent.futures`` would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from crawler.engine.hooks.answers import Answered, CallFailed, NoMoreCallsError, call_with, failed
+from crawler.engine.hooks.calls import LOST_MOST, Told, line_of_user
+from crawler.engine.hooks.named_code import NamedCode
+from crawler.engine.hooks.page_view import Page, PageFacts
+
+T = TypeVar("T")
+
+
+class Threads:
+    """As many threads as there are calls at a time. Everything here is used by one event loop alone."""
+
+    def __init__(self, code: NamedCode) -> None:
+        """``code``: the function that is called, for messages."""
+        self.code = code
+        self.lost = 0  # calls that were given up and go on
+        self._idle: list[_Thread] = []
+
+    def begin(self, work: Callable[[], T]) -> ThreadCall[T]:
+        """Have a thread do the work. Whatever it raises is a failure of the call. Raises CallFailed."""
+        if self.lost >= LOST_MOST:
+            raise NoMoreCallsError(f"{self.lost} calls of {self.code.name} do not return: no more are begun")
+        thread = self._idle.pop() if self._idle else _Thread(self.code.name)
+        call = ThreadCall(self, thread, work)
+        thread.calls.put(call)
+        return call
+
+    def ended(self, call: ThreadCall[Any]) -> None:
+        """A call has ended: its thread is free."""
+        self.lost -= call.is_lost
+        self._idle.append(call.thread)
+
+    def close(self) -> None:
+        """End the threads that do nothing. The others keep nobody waiting."""
+        while self._idle:
+            self._idle.pop().calls.put(None)
+
+
+class ThreadCall(Generic[T]):
+    """A call that a thread carries out. See ``Call``."""
+
+    def __init__(self, threads: Threads, thread: _Thread, work: Callable[[], T]) -> None:
+        self.thread = thread
+        self.is_lost = False
+        self._threads = threads
+        self._work = work
+        self._told = Told[T]()
+        self.answer = self._told.answer
+        self.begun: asyncio.Future[None] | None = None
+
+    def run(self) -> None:
+        """Carry it out, in its thread."""
+        answer: T | None = None
+        fault: CallFailed | None = None
+        try:
+            answer = self._work()
+        except BaseException as error:  # also what would end the thread  # noqa: BLE001
+            fault = failed(self._threads.code, error)
+        self._told.tell(answer, fault, lambda: self._threads.ended(self))
+
+    def place(self) -> str | None:
+        """See ``Call``."""
+        frame = sys._current_frames().get(self.thread.ident or 0)
+        return line_of_user(frame, self._threads.code.is_of_user)
+
+    def abandon(self) -> None:
+        """See ``Call``."""
+        self.answer.cancel()
+        self.is_lost = True
+        self._threads.lost += 1
+
+
+class _Thread(threading.Thread):
+    """Carries out one call after the other."""
+
+    def __init__(self, name: str) -> None:
+        """Raises CallFailed."""
+        super().__init__(name=name, daemon=True)
+        self.calls: queue.SimpleQueue[ThreadCall[Any] | None] = queue.SimpleQueue()
+        try:
+            self.start()
+        except RuntimeError as error:  # the system has no more
+            raise CallFailed(f"no thread for {name}: {error}") from error
+
+    def run(self) -> None:
+        own = os.getpid()
+        while (call := self.calls.get()) is not None:
+            call.run()
+            if os.getpid() != own:  # a copy of the program that the function has forked, and that returned too
+                os._exit(0)
+
+
+class PageThreads:
+    """Calls a function with pages, in threads. See ``PageCalls``."""
+
+    def __init__(self, code: NamedCode) -> None:
+        self._threads = Threads(code)
+
+    def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> ThreadCall[Answered]:
+        code = self._threads.code
+        return self._threads.begin(lambda: call_with(code, Page(page, follows)))
+
+    def close(self) -> None:
+        self._threads.close()

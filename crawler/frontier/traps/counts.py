@@ -1,0 +1,61 @@
+"""Numbers under 16 bytes of digest, in the store, with the most recently used ones in memory."""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from hashlib import blake2b
+
+from crawler.base.kv import Batch, Family, Reader
+
+COUNT = b"n"  # key: this and a digest; value: the number
+KEPT_MAX = 50_000  # numbers in memory, about 200 bytes each
+_NUMBER = struct.Struct("<Q")
+
+
+class TrapRecordError(ValueError):
+    """Stored bytes are neither a count nor a closed trap."""
+
+
+class Counts:
+    """The numbers of one job. Those in memory are those of the last written batch, and of the batch being filled."""
+
+    def __init__(self, store: Reader) -> None:
+        self._store = store
+        self._kept: OrderedDict[bytes, int] = OrderedDict()
+
+    def number(self, key: bytes) -> int:
+        """The number under a digest, 0 if there is none; raises TrapRecordError."""
+        number = self._kept.get(key)
+        if number is not None:
+            self._kept.move_to_end(key)
+            return number
+        stored = self._store.get(Family.TRAPS, COUNT + key)
+        number = 0 if stored is None else decode_count(stored)
+        self._keep(key, number)
+        return number
+
+    def set(self, key: bytes, number: int, batch: Batch) -> int:
+        """Put a number into the batch. Returns by how much it has grown."""
+        grown = number - self.number(key)
+        batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
+        self._keep(key, number)
+        return grown
+
+    def _keep(self, key: bytes, number: int) -> None:
+        self._kept[key] = number
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)
+
+
+def decode_count(value: bytes) -> int:
+    """The number of a stored count; raises TrapRecordError."""
+    if len(value) != _NUMBER.size:
+        raise TrapRecordError(f"not a count: {len(value)} bytes")
+    return int(_NUMBER.unpack(value)[0])
+
+
+def digest_of(text: str) -> bytes:
+    """The digest of what is counted. It is a cryptographic one, so that no host can fill the counts of another."""
+    return blake2b(text.encode(), digest_size=16).digest()

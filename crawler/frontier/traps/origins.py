@@ -1,0 +1,167 @@
+"""Which servers links may lead to: those that no rule of ours refuses, and not endlessly many.
+
+Pages invent names and ports: a name has 65,535 ports, and a domain with a wildcard record endless hosts, each
+with a queue, a robots.txt and a gap of its own.
+
+For links that pages found there are counts of
+
+    the ports of one host name             more than ``traps.max_ports`` are refused
+    the hosts of one registrable domain    more than ``traps.max_hosts`` are refused
+
+A host and port that the job has met stays open, whatever the counts say; so do the seeds of the user. A refused URL is
+admitted and finished at once, with an ``excluded`` record. After ``traps.max_records`` such records the name or domain
+is *closed*: links to further hosts of it are dropped without a lookup. A run with a higher limit opens it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from crawler.base.kv import Batch, Family, Reader
+from crawler.base.settings import FetchSettings, TrapSettings
+from crawler.frontier.traps.counts import Counts, digest_of
+from crawler.url.refusal import Refusal, Rule, refusal_of_href
+from crawler.url.scope import Linked
+from crawler.url.urls import host_key, registrable_domain
+
+KNOWN_MAX = 50_000  # origins in memory that need no lookup
+L = TypeVar("L", bound=Linked)
+
+
+class _Limit(Struct, frozen=True):
+    """One count: ``subject`` is the name or domain, ``most`` the limit, 0 for none."""
+
+    rule: Rule
+    setting: str
+    subject: str
+    most: int
+    what: str
+
+    @property
+    def taken(self) -> bytes:
+        """The key of the count of those that were admitted."""
+        return digest_of(f"{self.subject} {self.setting}")
+
+    @property
+    def refused(self) -> bytes:
+        """The key of the count of `excluded` records."""
+        return digest_of(f"{self.subject} {self.setting} refused")
+
+    @property
+    def refusal(self) -> Refusal:
+        why = f"{self.subject} has more than {self.most} {self.what}"
+        return Refusal(self.rule, self.subject, why, f"a higher traps.{self.setting}")
+
+
+def _ports(name: str, settings: TrapSettings) -> _Limit:
+    return _Limit(Rule.TOO_MANY_PORTS, "max_ports", name, settings.max_ports, "ports")
+
+
+def _hosts(domain: str, settings: TrapSettings) -> _Limit:
+    return _Limit(Rule.TOO_MANY_HOSTS, "max_hosts", domain, settings.max_hosts, "hosts")
+
+
+def refusal_of_limit(rule: Rule, subject: str, settings: TrapSettings) -> Refusal:
+    """Why a link to a further port of a name, or host of a domain, is refused by that rule."""
+    return (_ports if rule is Rule.TOO_MANY_PORTS else _hosts)(subject, settings).refusal
+
+
+class Origins:
+    """The hosts and ports of a job."""
+
+    def __init__(self, settings: TrapSettings, permitted: FetchSettings, store: Reader) -> None:
+        self._settings = settings
+        self._permitted = permitted
+        self._store = store
+        self._counts = Counts(store)
+        self._known: dict[str, None] = {}  # what precedes the path in an href, of origins that may be asked
+        self._closed: set[str] = set()  # names and domains that were found closed in this run
+
+    def open_links(self, links: Sequence[L]) -> list[L]:
+        """The links that do not lead to further hosts of a closed name or domain."""
+        if not self._closed:
+            return list(links)
+        return [link for link in links if self._is_open(link.href)]
+
+    def refusals(self, hrefs: Sequence[str], batch: Batch) -> tuple[list[Refusal | None], int]:
+        """Count the origins of new URLs that are to be queued, and put the counts into ``batch``. Returns for each URL
+        why it is refused, or None; and the sum by which all counts have grown."""
+        known = self._known
+        found: list[Refusal | None] = [None] * len(hrefs)
+        grown = 0
+        for place, href in enumerate(hrefs):
+            origin = href[: href.find("/", 8)]
+            if origin not in known:
+                found[place], more = self._meet(origin, href, batch)
+                grown += more
+        return found, grown
+
+    def take_back(self, href: str, rule: Rule, batch: Batch) -> tuple[bool, int]:
+        """Look again at a URL that a limit refused. Returns whether it may be queued now, and the sum by which all
+        counts have grown (one record less counts as -1)."""
+        limits = self._limits(host_key(href))
+        refused = next((each for each in limits if each.rule is rule), None)
+        less = 0
+        if refused is not None and (records := self._counts.number(refused.refused)):
+            less = self._counts.set(refused.refused, records - 1, batch)
+        refusal, grown = self._meet(href[: href.find("/", 8)], href, batch)
+        return refusal is None, less + grown
+
+    def refusal(self, href: str) -> Refusal | None:
+        """Why a link to the URL would be refused now."""
+        refused = refusal_of_href(href, self._permitted)
+        name = host_key(href)
+        if refused is not None or self._store.get(Family.HOSTS, name.encode("ascii")) is not None:
+            return refused
+        full = (each for each in self._limits(name) if each.most and self._counts.number(each.taken) >= each.most)
+        return next((limit.refusal for limit in full), None)
+
+    def _meet(self, origin: str, href: str, batch: Batch) -> tuple[Refusal | None, int]:
+        """Decide on the URL of an origin that is not in memory."""
+        refused = refusal_of_href(href, self._permitted)
+        if refused is not None:
+            return refused, 0
+        name = host_key(href)
+        grown = 0
+        if self._store.get(Family.HOSTS, name.encode("ascii")) is None:
+            limits = self._limits(name)
+            for limit in limits:
+                if limit.most and self._counts.number(limit.taken) >= limit.most:
+                    records = self._counts.number(limit.refused) + 1
+                    if records >= self._settings.max_records:
+                        self._closed.add(limit.subject)
+                    return limit.refusal, self._counts.set(limit.refused, records, batch)
+            for limit in limits:
+                grown += self._counts.set(limit.taken, self._counts.number(limit.taken) + 1, batch)
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[origin] = None
+        return None, grown
+
+    def _limits(self, name: str) -> list[_Limit]:
+        """The limits that a new ``host:port`` counts against."""
+        host, settings = name.rpartition(":")[0], self._settings
+        limits = [_ports(host, settings)]
+        domain = registrable_domain(host)
+        if domain != host and not self._met(host):
+            limits.append(_hosts(domain, settings))
+        return limits
+
+    def _met(self, host: str) -> bool:
+        """Whether the host counts already: with another port, or before there were such counts."""
+        ports = host.encode("ascii") + b":"
+        if self._counts.number(digest_of(f"{host} max_ports")):
+            return True
+        return bool(self._store.scan(Family.HOSTS, ports, ports[:-1] + b";", 1))
+
+    def _is_open(self, href: str) -> bool:
+        if href[: href.find("/", 8)] in self._known:
+            return True
+        name = host_key(href)
+        host = name.rpartition(":")[0]
+        if host not in self._closed and registrable_domain(host) not in self._closed:
+            return True
+        return self._store.get(Family.HOSTS, name.encode("ascii")) is not None

@@ -1,0 +1,79 @@
+"""The signs of a trap in the text of a URL: an odd path, and the pattern that it shares with its variants.
+
+A *pattern* covers all URLs of a host that differ only in numbers or generated identifiers. A run of digits becomes
+``#``. An identifier becomes ``*``: a UUID, 8 or more letters and digits that alternate, 8 hexadecimal digits or 16
+characters of both. The query keeps only the distinct names of its parameters, sorted::
+
+    /calendar/2031-02-28?view=week&sid=9f86d081  ->  /calendar/#-#-#?sid&view
+    /item/550e8400-e29b-41d4-a716-446655440000   ->  /item/*
+    /covid19/page2                               ->  /covid#/page#
+
+A path without numbers or identifiers, and without a query, has no variants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from crawler.base.settings import TrapSettings
+
+MOST_NAMES = 32  # distinct parameters in a pattern; bounds its length, not the counts
+
+_VARYING = re.compile(
+    r"""
+    %[0-9A-Fa-f]{2}                                             # a character: its digits count nothing up
+    | (?<![0-9A-Za-z]) (?:
+        [0-9A-Fa-f]{8} (?:-[0-9A-Fa-f]{4}){3} -[0-9A-Fa-f]{12}  # a UUID
+        | (?=[A-Za-z]*[0-9]+[A-Za-z]+[0-9]) [0-9A-Za-z]{8,}+
+        | (?=[A-Za-z]*[0-9]) (?=[0-9]*[A-Za-z]) (?: [0-9A-Fa-f]{8,}+ | [0-9A-Za-z]{16,}+ )
+      ) (?![0-9A-Za-z])
+    | [0-9]+
+    """,
+    re.X,
+)
+_SEPARATOR = re.compile("[&;]")
+
+
+def split_path(target: str) -> tuple[str, str | None]:
+    """Split path and query; the query is None if there is none."""
+    path, mark, query = target.partition("?")
+    return path, query if mark else None
+
+
+def variants_of(path: str, query: str | None) -> str | None:
+    """The pattern of a URL; None if it has no variants."""
+    if query is None:
+        pattern = _fold(path)
+        return None if pattern == path else pattern
+    names = sorted({_fold(pair.partition("=")[0]) for pair in _SEPARATOR.split(query)})
+    return f"{_fold(path)}?{'&'.join(names[:MOST_NAMES])}"
+
+
+def odd_shape(path: str, settings: TrapSettings) -> tuple[str, str] | None:
+    """The limit that a path exceeds, and a text that says how; None if it exceeds none."""
+    segments = path.count("/")
+    if settings.max_segments and segments > settings.max_segments:
+        return "traps.max_segments", f"{segments} segments in the path"
+    if settings.max_repeats and segments > settings.max_repeats:
+        segment, times = Counter(path.split("/")[1:]).most_common(1)[0]
+        if times > settings.max_repeats:
+            return "traps.max_repeats", f"the segment {segment[:80]!r} {times} times in the path"
+    return None
+
+
+def _fold(text: str) -> str:
+    return _VARYING.sub(_folded, text)
+
+
+def _folded(found: re.Match[str]) -> str:
+    text = found[0]
+    if text[0] == "%":
+        return text
+    return "#" if text.isdigit() else "*"
+
+
+def path_shape(href: str) -> tuple[int, str]:
+    """What tells the path of a URL from those beside it: how many segments it has, and the pattern of the first."""
+    path = href[href.find("/", 8) :].partition("?")[0]
+    return path.count("/"), _fold(path[1:].partition("/")[0])

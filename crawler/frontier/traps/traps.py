@@ -1,0 +1,212 @@
+"""Traps: hosts that generate URLs without end. They are found by counting, refused by rule, and cost bounded memory and
+records.
+
+For every host, and for the domains of hosts (``domains``), there are counts of
+
+    the distinct URLs of one pattern         more than ``traps.max_variants`` are refused
+    the patterns of one path with a query    more than ``traps.max_query_shapes`` are refused
+    URLs with an odd path                    all are refused: ``traps.max_segments``, ``traps.max_repeats``
+    URLs linked to from copies of pages      all are refused, where ``traps.duplicates`` is "skip-links"
+
+A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule. After
+``traps.max_records`` such records the count is *closed*: from then on its links are dropped without a lookup, so that a
+trap does not use up records and seen-set for ever. (The links of a page are checked together, so the last page before
+the close may exceed the limit.)
+
+A count is stored under its kind and the digest of what it counts, in the batch that admits the URLs. The most recently
+used counts are in memory. So no URL is missed or counted twice, whenever the crawl dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from crawler.base.kv import Batch, Family, Reader
+from crawler.base.settings import TrapSettings
+from crawler.frontier.traps.counts import COUNT, Counts, TrapRecordError, decode_count, digest_of
+from crawler.frontier.traps.domains import DomainTraps, domain_of
+from crawler.frontier.traps.shape import odd_shape, split_path, variants_of
+from crawler.url.scope import Linked
+from crawler.url.urls import host_key
+
+CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host
+KEY_BYTES = 17
+_LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats")
+
+
+L = TypeVar("L", bound=Linked)
+
+
+class Counted(Struct, frozen=True):
+    """What a URL is counted as: the ``limit`` (a key of the settings), the ``key`` of the count, and the ``words`` that
+    describe it. ``shapes`` is the count of the patterns of its path, which grows if the URL is the first of a
+    pattern."""
+
+    limit: str
+    key: bytes
+    words: str
+    shapes: Counted | None = None
+
+
+class Traps:
+    """The traps of all hosts of a job."""
+
+    def __init__(self, settings: TrapSettings, store: Reader) -> None:
+        """Raises TrapRecordError."""
+        self._settings = settings
+        self._counts = Counts(store)
+        self._domains = DomainTraps(settings, self._counts)
+        self._closed: dict[str, set[bytes]] = {}  # host -> keys
+        for key, value in _rows(store, CLOSED):
+            limit, host = decode_closed(value)
+            if getattr(settings, limit) and self._counts.number(key[1:]) >= self._most(limit) + settings.max_records:
+                self._closed.setdefault(host, set()).add(key[1:])
+
+    def open_links(self, links: Sequence[L]) -> list[L]:
+        """The links that are not in a closed trap."""
+        if not self._closed:
+            return list(links)
+        return [link for link in links if not self._is_closed(link.href)]
+
+    def refusals(self, hrefs: Sequence[str], batch: Batch) -> tuple[list[str | None], int]:
+        """Count new URLs, and put the counts into ``batch``. Returns for each URL the rule that refuses it, or None;
+        and the sum by which all counts have grown."""
+        changed: dict[bytes, int] = {}
+        rules = [self._refusal(href, changed, batch) for href in hrefs]
+        grown = 0
+        for key, number in changed.items():
+            grown += self._counts.set(key, number, batch)
+        return rules, grown
+
+    def takes_copies(self, href: str) -> bool:
+        """Whether one more link of the copy at ``href`` may have a record."""
+        return self._counts.number(_copies_key(href)) < self._settings.max_records
+
+    def count_copies(self, href: str, links: int, batch: Batch) -> int:
+        """Count new links of the copy at ``href``, which are all refused. Returns the sum by which all counts have
+        grown."""
+        key = _copies_key(href)
+        return self._counts.set(key, self._counts.number(key) + links, batch)
+
+    def explain(self, href: str) -> Iterator[str]:
+        """Sentences that say what a URL is counted as, and the current counts."""
+        counted: Counted | None = self.counted(href)
+        if counted is None:
+            yield "No trap: nothing in its path or query is counted."
+        while counted is not None:
+            number, most = self._counts.number(counted.key), getattr(self._settings, counted.limit)
+            said = f"Counted as {counted.words}: {number} so far, traps.{counted.limit} is {most or 'off'}"
+            if self._has_closed(href, counted.key):
+                said += "; closed: links to new ones are dropped"
+            elif most and number >= self._most(counted.limit):
+                said += "; new ones are refused"
+            yield said + "."
+            together = self._domains.total(host_key(href), counted.words) if most else 0
+            if together and self._settings.domain_factor:
+                allowed = most * self._settings.domain_factor
+                yield f"The hosts of {domain_of(host_key(href))} have about {together} together, of {allowed} allowed."
+            counted = counted.shapes
+
+    def counted(self, href: str) -> Counted | None:
+        """What a URL is counted as; None if it is not counted."""
+        host, target = host_key(href), href[href.find("/", 8) :]
+        path, query = split_path(target)
+        odd = odd_shape(path, self._settings)
+        if odd is not None:
+            limit = odd[0].removeprefix("traps.")
+            return Counted(limit, digest_of(f"{host} {limit}"), odd[1])
+        pattern = variants_of(path, query)
+        if pattern is None:
+            return None
+        shapes = None
+        if query is not None and self._settings.max_query_shapes:
+            base = pattern.partition("?")[0]
+            key = digest_of(f"{host}{base}? shapes")
+            shapes = Counted("max_query_shapes", key, f"sets of parameters of {base}")
+        if shapes is None and not self._settings.max_variants:
+            return None
+        return Counted("max_variants", digest_of(f"{host}{pattern}"), f"URLs like {pattern}", shapes)
+
+    def _refusal(self, href: str, changed: dict[bytes, int], batch: Batch) -> str | None:
+        counted = self.counted(href)
+        if counted is None:
+            return None
+        number = changed.get(counted.key, self._counts.number(counted.key))
+        if number == 0 and counted.shapes is not None:
+            shapes = counted.shapes
+            patterns = changed.get(shapes.key, self._counts.number(shapes.key))
+            refused = self._refused(shapes, patterns, href, changed, batch)
+            changed[shapes.key] = patterns + 1
+            if refused is not None:
+                return refused
+        changed[counted.key] = number + 1
+        if counted.limit != "max_variants":
+            self._close_at(number + 1, 0, counted, href, batch)
+            return f"traps.{counted.limit}: {counted.words}"
+        return self._refused(counted, number, href, changed, batch)
+
+    def _refused(self, counted: Counted, number: int, href: str, changed: dict[bytes, int], batch: Batch) -> str | None:
+        """The rule by which one more than that number is refused."""
+        own = self._most(counted.limit)
+        most = self._domains.count(counted.key, number, (host_key(href), counted.words), own, changed)
+        if not most or number < most:
+            return None
+        self._close_at(number + 1, most, counted, href, batch)
+        if most < own or self._domains.is_full(counted.key):
+            together = own * self._settings.domain_factor
+            return f"traps.domain_factor: {domain_of(host_key(href))} has more than {together} {counted.words}"
+        return f"traps.{counted.limit}: more than {most} {counted.words}"
+
+    def _close_at(self, number: int, most: int, counted: Counted, href: str, batch: Batch) -> None:
+        if number >= most + self._settings.max_records:
+            host = host_key(href)
+            self._closed.setdefault(host, set()).add(counted.key)
+            batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))
+
+    def _is_closed(self, href: str) -> bool:
+        keys = self._closed.get(host_key(href))
+        if keys is None:
+            return False
+        counted = self.counted(href)
+        if counted is None:
+            return False
+        if counted.key in keys:
+            return True
+        # After the count of patterns is closed, patterns that were counted before stay open.
+        return counted.shapes is not None and counted.shapes.key in keys and not self._counts.number(counted.key)
+
+    def _has_closed(self, href: str, key: bytes) -> bool:
+        return key in self._closed.get(host_key(href), ())
+
+    def _most(self, limit: str) -> int:
+        """How many URLs the limit allows; 0 for odd paths."""
+        return int(getattr(self._settings, limit)) if limit in ("max_variants", "max_query_shapes") else 0
+
+
+def decode_closed(value: bytes) -> tuple[str, str]:
+    """(limit, host) of a closed trap; raises TrapRecordError."""
+    try:
+        return _LIMITS[value[0]], value[1:].decode("ascii")
+    except (IndexError, UnicodeDecodeError) as error:
+        raise TrapRecordError(f"not a closed trap: {error}") from error
+
+
+def check_row(key: bytes, value: bytes) -> int:
+    """The count in a row of the family, 0 for a row without one; raises TrapRecordError."""
+    if len(key) != KEY_BYTES or key[:1] not in (COUNT, CLOSED):
+        raise TrapRecordError("not a key of a trap")
+    if key[:1] == COUNT:
+        return decode_count(value)
+    decode_closed(value)
+    return 0
+
+
+def _rows(store: Reader, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
+    return store.rows(Family.TRAPS, kind, bytes([kind[0] + 1]))
+
+
+def _copies_key(href: str) -> bytes:
+    return digest_of(f"{host_key(href)} copies")

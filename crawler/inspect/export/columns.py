@@ -1,0 +1,223 @@
+"""The tables of an export: their columns, and how rows of JSON become columns of typed values.
+
+Nothing is lost: a field that has no column, and a value that does not fit its column, are kept in the column ``other``
+of the row, as one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from crawler.job.survey import time_of
+
+OTHER = "other"
+
+Row = dict[str, Any]
+
+
+class Kind(StrEnum):
+    """The type of a column, by its name in DuckDB."""
+
+    TEXT = "VARCHAR"
+    TRUTH = "BOOLEAN"
+    SMALL = "INTEGER"
+    LARGE = "BIGINT"
+    NUMBER = "DOUBLE"
+    TIME = "TIMESTAMP WITH TIME ZONE"
+    TEXTS = "VARCHAR[]"
+    HEADERS = "MAP(VARCHAR, VARCHAR)"
+    COUNTS = "MAP(VARCHAR, BIGINT)"
+    PLACES = "MAP(VARCHAR, BIGINT[])"
+    JSON = "VARCHAR (JSON)"  # any value, as its text
+
+
+class Column(NamedTuple):
+    """A column. A row that lacks the field has ``absent`` there."""
+
+    name: str
+    kind: Kind
+    absent: Any = None
+
+
+PAGES = (
+    Column("record", Kind.LARGE),
+    Column("url", Kind.TEXT),
+    Column("host", Kind.TEXT),
+    Column("status", Kind.SMALL),
+    Column("error", Kind.TEXT),
+    Column("outcome", Kind.TEXT),
+    Column("depth", Kind.LARGE),
+    Column("via", Kind.TEXT),
+    Column("fetched_at", Kind.TIME),
+    Column("content_type", Kind.TEXT),
+    Column("bytes", Kind.LARGE),
+    Column("links", Kind.LARGE),
+    Column("location", Kind.TEXT),
+    Column("links_cut", Kind.TRUTH, False),
+    Column("digest", Kind.TEXT),
+    Column("simhash", Kind.TEXT),
+    Column("duplicate_of", Kind.TEXT),
+    Column("robots", Kind.TEXTS),
+    Column("rule", Kind.TEXT),
+    Column("probe", Kind.TRUTH, False),
+    Column("hops_outside", Kind.SMALL),
+    Column("embedded", Kind.TRUTH, False),
+    Column("visit", Kind.LARGE, 1),
+    Column("changed", Kind.TRUTH),
+    Column("gone", Kind.TRUTH, False),
+    Column("title", Kind.TEXT),
+    Column("language", Kind.TEXT),
+    Column("canonical", Kind.TEXT),
+    Column("charset", Kind.TEXT),
+    Column("payload_digest", Kind.TEXT),
+    Column("etag", Kind.TEXT),
+    Column("last_modified", Kind.TEXT),
+    Column("address", Kind.TEXT),
+    Column("seconds", Kind.NUMBER),
+    Column("tries", Kind.LARGE),
+    Column("headers", Kind.HEADERS),
+    Column("body", Kind.TEXT),
+    Column("body_cut", Kind.TEXT),
+    Column("score", Kind.NUMBER),
+    Column("id", Kind.TEXT),
+    Column("data", Kind.JSON),
+    Column("kept", Kind.PLACES),
+)
+HOSTS = (
+    Column("host", Kind.TEXT),
+    Column("state", Kind.TEXT),
+    Column("pending", Kind.LARGE),
+    Column("in_flight", Kind.LARGE),
+    Column("fetched", Kind.LARGE),
+    Column("failed", Kind.LARGE),
+    Column("next_time", Kind.TIME),
+    Column("wait_seconds", Kind.NUMBER),
+    Column("rule", Kind.TEXT),
+    Column("reason", Kind.TEXT),
+    Column("gap_seconds", Kind.NUMBER),
+    Column("latency_seconds", Kind.NUMBER),
+    Column("errors", Kind.COUNTS),
+    Column("slowed_seconds", Kind.NUMBER),
+)
+LINKS = (
+    Column("record", Kind.LARGE),
+    Column("from", Kind.TEXT),
+    Column("to", Kind.TEXT),
+    Column("kind", Kind.TEXT),
+    Column("text", Kind.TEXT),
+    Column("rel", Kind.TEXT),
+    Column("in_scope", Kind.TRUTH),
+    Column("why", Kind.TEXT),
+    Column("score", Kind.NUMBER),
+)
+TEXT = (
+    Column("record", Kind.LARGE),
+    Column("url", Kind.TEXT),
+    Column("fetched_at", Kind.TIME),
+    Column("title", Kind.TEXT),
+    Column("language", Kind.TEXT),
+    Column("text", Kind.TEXT),
+    Column("markdown", Kind.TEXT),
+    Column("cut", Kind.TRUTH, False),
+    Column("digest", Kind.TEXT),
+    Column("error", Kind.TEXT),
+)
+
+
+def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any]]:
+    """The values of each column, row by row, and those of ``other``. Takes the fields out of the rows."""
+    misfits: dict[int, Row] = {}
+    found: dict[str, list[Any]] = {}
+    present = set[str]().union(*rows)
+    for name, kind, absent in columns:
+        if name not in present:
+            found[name] = [absent] * len(rows)
+            continue
+        fit, values = _FITS[kind], []
+        for place, row in enumerate(rows):
+            value = row.pop(name, absent)
+            if value is not None:
+                stored = fit(value)
+                if stored is None:
+                    misfits.setdefault(place, {})[name] = value
+                value = stored
+            values.append(value)
+        found[name] = values
+    left = (row | misfits.get(place, {}) for place, row in enumerate(rows))
+    found[OTHER] = [json.dumps(row, separators=(",", ":")) if row else None for row in left]
+    return found
+
+
+# Each returns what is stored for a value, or None if the value does not fit.
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and (value.isascii() or _is_utf8(value)) else None
+
+
+def _is_utf8(value: str) -> bool:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _truth(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _integer(bits: int) -> Callable[[object], int | None]:
+    end = 1 << (bits - 1)
+
+    def fit(value: object) -> int | None:
+        return value if type(value) is int and -end <= value < end else None
+
+    return fit
+
+
+def _number(value: object) -> float | None:
+    if type(value) is float:
+        return value
+    return float(value) if type(value) is int and -(2**53) <= value <= 2**53 else None
+
+
+def _texts(value: object) -> list[str] | None:
+    return value if isinstance(value, list) and all(_text(each) is not None for each in value) else None
+
+
+def _integers(value: object) -> list[int] | None:
+    fit = _integer(64)
+    return value if isinstance(value, list) and all(fit(each) is not None for each in value) else None
+
+
+def _map(fit: Callable[[object], object]) -> Callable[[object], list[tuple[str, Any]] | None]:
+    def fit_all(value: object) -> list[tuple[str, Any]] | None:
+        if not isinstance(value, Mapping):
+            return None
+        whole = all(_text(key) is not None and fit(each) is not None for key, each in value.items())
+        return list(value.items()) if whole else None
+
+    return fit_all
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+_FITS: dict[Kind, Callable[[object], Any]] = {
+    Kind.TEXT: _text,
+    Kind.TRUTH: _truth,
+    Kind.SMALL: _integer(32),
+    Kind.LARGE: _integer(64),
+    Kind.NUMBER: _number,
+    Kind.TIME: time_of,
+    Kind.TEXTS: _texts,
+    Kind.HEADERS: _map(_text),
+    Kind.COUNTS: _map(_integer(64)),
+    Kind.PLACES: _map(_integers),
+    Kind.JSON: _json,
+}

@@ -1,0 +1,36 @@
+"""The records of a job that no crash can undo, for a reader that wants all of them once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from crawler.inspect.record_stream import Tail
+from crawler.job.directory import PAGES, JobError
+from crawler.job.output import Record, record_of
+from crawler.job.records import JournalError
+
+_BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
+_POLL = 0.1  # seconds between two looks
+
+
+def final_records(directory: Path) -> Iterator[tuple[Record, int]]:
+    """(record, its length in bytes) of each finished URL, in the order in which they finished. Raises JobError, OSError
+    and, for a line that is not a record, JournalError."""
+    for number, line in enumerate(final_lines(directory), 1):
+        record = record_of(line)
+        if record is None:
+            raise JournalError(f"{PAGES}: line {number} is not a record; run `crawler verify`")
+        yield record, len(line)
+
+
+def final_lines(directory: Path) -> Iterator[bytes]:
+    """The lines of these records, as they are. Raises JobError, OSError."""
+    tail = Tail(directory)
+    deadline = time.monotonic() + _BUSY
+    while not tail.knows_end():
+        if time.monotonic() > deadline:
+            raise JobError(f"{directory} is in use by a process that shows no records: try again later")
+        time.sleep(_POLL)
+    yield from tail.more()

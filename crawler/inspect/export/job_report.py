@@ -1,0 +1,166 @@
+"""Makes the report of a job: reads its records once, its statistics and its hosts, and writes one HTML file."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawler.base.clock import SteadyClock
+from crawler.base.disk import RealDisk
+from crawler.inspect.crawl_partitions import of_each
+from crawler.inspect.crawl_reader import stats_of
+from crawler.inspect.export.beside import ExportError, check_outside
+from crawler.inspect.export.crawl_figures import Figures
+from crawler.inspect.export.final_records import final_lines, final_records
+from crawler.inspect.export.kept_parts import KeptParts
+from crawler.inspect.export.last_records import LastRecords
+from crawler.inspect.export.report_page import MARK, LinkedFrom, Report, report_page
+from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
+from crawler.inspect.hosts_now import hosts_now
+from crawler.inspect.job_reader import open_job
+from crawler.inspect.sort_values import SortValues
+from crawler.job.clock_anchor import job_time
+from crawler.job.identity import check_readable
+from crawler.job.live_status import read_live
+
+# The target of an edge. No URL holds a quotation mark, so no text of a link looks like this.
+_TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)"', re.MULTILINE)
+HOSTS = 100  # hosts with most pages that are listed
+FAILING = 25  # and those with most failures
+_LISTED = {"fetched": HOSTS, "failed": FAILING}
+
+
+class Reported(NamedTuple):
+    """A report: how many URLs it counts, how many are broken, its size in bytes."""
+
+    urls: int
+    broken: int
+    size: int
+
+
+def write_report(directory: Path, out: Path) -> Reported:
+    """Write the report of the job or the crawl in ``directory``, running or not, to the file ``out``. Raises
+    ExportError, JobError, OSError and what reading a damaged job raises; an earlier report is then unchanged."""
+    dict(of_each(directory, check_readable))
+    out = Path(os.path.abspath(out))
+    check_outside(out, directory)
+    _check_free(out)
+    report = gather(directory)
+    data = report_page(report).encode("utf-8")
+    _replace(out, data)
+    return Reported(report.figures.urls, report.figures.totals["broken"], len(data))
+
+
+def report_of(directory: Path) -> bytes:
+    """The report of the job or the crawl in ``directory``. Raises what ``write_report`` raises."""
+    dict(of_each(directory, check_readable))
+    return report_page(gather(directory)).encode("utf-8")
+
+
+def gather(directory: Path) -> Report:
+    """All that the report of a job or a crawl tells. Raises JobError, OSError and what reading a damaged job
+    raises."""
+    made_at = SteadyClock()()
+    stats, hosts = stats_of(directory), _hosts(directory)
+    figures = Figures.of([row["host"] for row in hosts])
+    last = dict(of_each(directory, lambda job: _counted(job, figures)))
+    linked, unlinked = _linked(directory, last, figures)
+    return Report(directory.absolute().name, made_at, stats, figures, hosts, linked, unlinked)
+
+
+def _counted(job: Path, figures: Figures) -> LastRecords:
+    """Count the records of a job, and return which of them are the last ones of their URLs."""
+    last = LastRecords(final_lines(job))
+    # A running crawl may have finished more by now: what was not noted is left out.
+    for number, (record, _) in enumerate(itertools.islice(final_records(job), last.count), 1):
+        figures.count_time(record)
+        if last.is_last(number, record):
+            figures.count(record)
+    return last
+
+
+def _linked(
+    directory: Path, last: Mapping[Path, LastRecords], figures: Figures
+) -> tuple[dict[str, LinkedFrom] | None, int]:
+    """The pages that link to the broken URLs that are listed, as their last visits found them, None if no job keeps
+    links; and how many pages there are whose links are missing."""
+    found = {each.url: LinkedFrom() for each in figures.broken}
+    if not found:
+        return None, 0
+    missing = [
+        lacks for _, lacks in of_each(directory, lambda job: _add_links(job, found, last[job])) if lacks is not None
+    ]
+    return (found, sum(missing)) if missing else (None, 0)
+
+
+def _add_links(directory: Path, found: dict[str, LinkedFrom], last: LastRecords) -> int | None:
+    """Add the pages of a job that link to these URLs. Return how many pages there are whose links are missing, None if
+    the job keeps no links."""
+    wanted = {url.encode("utf-8", "backslashreplace") for url in found}
+    with KeptParts(directory, "links") as parts:
+        if not parts.in_use:
+            return None
+        for number, (record, _) in enumerate(itertools.islice(final_records(directory), last.count), 1):
+            if not last.tells(number, record):
+                continue
+            # Most links lead elsewhere, and decoding each would take minutes.
+            for href in _TARGET.findall(parts.of(record)):
+                if href in wanted:
+                    found[href.decode("ascii")].add(str(record["url"]))
+        return parts.missing
+
+
+def _hosts(directory: Path) -> list[dict[str, Any]]:
+    """The rows of the hosts with most pages, and of those with most failures."""
+    most = {sort: Selection(sort=sort, limit=limit) for sort, limit in _LISTED.items()}
+    for _, ranked in of_each(directory, _ranked):
+        for sort, rows in ranked.items():
+            most[sort].add(rows)
+    found: dict[str, dict[str, Any]] = {}
+    for sort, selection in most.items():
+        found |= {row["host"]: row for row in selection.rows() if sort == "fetched" or row["failed"]}
+    return list(found.values())
+
+
+def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
+    """What each list may take of the hosts of a job."""
+    live, ranked = read_live(directory), dict[str, list[dict[str, Any]]]()
+    with open_job(directory) as job:
+        settings, now = HostTableSettings.of(job.settings), job_time(job.store)
+        beside = hosts_now(live, job.store, job.settings, now)
+        for sort, limit in _LISTED.items():
+            told = SortValues(sort, settings, now, beside.serving).of_record
+            selection = Selection(sort=sort, limit=limit, told=told)
+            rows = all_host_rows(job.store, settings, now, beside, selection.wants)
+            selection.add(row for row in rows if row is not None)
+            ranked[sort] = selection.rows()
+    return ranked
+
+
+def _check_free(out: Path) -> None:
+    if not out.parent.is_dir():
+        raise ExportError(f"{out.parent} is not a directory: make it first")
+    if not os.path.lexists(out):
+        return
+    if out.is_symlink() or not out.is_file():
+        raise ExportError(f"{out} exists and is not a file: name another one with --out")
+    with open(out, "rb") as stream:
+        if MARK.encode("ascii") not in stream.read(len(MARK) + 100):
+            raise ExportError(f"{out} exists and is not an earlier report: name another file with --out")
+
+
+def _replace(out: Path, data: bytes) -> None:
+    """Write the file beside its place, then rename it. Others may read it: it is made to be handed on."""
+    disk, part = RealDisk(), out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(data)
+        disk.sync_file(part)
+        disk.replace(part, out)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    disk.sync_directory(out.parent)

@@ -1,0 +1,216 @@
+"""The web archive of a job, or of a crawl in partitions, for others: its index, or all of it as one file.
+
+What is exported ends with the last record of ``pages.jsonl`` that no crash can undo: whatever the WARC files have up to
+there is durable too. The files are read from their beginnings, since only they say where each record is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from msgspec import Struct, field
+
+from crawler.base.settings import OUTPUTS
+from crawler.inspect.crawl_partitions import Partition, crawl_partitions, holds_crawl
+from crawler.inspect.export.beside import ExportError, SourceError, file_made_beside, free_file
+from crawler.inspect.export.final_records import final_records
+from crawler.inspect.export.kept_parts import ends_of_outputs
+from crawler.inspect.export.sorted_lines import SortedLines
+from crawler.inspect.export.wacz import ArchivedPage, WaczWriter, WarcFile, is_package
+from crawler.job.job_lock import lock_holder
+from crawler.job.output import Record
+from crawler.job.output.outputs import FORMS
+from crawler.job.records import Outcome, file_in_output
+from crawler.web.archive.cdxj import HEAD_MOST, line_of
+from crawler.web.archive.warc_reader import WarcError, read_records
+
+WARC = OUTPUTS.index("warc") + 1
+
+_PAGE_TYPES = ("text/html", "application/xhtml+xml")
+
+
+class Indexed(NamedTuple):
+    """What an index holds."""
+
+    captures: int
+    files: int
+    size: int  # bytes of OUT
+
+
+class Packed(NamedTuple):
+    """What a package holds."""
+
+    pages: int
+    captures: int
+    files: int
+    size: int  # bytes of OUT
+
+
+class _Survey(Struct):
+    """What the records of a job say of its archive: where each file ends, by its number. ``naming`` returns by which
+    name the index knows a file."""
+
+    job: Path
+    naming: Callable[[Path], str]
+    ends: dict[int, int] = field(default_factory=dict)
+
+    def add(self, record: Record) -> bool:
+        """Note where the archive has the answer to a URL; returns whether it does."""
+        kept: Any = record.get("kept")
+        place = kept.get("warc") if isinstance(kept, dict) else None
+        if place is None:
+            return False
+        number, start, length, _ = place
+        self.ends[number] = max(self.ends.get(number, 0), start + length)
+        return True
+
+    def add_end(self) -> None:
+        """Note the end of the archive of a job that is not running: behind the last page may be the robots.txt of a
+        host of which no page was archived. Of a running one it may still be undone."""
+        if lock_holder(self.job) is not None:
+            return
+        end = ends_of_outputs(self.job).get(WARC)
+        if end is not None and end.offset:
+            number = file_in_output(end.file)
+            self.ends[number] = max(self.ends.get(number, 0), end.offset)
+
+    def files(self) -> list[WarcFile]:
+        """The files, in order. Raises SourceError if one is missing."""
+        self.add_end()
+        form, last, found = FORMS[WARC], max(self.ends, default=0), list[WarcFile]()
+        for number in sorted({*form.numbers(self.job), *self.ends} if self.ends else ()):
+            path = form.path(self.job, number)
+            if not path.exists():
+                raise SourceError(f"{path} is missing: put it back")
+            if number <= last:
+                end = self.ends[number] if number == last else path.stat().st_size
+                found.append(WarcFile(path, end, self.naming(path)))
+        return found
+
+
+class _Source:
+    """The archive of a job, or those of the partitions of a crawl one after the other."""
+
+    def __init__(self, directory: Path, *, in_package: bool) -> None:
+        """Raises JobError. In a package all files are in one directory; beside an index they stay where they are."""
+        self._directory = directory
+        self._of_crawl = holds_crawl(directory)
+        found = crawl_partitions(directory).found if self._of_crawl else [Partition(0, directory)]
+        self._partitions = found
+
+        def naming(partition: Partition) -> Callable[[Path], str]:
+            if not self._of_crawl:
+                return lambda path: path.name
+            if in_package:
+                return lambda path: f"{partition.number:02}-{path.name}"
+            return lambda path: str(path.relative_to(directory))
+
+        self._surveys = [_Survey(each.directory, naming(each)) for each in found]
+        self.pages = 0
+
+    def records(self) -> Iterator[Record]:
+        """The records of URLs whose answers are in the archive. All are to be read before the files."""
+        for partition, survey in zip(self._partitions, self._surveys, strict=True):
+            with partition.named() if self._of_crawl else contextlib.nullcontext():
+                for record, _ in final_records(partition.directory):
+                    if survey.add(record):
+                        yield record
+
+    def archived_pages(self) -> Iterator[ArchivedPage]:
+        """The pages that people may begin with."""
+        for record in self.records():
+            if _is_page(record):
+                self.pages += 1
+                title = record.get("title")
+                title = title if isinstance(title, str) else None
+                yield ArchivedPage(str(record["url"]), str(record["fetched_at"]), title)
+
+    def files(self) -> list[WarcFile]:
+        """The files, in order. Raises ExportError if there are none, SourceError if one is missing."""
+        found = [file for survey in self._surveys for file in survey.files()]
+        if not found:
+            raise ExportError(f"{self._directory} has no web archive: --output warc keeps one")
+        return found
+
+
+# A line of an index of ours: it names a file of an archive as this program does.
+_OUR_LINE = re.compile(
+    rb'[^ ]+ [0-9]{14} \{"url": .*"filename": "(?:partitions/[0-9]{2,}/warc/)?'
+    + FORMS[WARC].stem.encode()
+    + rb'[0-9]{6,8}\.warc\.gz"\}'
+)
+_LINE_MOST = 2**20
+
+
+def _is_index(stream: BinaryIO) -> bool:
+    return _OUR_LINE.match(stream.readline(_LINE_MOST)) is not None
+
+
+def write_index(job: Path, out: Path) -> Indexed:
+    """Write the index of the archive, CDXJ, to the file ``out``. Raises ExportError, SourceError, JobError, OSError and
+    any of DAMAGE."""
+    out, source = free_file(out, job, _is_index), _Source(job, in_package=False)
+    for _ in source.records():
+        pass
+    files = source.files()
+    with file_made_beside(out) as part:
+        count = 0
+        with open(part / out.name, "wb") as stream:
+            for line in _index(files, part):
+                stream.write(line)
+                count += 1
+    return Indexed(count, len(files), out.stat().st_size)
+
+
+def write_package(job: Path, out: Path, version: str, now: float) -> Packed:
+    """Write the archive as WACZ to the file ``out``. ``version`` is that of this program. Raises ExportError,
+    SourceError, JobError, OSError and any of DAMAGE."""
+    if out.suffix != ".wacz":
+        raise ExportError(f"{out}: readers want a name that ends in .wacz")
+    out, source = free_file(out, job, is_package), _Source(job, in_package=True)
+    with file_made_beside(out) as part:
+        writer = WaczWriter(part / out.name, now)
+        try:
+            writer.pages(source.archived_pages())
+            files = source.files()
+            for file in files:
+                writer.warc(file)
+            captures = writer.index(_index(files, part))
+            writer.finish(job.resolve().name, version)
+        finally:
+            writer.close()
+    return Packed(source.pages, captures, len(files), out.stat().st_size)
+
+
+def _is_page(record: Record) -> bool:
+    good = record["outcome"] == Outcome.FETCHED and record.get("status") == 200 and not record.get("probe")
+    return good and record.get("content_type") in _PAGE_TYPES
+
+
+def _index(files: list[WarcFile], directory: Path) -> Iterator[bytes]:
+    """The lines of the index, in order. ``directory`` holds what does not fit into memory."""
+    lines = SortedLines(directory)
+    for file in files:
+        with open(file.path, "rb") as stream:
+            left = file.end
+
+            def read(size: int, stream: Any = stream) -> bytes:
+                nonlocal left
+                piece: bytes = stream.read(min(size, left))
+                left -= len(piece)
+                return piece
+
+            try:
+                for found in read_records(read, HEAD_MOST):
+                    line = line_of(found, file.name)
+                    if line is not None:
+                        lines.add(line)
+            except WarcError as error:
+                raise SourceError(f"{file.path}: {error}; run `crawler verify`") from error
+            if left:
+                raise SourceError(f"{file.path}: {left} bytes are missing at its end; run `crawler verify`")
+    yield from lines

@@ -1,0 +1,51 @@
+"""Repairs a crawl of partitions: each of them as a job.
+
+What only the crawl can tell is told and left: a partition that is gone, since nothing else knows its URLs; and what
+belongs to another partition. That comes of directories that were moved by hand: a run refuses those, and to put them
+back where they were is better than to crawl part of it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from crawler.inspect.crawl_partitions import Partition
+from crawler.inspect.integrity.change import Change
+from crawler.inspect.integrity.crawl_verifier import verify_places
+from crawler.inspect.integrity.finding import Finding
+from crawler.inspect.integrity.repairer import Repaired, repair_job
+from crawler.job.crawl_at_rest import at_rest
+from crawler.job.crawl_file import CrawlFile, partition_directory, partitions_gone, read_crawl_file
+from crawler.job.home_register import check_any_here
+from crawler.job.partition.placement import Placement
+
+Left = list[tuple[Partition, Finding]]
+
+
+def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change], None]) -> tuple[list[Repaired], Left]:
+    """Repair each partition. Returns what came of them, and what is still wrong and with which. ``tell`` is called with
+    each change. Raises what ``repair_job`` raises; JobError also if the crawl runs, before anything is changed."""
+    crawl = read_crawl_file(directory)
+    done, left = list[Repaired](), Left()
+    with at_rest(directory):
+        there = list(_there(directory, crawl))
+        check_any_here(directory, crawl.id, len(there))
+        for partition in there:
+            with partition.named():
+                repaired = repair_job(partition.directory, now, partial(tell, partition))
+            done.append(repaired)
+            left += [(partition, finding) for finding in repaired.left]
+        placement = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host)
+        left += verify_places(directory, placement, there)
+    return done, left
+
+
+def _there(directory: Path, crawl: CrawlFile) -> Iterator[Partition]:
+    """The partitions that have a directory, also one that holds no job any more by which it is known."""
+    gone = set(partitions_gone(directory))
+    for number in range(crawl.partitions):
+        place = partition_directory(directory, number)
+        if place.is_dir() and (place not in gone or any(place.iterdir())):
+            yield Partition(number, place)

@@ -1,0 +1,73 @@
+"""Verifies a crawl of partitions: each of them as a job, and that each has only what belongs to it.
+
+A URL belongs to one partition. If all that a partition has belongs to it, no URL is in two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crawler.base.kv import Family
+from crawler.base.settings import SettingsError
+from crawler.frontier.host import host_name, stored_counts
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
+from crawler.inspect.integrity.finding import Detail, Finding, Kind
+from crawler.inspect.integrity.verifier import verify_job
+from crawler.inspect.job_reader import open_job
+from crawler.inspect.record_stream import Tail
+from crawler.job.crawl_file import partitions_gone
+from crawler.job.directory import PAGES, STORE, JobError
+from crawler.job.partition.placement import Placement
+from crawler.job.store import StoreError
+from crawler.job.stored_errors import DAMAGE
+
+_URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')
+
+
+def verify_crawl(crawl: CrawlPartitions) -> Iterator[tuple[Partition, Finding]]:
+    """Yield what is wrong with each partition, or nothing if all are whole. Raises what ``verify_job`` raises."""
+    for partition in crawl.found:
+        yield from ((partition, finding) for finding in verify_job(partition.directory))
+    yield from verify_places(crawl.directory, crawl.placement, crawl.found)
+
+
+def verify_places(
+    directory: Path, placement: Placement, partitions: Sequence[Partition]
+) -> Iterator[tuple[Partition, Finding]]:
+    """Yield which partitions of the crawl in the directory are gone, and what those that are there have of others."""
+    for gone in partitions_gone(directory):
+        yield Partition(int(gone.name), gone), Finding(Kind.PARTITION_GONE, gone.name)
+    for partition in partitions:
+        # Whatever cannot be read is told by those who look at the partition alone.
+        with contextlib.suppress(JobError, StoreError, SettingsError, *DAMAGE):
+            yield from ((partition, finding) for finding in _hosts_elsewhere(partition, placement))
+            yield from ((partition, finding) for finding in _records_elsewhere(partition, placement))
+
+
+def _hosts_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
+    with open_job(partition.directory) as job:
+        for page in job.store.pages(Family.HOSTS):
+            for key, value in page:
+                name = host_name(key)
+                owner = placement.of_host(name)
+                if owner != partition.number and any(stored_counts(value)[:3]):
+                    yield Finding(Kind.HOST_ELSEWHERE, STORE, {"host": name, "owner": owner}, Family.HOSTS, key)
+
+
+def _records_elsewhere(partition: Partition, placement: Placement) -> Iterator[Finding]:
+    """One finding for all records: of the first of them, and how many there are."""
+    first, count = None, 0
+    for offset, line in Tail(partition.directory).placed():
+        found = _URL.match(line)
+        url = None if found is None else str(json.loads(found[1]))
+        if url is not None and placement.of(url) != partition.number:
+            count += 1
+            first = first or (offset, url)
+    if first is not None:
+        offset, url = first
+        details: dict[str, Detail] = {"offset": offset, "url": url, "owner": placement.of(url), "records": count}
+        yield Finding(Kind.RECORDS_ELSEWHERE, PAGES, details)

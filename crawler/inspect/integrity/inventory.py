@@ -1,0 +1,757 @@
+"""Reads all of a job once: every family of its store, and its output, part by part.
+
+``verify`` reports the findings on the way; ``repair`` acts on what is known at the end. Both observe each URL as it is
+read (``Observer``): ``verify`` looks it up in the seen-set, ``repair`` remembers 8 bytes of it. The memory used here
+grows with the number of hosts, not of URLs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from msgspec import Struct, field
+
+from crawler.base.kv import Family, Reader, Row
+from crawler.base.settings import PARTITIONS_MOST, RobotsSettings, SeenSettings, Settings
+from crawler.frontier import (
+    Entry,
+    EntryError,
+    Host,
+    HostRecordError,
+    PageError,
+    decode_entry,
+    decode_host,
+    due_key,
+    queue_of,
+    split_due_key,
+    unpack_page,
+)
+from crawler.frontier.entry import is_retry, split_pending_key
+from crawler.frontier.host import host_name
+from crawler.frontier.traps import (
+    CopyRecordError,
+    Soft404RecordError,
+    TrapRecordError,
+    check_content,
+    check_row,
+    check_soft404,
+)
+from crawler.inspect.integrity.finding import Detail, Finding, Kind
+from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
+from crawler.job.border import COUNTS, BorderCounts, BorderError, border_counts, decode_page
+from crawler.job.digest_sum import DigestSum
+from crawler.job.directory import PAGES, STORE
+from crawler.job.held_back import HeldBackError, decode_row
+from crawler.job.output import Record, lines_of, record_of
+from crawler.job.output.record_text import has_text, open_text, text_size
+from crawler.job.partition import inlet, outbox
+from crawler.job.receiving import EPOCH, decode_epoch
+from crawler.job.records import (
+    DIGEST_SIZE,
+    Counters,
+    Done,
+    JournalError,
+    Outcome,
+    Position,
+    decode_aside,
+    decode_done,
+    decode_ends,
+    decode_seen,
+    refused_by,
+    sequence_key,
+)
+from crawler.job.recovery import OUTPUT_END, PARTITION_KEPT, REPAIRING, OutputCut, kept_partition, stored_end
+from crawler.job.transaction import OUTPUT_ENDS
+from crawler.seen.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, LedgerCounts, rows_of
+from crawler.seen.exact.rows import HOST_BYTES
+from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM
+from crawler.seen.filters import FilterError, KeyHash
+from crawler.url.refusal import Rule
+from crawler.url.robots import RobotsRecordError
+from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.steps import drop_userinfo
+from crawler.web.archive.payloads import PayloadError, decode_payload
+from crawler.web.fetch.robots_cache import RobotsCache
+
+_TOGETHER = 2_048  # keys that are looked up together
+_RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value, Outcome.SOFT404.value, Outcome.BLOCKED.value)
+
+Findings = Iterator[Finding]
+
+
+class Observer(Protocol):
+    """Is called with each URL as it is read, and asked for its findings after each page of rows."""
+
+    def admitted(self, number: int, digests: bytes) -> None:
+        """An event of the journal: the keys with these digests were admitted."""
+
+    def forgotten(self, digests: bytes) -> None:
+        """An event: the keys with these digests were removed from the seen-set."""
+
+    def finished(self, done: Done) -> None:
+        """An event: a URL was finished."""
+
+    def pending(self, row: bytes, entry: Entry, key: str) -> None:
+        """An entry in its row of the queue."""
+
+    def misplaced(self, entry: Entry) -> None:
+        """An entry in a row where it does not belong."""
+
+    def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
+        """A line of the output. A damaged line has no record or no key. ``held``: the other outputs hold what it
+        names."""
+
+    def findings(self) -> Iterable[Finding]:
+        """Return what is wrong with everything since the last call."""
+
+
+class InventorySettings(Struct, frozen=True):
+    """The settings of a job that an inventory needs."""
+
+    rules: tuple[str, ...]  # of canonicalisation
+    seen: SeenSettings
+    hash: KeyHash  # of the journal
+    robots: RobotsSettings
+    user_agent: str
+
+    @classmethod
+    def of(cls, settings: Settings, hash: KeyHash) -> InventorySettings:
+        return cls(settings.canonical.rules, settings.seen, hash, settings.robots, settings.fetch.user_agent)
+
+
+_ANY_PARTITION = (-1, PARTITIONS_MOST)  # a store does not say which it is
+
+
+class UrlKeys:
+    """Makes keys from stored URLs, and from keys the digests that the job stores of them."""
+
+    def __init__(self, settings: InventorySettings) -> None:
+        self._canonicaliser = Canonicaliser(settings.rules)
+        self.digests = settings.hash.digest_keys
+
+    def key(self, href: str) -> str | None:
+        """Return the key, or None for a URL that no crawl stores because it is not canonical."""
+        href, _, name = href.partition("#")
+        url = self._canonicaliser.canonicalise(href)
+        # Earlier versions kept the credentials of URLs.
+        stored = drop_userinfo(href) if "@" in href else href
+        # A request of another fetcher is identified by its name.
+        return (name or url.key) if isinstance(url, Canonical) and url.href == stored else None
+
+
+class Source(Struct, frozen=True):
+    """A job with an open store. ``counters`` is None if they cannot be read; then nothing is compared with them."""
+
+    directory: Path
+    settings: InventorySettings
+    store: Reader
+    counters: Counters | None
+
+
+class Journal(Struct):
+    """What the journal says.
+
+    ``end`` is the end of the output according to the last event. ``admitted`` and ``forgotten`` are sums over the
+    digests, for a job that also keeps these digests in its store. ``whole``: all events were read."""
+
+    urls: int = 0
+    events: int = 0  # of finished URLs
+    sequence: int = 0  # above every number in use
+    end: int | None = None
+    admitted: DigestSum = field(default_factory=DigestSum)
+    forgotten: DigestSum = field(default_factory=DigestSum)
+    whole: bool = False
+
+
+class Queue(Struct):
+    """The queues of all hosts.
+
+    ``sizes`` has (all, retries) for each host, ``first`` the first slot of its fresh lane. ``number`` is above every
+    slot number in use, ``revisits`` holds the pages that are queued for a revisit."""
+
+    sizes: dict[str, list[int]] = field(default_factory=dict)
+    first: dict[str, bytes] = field(default_factory=dict)
+    number: int = 0
+    revisits: set[bytes] = field(default_factory=set)
+    whole: bool = False
+
+
+class OutputTally:
+    """Counts, from the records in the output, how many URLs of each host got a response and how many failed."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, list[int]] = {}
+
+    def add(self, record: Record) -> None:
+        """Count the URL of a record if it was fetched or failed."""
+        outcome = record.get("outcome")
+        if outcome in _RESPONDED or outcome == Outcome.FAILED.value:
+            self._hosts.setdefault(queue_of(str(record["url"])), [0, 0])[outcome == Outcome.FAILED.value] += 1
+
+    def pop(self, host: str) -> tuple[int, int]:
+        """Remove and return (fetched, failed) of the host."""
+        fetched, failed = self._hosts.pop(host, (0, 0))
+        return fetched, failed
+
+    def rest(self) -> dict[str, tuple[int, int]]:
+        """Return (fetched, failed) of all hosts that were not removed."""
+        return {host: (fetched, failed) for host, (fetched, failed) in self._hosts.items()}
+
+
+class Inventory:
+    """One reading of a job. ``damaged`` holds, for each family, the rows that are not valid for it."""
+
+    def __init__(
+        self, source: Source, observer: Observer, *, beyond_end: bool = False, cut: OutputCut | None = None
+    ) -> None:
+        """``beyond_end``: also read the lines of the output that lie beyond the end that the journal knows. ``cut``:
+        how the next run will cut the output; findings that this mends are marked as such."""
+        self.journal = Journal()
+        self.queue = Queue()
+        self.trap_counts = 0
+        self.held_back = dict.fromkeys(Rule, 0)
+        self.border = BorderCounts()
+        self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
+        self._source = source
+        self._store = source.store
+        self._counters = source.counters
+        self._observer = observer
+        self._keys = UrlKeys(source.settings)
+        self._beyond_end = beyond_end
+        self._cut = cut
+
+    @property
+    def _exact(self) -> bool:
+        return self._source.settings.seen.kind == ExactSeenSet.kind
+
+    @property
+    def _has_ledger(self) -> bool:
+        return self._source.settings.seen.ledger
+
+    def parts(self) -> Iterator[Findings]:
+        """Yield the parts. Read each to its end before the next. A part that cannot be read raises StoreError; the
+        later parts can still be read."""
+        yield self._meta()
+        yield self._events()
+        yield self._queues()
+        yield self._hosts()
+        yield self._ledger()
+        yield self._rows()
+        yield self._robots()
+        yield self._traps()
+        yield self._schedule()
+        yield self._refused()
+        yield self._border()
+        yield self._between_partitions()
+        yield self._output()
+
+    def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
+        """Remember a row that is not valid for its family."""
+        self.damaged[family].append(row)
+        said: dict[str, Detail] = {} if error is None else {"error": str(error)}
+        return Finding(kind, STORE, said | details, family, row[0])
+
+    # -- partitions --------------------------------------------------------------------------------------------
+
+    def _between_partitions(self) -> Findings:
+        try:
+            partition = kept_partition(self._store)
+            decode_epoch(self._store.get(Family.META, EPOCH))
+        except JournalError as error:
+            for name in (PARTITION_KEPT, EPOCH):
+                if (value := self._store.get(Family.META, name)) is not None:
+                    yield self._damage(Kind.META_DAMAGED, Family.META, (name, value), error)
+            return
+        partition = partition or _ANY_PARTITION
+        before: tuple[int, int] | None = None
+        for row in self._store.rows(Family.OUTBOX):
+            try:
+                target, number = outbox.read_key(row[0])
+                outbox.check_row(*row, *partition)
+            except ValueError as error:
+                yield self._damage(Kind.OUTBOX_DAMAGED, Family.OUTBOX, row, error)
+                if len(row[0]) != outbox.KEY_SIZE:
+                    continue
+            if before is not None and before[0] == target and number != before[1] + 1:
+                lost: dict[str, Detail] = {"target": target, "number": number, "missing": number - before[1] - 1}
+                yield Finding(Kind.MESSAGES_MISSING, STORE, lost, Family.OUTBOX, row[0])
+            before = target, number
+        for row in self._store.rows(Family.INLET):
+            try:
+                inlet.check_row(*row, *partition)
+            except inlet.InletError as error:
+                yield self._damage(Kind.INLET_DAMAGED, Family.INLET, row, error)
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def _meta(self) -> Findings:
+        for name, value in self._store.rows(Family.META):
+            try:
+                name.decode("utf-8")
+            except UnicodeDecodeError:
+                yield self._damage(Kind.META_DAMAGED, Family.META, (name, value), "not a name")
+        if self._store.get(Family.META, REPAIRING) is not None:
+            yield Finding(Kind.REPAIR_UNFINISHED, STORE)
+        try:
+            self.journal.end = stored_end(self._store)
+        except JournalError as error:
+            yield self._damage(Kind.META_DAMAGED, Family.META, _end_row(self._store), error)
+        try:
+            decode_ends(ends := self._store.get(Family.META, OUTPUT_ENDS))
+        except JournalError as error:
+            yield self._damage(Kind.META_DAMAGED, Family.META, (OUTPUT_ENDS, ends or b""), error)
+
+    # -- the journal -------------------------------------------------------------------------------------------
+
+    def _events(self) -> Findings:
+        yield from self._admitted()
+        yield from self._done()
+        yield from self._asides()
+        self.journal.whole = True
+        if self._counters is None:
+            return
+        if self.journal.urls != self._counters.admitted:
+            details = {"counted": self._counters.admitted, "found": self.journal.urls}
+            yield Finding(Kind.ADMITTED_COUNT, STORE, details)
+        after = sequence_key(self._counters.sequence)
+        for family in (Family.ADMITTED, Family.DONE, Family.ASIDES):
+            for key, _ in self._store.scan(family, after, None, 1):
+                number = {"next": self._counters.sequence, "number": int.from_bytes(key, "big")}
+                yield Finding(Kind.EVENT_BEYOND_END, STORE, number, family, key)
+
+    def _admitted(self) -> Findings:
+        for rows in self._store.pages(Family.ADMITTED):
+            for row in rows:
+                try:
+                    self._admission(row)
+                except JournalError as error:
+                    yield self._damage(Kind.EVENT_DAMAGED, Family.ADMITTED, row, error)
+            yield from self._observer.findings()
+
+    def _admission(self, row: Row) -> None:
+        """Raises JournalError."""
+        number = self._number(row[0])
+        forgotten, digests = decode_seen(row[1])
+        if forgotten:
+            self._observer.forgotten(digests)
+        else:
+            self.journal.urls += len(digests) // DIGEST_SIZE
+            self._observer.admitted(number, digests)
+        if self._exact or self._has_ledger:
+            (self.journal.forgotten if forgotten else self.journal.admitted).add(digests)
+
+    def _done(self) -> Findings:
+        path, journal = self._source.directory / PAGES, self.journal
+        with contextlib.ExitStack() as opened:
+            output = opened.enter_context(open_text(path)) if has_text(path) else None
+            parts = opened.enter_context(PartReader(self._source.directory))
+            for key, value in self._store.rows(Family.DONE):
+                journal.events += 1
+                try:
+                    self._number(key)
+                    done = decode_done(value)
+                except JournalError as error:
+                    yield self._damage(Kind.EVENT_DAMAGED, Family.DONE, (key, value), error)
+                    continue
+                self._observer.finished(done)
+                position = done.positions[0]
+                journal.end = position.end
+                line = None if output is None else _read(output, position)
+                if output is not None and line is None:
+                    details: dict[str, Detail] = {"offset": position.end - position.length, "url": done.entry.href}
+                    yield Finding(Kind.RECORD_CHANGED, PAGES, details, mends=self._is_cut_off(position))
+                if self._is_cut_off(position):  # the parts of the others are looked at with their records
+                    for part in done.positions[1:]:
+                        parts.holds(part, done.entry.href)
+                    if line is not None:
+                        parts.holds_body(record_of(line) or {})
+            yield from parts.findings(mends=True)
+
+    def _asides(self) -> Findings:
+        cut_off = set() if self._cut is None else {key for key, _ in self._cut.lost_asides}
+        with PartReader(self._source.directory) as parts, PartReader(self._source.directory) as mended:
+            for key, value in self._store.rows(Family.ASIDES):
+                try:
+                    self._number(key)
+                    aside = decode_aside(value)
+                except JournalError as error:
+                    yield self._damage(Kind.EVENT_DAMAGED, Family.ASIDES, (key, value), error)
+                    continue
+                for position in aside.positions:
+                    (mended if key in cut_off else parts).holds(position, aside.host)
+            yield from parts.findings()
+            yield from mended.findings(mends=True)
+
+    def _number(self, key: bytes) -> int:
+        if len(key) != 8:
+            raise JournalError("a key that is not a sequence number")
+        number = int.from_bytes(key, "big")
+        self.journal.sequence = max(self.journal.sequence, number + 1)
+        return number
+
+    # -- queues and hosts --------------------------------------------------------------------------------------
+
+    def _queues(self) -> Findings:
+        for rows in self._store.pages(Family.PENDING):
+            for row in rows:
+                finding = self._entry(row)
+                if finding is not None:
+                    yield finding
+            yield from self._observer.findings()
+        self.queue.whole = True
+
+    def _entry(self, row: Row) -> Finding | None:
+        error = None
+        try:
+            host, slot = split_pending_key(row[0])
+            entry: Entry | None = decode_entry(row[1])
+        except EntryError:
+            host, slot, entry, error = _split(row)
+        number = int.from_bytes(slot[-8:], "big")
+        if slot:
+            self.queue.number = max(self.queue.number, number + 1)
+        key = None if entry is None else self._keys.key(entry.href)
+        if entry is None:
+            return self._damage(Kind.ENTRY_DAMAGED, Family.PENDING, row, error)
+        if key is None:
+            return self._damage(Kind.ENTRY_NOT_CANONICAL, Family.PENDING, row, url=entry.href)
+        if not slot or host != queue_of(entry.href):
+            self._observer.misplaced(entry)
+            if not slot:
+                return self._damage(Kind.ENTRY_DAMAGED, Family.PENDING, row, error)
+            return self._damage(Kind.ENTRY_MISPLACED, Family.PENDING, row, host=host, url=entry.href)
+        self._count(host, slot, entry)
+        self._observer.pending(row[0], entry, key)
+        if self._counters is not None and number >= self._counters.next_number:
+            details = {"number": number, "next": self._counters.next_number}
+            return Finding(Kind.ENTRY_NUMBER, STORE, details, Family.PENDING, row[0])
+        return None
+
+    def _count(self, host: str, slot: bytes, entry: Entry) -> None:
+        size = self.queue.sizes.setdefault(host, [0, 0])
+        size[0] += 1
+        if is_retry(slot):
+            size[1] += 1
+        else:
+            self.queue.first.setdefault(host, slot)
+        if entry.revisit:
+            self.queue.revisits.add(entry.href.encode("ascii"))
+
+    def _hosts(self) -> Findings:
+        left, met = dict(self.queue.sizes), 0
+        total = sum(size for size, _ in left.values())
+        for key, value in self._store.rows(Family.HOSTS):
+            try:
+                host = decode_host(host_name(key), value)
+            except HostRecordError as error:
+                yield self._damage(Kind.HOST_DAMAGED, Family.HOSTS, (key, value), error)
+                continue
+            met += 1
+            if host.politeness.robots_until and self._store.get(Family.ROBOTS, key) is None:
+                yield Finding(Kind.ROBOTS_MISSING, STORE, {"host": host.name}, Family.HOSTS, key)
+            if self.queue.whole:
+                yield from self._host_queue(host, left.pop(host.name, [0, 0]))
+        if not self.queue.whole:
+            return
+        for name, (size, _) in left.items():
+            yield Finding(Kind.HOST_MISSING, STORE, {"host": name, "pending": size})
+        counters = self._counters
+        if counters is not None and met != counters.hosts:
+            yield Finding(Kind.HOST_COUNT, STORE, {"counted": counters.hosts, "found": met})
+        if counters is not None and total != counters.pending:
+            details = {
+                "admitted": counters.admitted,
+                "revisits": counters.revisits,
+                "done": counters.done,
+                "counted": counters.pending,
+                "found": total,
+            }
+            yield Finding(Kind.PENDING_COUNT, STORE, details)
+
+    def _host_queue(self, host: Host, size: list[int]) -> Findings:
+        own = host.queue
+        if [own.size, own.retry_size] != size:
+            details: dict[str, Detail] = {
+                "host": host.name,
+                "counted": own.size,
+                "counted_retries": own.retry_size,
+                "found": size[0],
+                "found_retries": size[1],
+            }
+            yield Finding(Kind.HOST_QUEUE_COUNT, STORE, details)
+        if self.queue.first.get(host.name, own.cursor) < own.cursor:
+            yield Finding(Kind.HOST_CURSOR, STORE, {"host": host.name, "cursor": own.cursor.hex()})
+
+    # -- digests beside the seen-set ---------------------------------------------------------------------------
+
+    def _ledger(self) -> Findings:
+        if not self._has_ledger:
+            return
+        waiting = 0
+        for row in self._store.rows(Family.LEDGER):
+            waiting += 1
+            doubted = doubted_entry(row[1], self._keys)
+            if doubted is None or doubted[0] != row[0]:
+                yield self._damage(Kind.DOUBT_DAMAGED, Family.LEDGER, row)
+        try:
+            counts = LedgerCounts.decode(self._store.get(Family.META, LEDGER_COUNTS))
+        except FilterError as error:
+            yield Finding(Kind.LEDGER_COUNTS_DAMAGED, STORE, {"error": str(error)}, Family.META, LEDGER_COUNTS)
+        else:
+            if counts.waiting != waiting:
+                yield Finding(Kind.DOUBT_COUNT, STORE, {"counted": counts.waiting, "found": waiting})
+
+    def _rows(self) -> Findings:
+        exact = self._exact
+        if not exact and not self._has_ledger:
+            return
+        rows = DigestSum()
+        for row, _ in self._store.rows(Family.SEEN):
+            if len(row) == ROW_BYTES:
+                rows.add(row[HOST_BYTES:])
+        kept, named = rows.sums(), self.journal.admitted.sums()
+        if exact:
+            gone = self.journal.forgotten.sums()
+            named = named[0] - gone[0], (named[1] - gone[1]) % 2**64, (named[2] - gone[2]) % 2**64
+        if self.journal.whole and kept != named:
+            kind = Kind.SEEN_DIGESTS if exact else Kind.LEDGER_DIGESTS
+            yield Finding(kind, STORE, {"rows": kept[0], "journal": named[0]}, Family.SEEN)
+        stored = self._store.get(Family.META, ROW_COUNT) if exact else None
+        if exact and stored != ROW_COUNT_FORM.pack(kept[0]) and (stored, kept[0]) != (None, 0):
+            counted = None if stored is None else int.from_bytes(stored, "little")
+            yield Finding(Kind.SEEN_COUNT, STORE, {"counted": counted, "found": kept[0]}, Family.META, ROW_COUNT)
+
+    # -- robots.txt, traps, revisits ---------------------------------------------------------------------------
+
+    def _robots(self) -> Findings:
+        settings = self._source.settings
+        robots = RobotsCache(self._store, settings.robots, settings.user_agent)
+        for row in self._store.rows(Family.ROBOTS):
+            try:
+                robots.decode(row[1])
+            except RobotsRecordError as error:
+                yield self._damage(Kind.ROBOTS_DAMAGED, Family.ROBOTS, row, error)
+
+    def _traps(self) -> Findings:
+        for row in self._store.rows(Family.TRAPS):
+            try:
+                self.trap_counts += check_row(*row)
+            except TrapRecordError as error:
+                yield self._damage(Kind.TRAP_DAMAGED, Family.TRAPS, row, error)
+        for row in self._store.rows(Family.CONTENT):
+            try:
+                check_content(*row)
+            except CopyRecordError as error:
+                yield self._damage(Kind.COPY_DAMAGED, Family.CONTENT, row, error)
+        for row in self._store.rows(Family.SOFT404):
+            try:
+                check_soft404(*row)
+            except Soft404RecordError as error:
+                yield self._damage(Kind.SOFT404_DAMAGED, Family.SOFT404, row, error)
+        for row in self._store.rows(Family.PAYLOADS):
+            try:
+                decode_payload(*row)
+            except PayloadError as error:
+                yield self._damage(Kind.PAYLOAD_DAMAGED, Family.PAYLOADS, row, error)
+        if self._counters is not None and self.trap_counts != self._counters.trap_counts:
+            details = {"counted": self._counters.trap_counts, "found": self.trap_counts}
+            yield Finding(Kind.TRAP_COUNT, STORE, details)
+
+    def _schedule(self) -> Findings:
+        """Each page either has a time and a row in the schedule, or is queued."""
+        counters, queued = self._counters, self.queue.revisits
+        if counters is not None and self.queue.whole and len(queued) != counters.revisits_pending:
+            yield Finding(Kind.REVISIT_COUNT, STORE, {"counted": counters.revisits_pending, "found": len(queued)})
+        for row in self._store.rows(Family.PAGES):
+            try:
+                page = unpack_page(row[1])
+                if page.entry.href.encode("ascii") != row[0]:
+                    raise PageError(f"the record of {page.entry.href}")
+            except PageError as error:
+                yield self._damage(Kind.PAGE_DAMAGED, Family.PAGES, row, error)
+                continue
+            if page.due is None and self.queue.whole and row[0] not in queued:
+                yield Finding(Kind.PAGE_UNSCHEDULED, STORE, {"url": page.entry.href}, Family.PAGES, row[0])
+            elif page.due is not None and self._store.get(Family.DUE, due_key(page.due, page.entry.href)) is None:
+                yield Finding(Kind.PAGE_NOT_DUE, STORE, {"url": page.entry.href}, Family.PAGES, row[0])
+        yield from self._due()
+
+    def _due(self) -> Findings:
+        count = 0
+        for row in self._store.rows(Family.DUE):
+            count += 1
+            try:
+                due, href = split_due_key(row[0])
+                stored = self._store.get(Family.PAGES, href.encode("ascii"))
+                known = stored is not None and unpack_page(stored).due == due
+            except PageError as error:
+                yield self._damage(Kind.DUE_DAMAGED, Family.DUE, row, error)
+                continue
+            if not known:
+                yield Finding(Kind.DUE_UNKNOWN, STORE, {"url": href}, Family.DUE, row[0])
+        if self._counters is not None and count != self._counters.scheduled:
+            yield Finding(Kind.SCHEDULED_COUNT, STORE, {"counted": self._counters.scheduled, "found": count})
+
+    def _refused(self) -> Findings:
+        for row in self._store.rows(Family.REFUSED):
+            try:
+                rule, _, _ = decode_row(*row)
+            except HeldBackError as error:
+                yield self._damage(Kind.HELD_BACK_DAMAGED, Family.REFUSED, row, error)
+                continue
+            self.held_back[rule] += 1
+        if self._counters is None:
+            return
+        for rule, found in self.held_back.items():
+            counted = refused_by(self._counters, rule)
+            if counted != found:
+                details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
+                yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
+
+    def _border(self) -> Findings:
+        for row in self._store.rows(Family.BORDER):
+            try:
+                self.border.count(decode_page(*row))
+            except BorderError as error:
+                yield self._damage(Kind.BORDER_DAMAGED, Family.BORDER, row, error)
+        try:
+            counted = border_counts(self._store)
+        except BorderError as error:
+            counts = COUNTS, self._store.get(Family.META, COUNTS) or b""
+            yield self._damage(Kind.META_DAMAGED, Family.META, counts, error)
+            return
+        if counted != self.border:
+            details: dict[str, Detail] = {"counted": counted.pages, "found": self.border.pages}
+            yield Finding(Kind.BORDER_COUNT, STORE, details, Family.META, COUNTS)
+
+    # -- the output --------------------------------------------------------------------------------------------
+
+    def _is_cut_off(self, position: Position) -> bool:
+        """Return whether the next run fetches the page of that record again."""
+        return self._cut is not None and position.end > self._cut.end
+
+    def _output(self) -> Findings:
+        """Check each line of the output. Lines beyond the end that the journal knows were written but not journalled:
+        they are cut off when the job resumes. So are all lines from the first one that never reached the disk."""
+        last_end = (self.journal.end or 0) if self.journal.whole else None
+        tally = OutputTally()
+        count, end = 0, 0
+        lost = () if self._cut is None else self._cut.lost
+        if self._cut is not None and last_end is not None and lost:
+            path = self._source.directory / PAGES
+            size = text_size(path)
+            if size < last_end:
+                yield Finding(Kind.OUTPUT_END, PAGES, {"found": size, "journal": last_end}, mends=True)
+            last_end = self._cut.end
+        with PartReader(self._source.directory) as parts:
+            for start, line in lines_of(self._source.directory / PAGES, None if self._beyond_end else last_end):
+                end = start + len(line)
+                count += 1
+                record = record_of(line)
+                key, held = None, True
+                if record is None:
+                    yield _bad_line(start, line)
+                else:
+                    tally.add(record)
+                    key = self._keys.key(url := str(record["url"]))
+                    if "kept" in record:
+                        held = not [each for each in positions_of(record) if not parts.holds(each, url)]
+                    if "body" in record:
+                        held &= parts.holds_body(record)
+                self._observer.line(start, line, record, key, held=held)
+                if count % _TOGETHER == 0:
+                    yield from self._observer.findings()
+            yield from parts.findings()
+        yield from self._observer.findings()
+        yield from self._output_ends()
+        for _, done in lost:
+            count += 1
+            tally.add({"outcome": done.outcome.value, "url": done.entry.href})
+        if last_end is None or self._counters is None:
+            return
+        if end != last_end:
+            yield Finding(Kind.OUTPUT_END, PAGES, {"found": end, "journal": last_end})
+        elif count != self._counters.done:
+            yield Finding(Kind.OUTPUT_COUNT, PAGES, {"counted": self._counters.done, "found": count})
+        else:
+            yield from self._host_outputs(tally)
+
+    def _output_ends(self) -> Findings:
+        """Check that the other outputs are as long as the journal says."""
+        if self.damaged[Family.META]:
+            return
+        for kind, end in decode_ends(self._store.get(Family.META, OUTPUT_ENDS)).items():
+            path = path_of(self._source.directory, end.file)
+            found = path.stat().st_size if path is not None and path.exists() else 0
+            if path is not None and found < end.offset:
+                details: dict[str, Detail] = {"found": found, "journal": end.offset}
+                mends = self._cut is not None and self._cut.ends.get(kind) != end
+                place = str(path.relative_to(self._source.directory))
+                yield Finding(Kind.OUTPUT_END, place, details, mends=mends)
+
+    def _host_outputs(self, tally: OutputTally) -> Findings:
+        """Check that the counts of each host match its records in the output."""
+        for key, value in self._store.rows(Family.HOSTS):
+            with contextlib.suppress(HostRecordError):
+                host = decode_host(host_name(key), value)
+                fetched, failed = tally.pop(host.name)
+                if (host.tally.fetched, host.tally.failed) != (fetched, failed):
+                    details: dict[str, Detail] = {
+                        "host": host.name,
+                        "counted_fetched": host.tally.fetched,
+                        "counted_failed": host.tally.failed,
+                        "found_fetched": fetched,
+                        "found_failed": failed,
+                    }
+                    yield Finding(Kind.HOST_OUTPUT_COUNT, STORE, details, Family.HOSTS, key)
+
+
+def doubted_entry(value: bytes, keys: UrlKeys) -> tuple[bytes, Entry] | None:
+    """Return the row of the ledger where a doubted URL belongs, and its entry; None if ``value`` is not a valid
+    entry."""
+    try:
+        entry = decode_entry(value)
+    except EntryError:
+        return None
+    key = keys.key(entry.href)
+    return None if key is None else (rows_of([key], keys.digests([key]))[0], entry)
+
+
+def _split(row: Row) -> tuple[str, bytes, Entry | None, EntryError | None]:
+    """Return (host, slot, entry) of a row of the queue as far as they can be read, and the error if any part cannot."""
+    host, slot, entry, error = "", b"", None, None
+    try:
+        host, slot = split_pending_key(row[0])
+    except EntryError as wrong:
+        error = wrong
+    try:
+        entry = decode_entry(row[1])
+    except EntryError as wrong:
+        error = wrong
+    return host, slot, entry, error
+
+
+def _end_row(store: Reader) -> Row:
+    return OUTPUT_END, store.get(Family.META, OUTPUT_END) or b""
+
+
+def _bad_line(start: int, line: bytes) -> Finding:
+    if not line.endswith(b"\n"):
+        return Finding(Kind.LINE_CUT, PAGES, {"offset": start})
+    try:
+        json.loads(str(line, "utf-8"))
+    except (ValueError, RecursionError) as error:
+        return Finding(Kind.LINE_NOT_JSON, PAGES, {"offset": start, "error": str(error)})
+    return Finding(Kind.RECORD_DAMAGED, PAGES, {"offset": start})
+
+
+def _read(output: BinaryIO, position: Position) -> bytes | None:
+    """The record at that position; None if it is not there as it was written."""
+    output.seek(position.end - position.length)
+    data = output.read(position.length)
+    return data if len(data) == position.length and zlib.crc32(data) == position.crc else None

@@ -1,0 +1,174 @@
+"""Makes the outputs besides ``pages.jsonl`` hold exactly what the records that are kept name.
+
+A file with other bytes is not changed: what belongs to records that stay is copied to new files, and the old one is
+moved away once nothing names it. So an interrupted repair finds either the old files or the new ones, and the next
+repair moves the others away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from crawler.base.disk import Disk
+from crawler.base.kv import Batch, Family, Store
+from crawler.base.settings import OUTPUTS
+from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
+from crawler.inspect.integrity.quarantine import Quarantine
+from crawler.job.output import record_of
+from crawler.job.output.appended_file import AppendedFile
+from crawler.job.output.outputs import FORMS, empty
+from crawler.job.records import (
+    AsideDone,
+    End,
+    JournalError,
+    Position,
+    decode_aside,
+    decode_ends,
+    encode_aside,
+    encode_ends,
+    file_in_output,
+    file_number,
+    kind_of,
+)
+from crawler.job.transaction import OUTPUT_ENDS
+
+_FILE_SIZE = 2**30
+
+
+class OutputFiles:
+    """The outputs of a job under repair. ``asides_lost``: how many robots.txt an output lacks."""
+
+    def __init__(self, job: Path, store: Store, disk: Disk, quarantine: Quarantine) -> None:
+        self.asides_lost = 0
+        self._job = job
+        self._store = store
+        self._disk = disk
+        self._quarantine = quarantine
+        self._stale: set[int] = set()  # files with bytes that nothing names
+        self._new: dict[int, AppendedFile] = {}  # by kind
+        self._ends: dict[int, End] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The outputs that have files to be moved away."""
+        return sorted({OUTPUTS[kind_of(file) - 1] for file in self._stale})
+
+    def files(self, name: str) -> int:
+        """How many files of an output are to be moved away."""
+        return sum(OUTPUTS[kind_of(file) - 1] == name for file in self._stale)
+
+    def look(self, lines: Iterable[bytes]) -> bool:
+        """Compare the files with the records that stay. Returns whether any is to be changed. Raises OSError."""
+        numbers = {kind: form.numbers(self._job) for kind, form in FORMS.items()}
+        stored = self._stored_ends()
+        if not (stored or any(numbers.values()) or self._store.scan(Family.ASIDES, b"", None, 1)):
+            return False
+        covered = Counter[int]()
+        for line in lines:
+            for position in positions_of(record_of(line) or {}):
+                covered[position.file] += position.length
+        with PartReader(self._job) as reader:
+            for _, aside in self._asides():
+                if reader.has(aside.positions):
+                    for position in aside.positions:
+                        covered[position.file] += position.length
+                else:
+                    self.asides_lost += 1
+        for kind, found in numbers.items():
+            end = stored.get(kind)
+            for number in found:
+                file = file_number(kind, number)
+                size = FORMS[kind].path(self._job, number).stat().st_size
+                if end is not None and file == end.file:
+                    size = min(size, end.offset)  # the next run cuts off the rest
+                if covered[file] != size or size == 0:
+                    self._stale.add(file)
+                else:
+                    self._ends[kind] = End(file, size)
+            if found or end is not None:
+                self._ends.setdefault(kind, empty(kind))
+        return bool(self._stale or self.asides_lost) or self._ends != stored
+
+    def moved(self, line: bytes, reader: PartReader) -> bytes:
+        """The line of a record that stays, with the places of its parts when all is done. Raises OSError."""
+        record = record_of(line)
+        positions = positions_of(record or {})
+        if record is None or not any(position.file in self._stale for position in positions):
+            return line
+        places = {OUTPUTS[kind_of(old.file) - 1]: self._copy(old, reader) for old in positions}
+        record["kept"] = {name: _place(position) for name, position in places.items()}
+        return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
+
+    def settle(self, batch: Batch) -> None:
+        """Let the batch name the ends of all, and what is there of each robots.txt; the new files are durable then.
+        Raises OSError."""
+        with PartReader(self._job) as reader:
+            for key, aside in self._asides():
+                if reader.has(aside.positions):
+                    positions = tuple([self._copy(position, reader) for position in aside.positions])
+                    if positions != aside.positions:
+                        batch.put(Family.ASIDES, key, encode_aside(AsideDone(aside.host, positions)))
+                else:
+                    batch.delete(Family.ASIDES, key)
+                    batch.delete(Family.ROBOTS, aside.host.encode("ascii"))
+        self.sync()
+        for kind, file in self._new.items():
+            self._ends[kind] = End(file.number, file.end)
+        if self._ends:
+            batch.put(Family.META, OUTPUT_ENDS, encode_ends(self._ends.values()))
+
+    def move_away(self) -> None:
+        """Move the files away that nothing names any more. Raises OSError."""
+        for file in sorted(self._stale):
+            path = path_of(self._job, file)
+            if path is not None and path.exists():
+                self._quarantine.move(path)
+
+    def sync(self) -> None:
+        """Make the new files durable. Raises OSError."""
+        for file in self._new.values():
+            file.sync()
+            self._disk.sync_directory(file.path.parent)
+
+    def close(self) -> None:
+        for file in self._new.values():
+            file.close()
+
+    def _copy(self, position: Position, reader: PartReader) -> Position:
+        if position.file not in self._stale:
+            return position
+        data, kind = reader.read(position), kind_of(position.file)
+        assert data is not None, "a record that stays has its parts"
+        new = self._new.get(kind)
+        if new is None or new.end >= _FILE_SIZE:
+            new = self._new[kind] = self._begin(kind, new)
+        return new.append(data)
+
+    def _begin(self, kind: int, full: AppendedFile | None) -> AppendedFile:
+        if full is not None:
+            full.sync()
+            full.close()
+        number = FORMS[kind].numbers(self._job)[-1] + 1
+        return AppendedFile(FORMS[kind].path(self._job, number), self._disk, file_number(kind, number), job=self._job)
+
+    def _asides(self) -> list[tuple[bytes, AsideDone]]:
+        found: list[tuple[bytes, AsideDone]] = []
+        for key, value in self._store.rows(Family.ASIDES):
+            try:
+                found.append((key, decode_aside(value)))
+            except JournalError:
+                continue  # removed with the other damaged rows
+        return found
+
+    def _stored_ends(self) -> dict[int, End]:
+        try:
+            return decode_ends(self._store.get(Family.META, OUTPUT_ENDS))
+        except JournalError:
+            return {}
+
+
+def _place(position: Position) -> list[int]:
+    return [file_in_output(position.file), position.end - position.length, position.length, position.crc]

@@ -1,0 +1,279 @@
+"""Verifies a job: checks every checksum, and that the parts of the job agree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from crawler.base.disk import ReadingDisk, RealDisk
+from crawler.base.kv import Family, Reader
+from crawler.base.settings import SettingsError
+from crawler.frontier import Entry, EntryError, decode_entry
+from crawler.inspect.integrity.finding import Detail, Finding, Kind
+from crawler.inspect.integrity.inventory import Inventory, InventorySettings, Source
+from crawler.inspect.integrity.record_files import MOVED, file_findings
+from crawler.inspect.job_reader import OpenJob, open_job
+from crawler.job.checkpoint import EnvelopeError
+from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
+from crawler.job.formats import KNOWN, Formats
+from crawler.job.history_file import COURSE, course_fault
+from crawler.job.identity import check_format
+from crawler.job.inbox import INBOX, Inbox
+from crawler.job.output import Outputs, Record
+from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
+from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
+from crawler.job.run_settings import RUN
+from crawler.job.store import StoreError, StoreVersionError
+from crawler.job.store.salvage import holes
+from crawler.job.store.wal import log_fault
+from crawler.job.stored_errors import DAMAGE
+from crawler.job.survey_file import SURVEY, survey_fault
+from crawler.seen.filters import FilterError, FormatError, NoMemoryError, SeenSet
+from crawler.url.urls.request_name import name_in
+
+
+def verify_job(directory: Path, formats: Formats = KNOWN) -> Iterator[Finding]:
+    """Yield what is wrong with the job, or nothing if it is whole.
+
+    An error of reading ends only the part that is being read. If the job cannot be opened, nothing else is checked.
+    Raises JobError if there is no job, OSError if the disk fails, and NoMemoryError."""
+    try:
+        check_format(directory, formats)
+        yield from _verify(directory, formats)
+    except NoMemoryError:
+        raise  # not damage
+    except StoreError as error:
+        if error.errno is not None or isinstance(error, StoreVersionError):
+            raise
+        yield unreadable(error)
+    except (SettingsError, *DAMAGE) as error:
+        yield unreadable(error)
+
+
+def unreadable(error: Exception) -> Finding:
+    return Finding(Kind.UNREADABLE, ".", {"error": " ".join(str(error).split())})
+
+
+def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
+    yield from _logs(directory)
+    with open_job(directory, formats, as_run=True) as job:
+        yield from _small_files(job)
+        parts = _Parts()
+        if job.store_fault is not None:
+            yield Finding(Kind.STORE_NOT_OPENED, STORE, {"error": job.store_fault})
+        yield from parts.check(_hash(job))
+        yield from parts.check(_parcels(job))
+        yield from parts.check(_generations(job))
+        observer = SeenCheck()
+        yield from parts.check(observer.load(job))
+        source = Source(
+            job.directory, InventorySettings.of(job.settings, job.identity.hash_in_use), job.store, job.counters
+        )
+        if job.identity.fetcher is not None:
+            yield from parts.check(_requests(job.store))
+        files = list(file_findings(job.directory / PAGES))
+        yield from files
+        # Each record behind a file that is lost would be another finding.
+        is_moved = not MOVED.isdisjoint(finding.kind for finding in files)
+        inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
+        for part in inventory.parts():
+            for finding in parts.check(part):
+                if not is_moved or finding.kind is not Kind.RECORD_CHANGED:
+                    yield finding
+        if parts.unreadable:
+            yield from (Finding(Kind.STORE_HOLE, STORE, {"error": hole}) for hole in holes(job.store))
+
+
+class _Parts:
+    """Runs the parts of a check; an error ends only one part. ``unreadable``: the store could not be read somewhere."""
+
+    def __init__(self) -> None:
+        self.unreadable = False
+
+    def check(self, part: Iterator[Finding]) -> Iterator[Finding]:
+        try:
+            yield from part
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            self.unreadable = True
+        except NoMemoryError:
+            raise  # not damage
+        except DAMAGE as error:
+            yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
+
+
+class SeenCheck:
+    """Looks up every URL in the seen-set, in groups. If no seen-set is loaded, it checks nothing."""
+
+    def __init__(self) -> None:
+        self._seen: SeenSet | None = None
+        self._gone: set[bytes] = set()  # the digests of all keys ever removed: few, since an operator removes them
+        self._admitted: list[tuple[int, bytes]] = []
+        self._pending: list[str] = []
+        self._first_row = b""  # digests of the pending URLs
+        self._lines: list[tuple[int, str]] = []  # start of the record, and the key
+        self.sequence: int | None = None  # where in the journal the generation ends that a run would load
+
+    def load(self, job: OpenJob) -> Iterator[Finding]:
+        """Load the seen-set. Raises FilterError or JournalError if it cannot be loaded."""
+        # A key that is removed later must be known when its admission is read, so read the removals first.
+        self._gone = _forgotten(job.store)
+        try:
+            restored = job.restore_seen()
+            self._seen, self.sequence = restored.seen, restored.sequence
+        except JobError as error:  # the store was emptied, but the rest can still be checked
+            yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
+
+    def admitted(self, number: int, digests: bytes) -> None:
+        self._admitted.append((number, digests))
+
+    def forgotten(self, digests: bytes) -> None:
+        pass  # known from ``load``
+
+    def finished(self, done: Done) -> None:
+        pass  # the check of its record in the output covers it
+
+    def pending(self, row: bytes, entry: Entry, key: str) -> None:
+        if not self._pending:
+            self._first_row = row
+        self._pending.append(key)
+
+    def misplaced(self, entry: Entry) -> None:
+        pass
+
+    def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
+        if key is not None:
+            self._lines.append((start, key))
+
+    def findings(self) -> Iterable[Finding]:
+        admitted, pending, lines = self._admitted, self._pending, self._lines
+        self._admitted, self._pending, self._lines = [], [], []
+        if self._seen is None:
+            return
+        for number, digests in admitted:
+            missing = len(self._lacks(digests))
+            if missing:
+                of = {"number": number, "missing": missing, "of": len(digests) // DIGEST_SIZE}
+                yield Finding(Kind.ADMITTED_NOT_SEEN, SEEN, of, Family.ADMITTED)
+        missing = len(self._lacks(self._seen.digests(pending))) if pending else 0
+        if missing:
+            yield Finding(Kind.PENDING_NOT_SEEN, SEEN, {"missing": missing}, Family.PENDING, self._first_row)
+        for at in self._lacks(self._seen.digests([key for _, key in lines])) if lines else ():
+            start, key = lines[at]
+            yield Finding(Kind.FINISHED_NOT_SEEN, PAGES, {"offset": start, "key_text": key})
+
+    def _lacks(self, digests: bytes) -> list[int]:
+        """Return the positions of the digests that are not in the seen-set although they were never removed from it."""
+        seen = self._seen
+        assert seen is not None
+        known = seen.might_contain_digests(digests)
+        return [
+            at
+            for at, is_known in enumerate(known)
+            if not is_known and digests[DIGEST_SIZE * at : DIGEST_SIZE * (at + 1)] not in self._gone
+        ]
+
+
+def _forgotten(store: Reader) -> set[bytes]:
+    gone: set[bytes] = set()
+    for _, value in store.rows(Family.ADMITTED):
+        with contextlib.suppress(JournalError):
+            forgotten, digests = decode_seen(value)
+            if forgotten:
+                gone.update(digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE))
+    return gone
+
+
+def _logs(directory: Path) -> Iterator[Finding]:
+    """Check the logs before the store is opened: RocksDB may refuse a damaged log without saying where the damage
+    is."""
+    fault = log_fault(directory / STORE)
+    if fault is not None:
+        details: dict[str, Detail] = {"log": fault.log, "offset": fault.offset, "error": str(fault)}
+        # Changes that were never synced may be torn after a power loss: a run reads the log up to the damage.
+        yield Finding(Kind.LOG_DAMAGED, STORE, details, mends=not fault.durable)
+
+
+def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
+    """How a run would cut the output; None if it would refuse the job, or if this is unknown."""
+    path = job.directory / PAGES
+    if sequence is None:
+        return None
+    try:
+        # A run creates an empty file if there is none.
+        outputs = Outputs(path if path.is_file() else Path(os.devnull), ReadingDisk(), 1, job.directory)
+        try:
+            return check_output(job.store, outputs, sequence)
+        finally:
+            outputs.close()
+    except (JobError, JournalError, StoreError):
+        return None  # the parts say what is wrong
+
+
+def _small_files(job: OpenJob) -> Iterator[Finding]:
+    if job.settings_fault is not None:
+        yield Finding(Kind.RUN_SETTINGS_DAMAGED, RUN, {"error": job.settings_fault})
+    fault = course_fault(job.directory)
+    if fault is not None:
+        yield Finding(Kind.HISTORY_DAMAGED, COURSE, {"error": fault})
+    fault = survey_fault(job.directory)
+    if fault is not None:
+        yield Finding(Kind.SURVEY_DAMAGED, SURVEY, {"error": fault})
+
+
+def _hash(job: OpenJob) -> Iterator[Finding]:
+    """Compare the two copies of the hash and its secret."""
+    try:
+        kept = kept_hash(job.store)
+    except FilterError as error:
+        yield Finding(Kind.META_DAMAGED, STORE, {"error": str(error)}, Family.META, HASH_KEPT)
+        return
+    if kept is not None and kept != job.identity.hash_in_use:
+        yield Finding(Kind.HASH_DIFFERS, IDENTITY)
+
+
+def _parcels(job: OpenJob) -> Iterator[Finding]:
+    inbox = Inbox(job.directory, RealDisk())
+    try:
+        names = inbox.waiting()
+    except OSError as error:
+        yield Finding(Kind.INBOX_UNREADABLE, INBOX, {"error": error.strerror})
+        return
+    for name in names:
+        try:
+            inbox.read(name)
+        except EnvelopeError as error:
+            yield Finding(Kind.PARCEL_DAMAGED, INBOX, {"parcel": name, "error": str(error)})
+        except FileNotFoundError:
+            pass  # a running crawl has admitted it since
+
+
+def _requests(store: Reader) -> Iterator[Finding]:
+    """Each pending URL of another fetcher's job needs its request."""
+    for rows in store.pages(Family.PENDING):
+        names = []
+        for key, value in rows:
+            with contextlib.suppress(EntryError):  # reported with the queue
+                names.append((name_in(decode_entry(value).href).encode("ascii"), key))
+        names.sort()
+        stored = store.get_many(Family.REQUESTS, [name for name, _ in names])
+        for (name, key), request in zip(names, stored, strict=True):
+            if request is None:
+                yield Finding(Kind.REQUEST_MISSING, STORE, {"name": name.decode("ascii")}, Family.PENDING, key)
+
+
+def _generations(job: OpenJob) -> Iterator[Finding]:
+    for number in job.numbers:
+        try:
+            manifest = job.generations.read(number).manifest
+        except (EnvelopeError, FormatError, OSError) as error:
+            if isinstance(error, FileNotFoundError) and number not in job.generations.numbers():
+                continue  # a running crawl has removed it since
+            yield Finding(Kind.GENERATION_DAMAGED, SEEN, {"generation": number, "error": str(error)})
+            continue
+        if manifest.sequence > job.counters.sequence:
+            ends = {"generation": number, "sequence": manifest.sequence, "journal": job.counters.sequence}
+            yield Finding(Kind.GENERATION_AHEAD, SEEN, ends)

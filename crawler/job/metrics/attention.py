@@ -1,0 +1,126 @@
+"""What about a crawl needs somebody. Pure: a function of the mapping of ``stats --json``.
+
+Decided here once: the page of a crawl shows all of it, and the list of jobs and the notices what should be told to
+somebody who does not look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from crawler.base.figures import count, counted, probability
+from crawler.job.metrics.sentences import PLANNED, nothing_fetched, suspicion
+
+RETIRED_LEAST = 10  # hosts given up, and ...
+RETIRED_SHARE = 0.1  # ... of all hosts: fewer are the usual dead links
+
+
+class Level(StrEnum):
+    """How a need is marked."""
+
+    BAD = "bad"
+    WAIT = "wait"
+    NOTE = "note"
+
+
+class Need(NamedTuple):
+    """A reason to look at a crawl. ``kind`` stays the same while the reason does; ``text`` is one line without its full
+    stop, ``what`` its heading, ``act`` what somebody can do, in sentences. ``told``: also to those who do not look."""
+
+    kind: str
+    text: str
+    what: str = ""
+    act: str = ""
+    level: Level = Level.BAD
+    told: bool = True
+
+
+def needs(stats: Mapping[str, Any]) -> list[Need]:
+    """Return what about a crawl somebody should be told, the most urgent first."""
+    return [need for need in attention(stats) if need.told]
+
+
+def attention(stats: Mapping[str, Any]) -> list[Need]:
+    """Return all that deserves a look, the most urgent first."""
+    return [*_of_the_run(stats), *_of_the_seen_set(stats), *_of_code(stats), *_of_hosts(stats)]
+
+
+def _of_the_run(stats: Mapping[str, Any]) -> Iterator[Need]:
+    if nothing := nothing_fetched(stats):
+        act = "Open the events for the reason, correct the seeds or the settings, and run the crawl again."
+        yield Need("nothing-fetched", nothing, "Nothing was fetched", act)
+    paused, by = stats.get("paused"), stats.get("paused_by")
+    if not paused:
+        return
+    if by == "disk":
+        text = f"{paused}; it resumes by itself when there is space"
+        yield Need("disk-full", text, "The crawl is paused", "Free some space on the job's disk.")
+    elif by == "outage":
+        text = f"{paused}; it resumes by itself when a host answers"
+        yield Need("outage", text, "The crawl is paused", "Check this machine's network.")
+    elif by in PLANNED and stats.get("state") == "paused":
+        act = "Nothing to do: it goes on by itself."
+        yield Need("waits", str(paused), "The crawl waits, as planned", act, Level.NOTE, told=False)
+    else:
+        act = "Press Resume when it should go on."
+        yield Need("paused", str(paused), "The crawl is paused", act, told=False)
+
+
+def _of_the_seen_set(stats: Mapping[str, Any]) -> Iterator[Need]:
+    seen = stats.get("seen") or {}
+    if seen.get("count_suspect"):
+        text = f"the seen-set cannot be trusted: {suspicion(seen)}"
+        act = "Run crawler verify on the job, and start again with a keyed hash."
+        yield Need("seen-suspect", text, "The seen-set cannot be trusted", act)
+    estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
+    warning = (stats.get("advice") or {}).get("warning")
+    if estimated is not None and target is not None and estimated > target:
+        text = f"the seen-set errs with {probability(estimated)} instead of {probability(target)}"
+        act = "Give it more memory, or resume with another --seen."
+        yield Need("seen-errs", text, "The seen-set errs more often than it should", act, told=False)
+    elif warning:
+        act = "Look at the seen-set before it gets there."
+        yield Need("seen-limit", warning, "The seen-set is heading for a limit", act, Level.WAIT, told=False)
+
+
+def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:
+    """Of the user's and of ours."""
+    if unread := stats.get("internal_failures") or 0:
+        text = f"a bug of the crawler kept it from reading {counted(unread, 'answer')}"
+        act = "Please report it with the URLs, which are listed below Failures."
+        yield Need("unreadable-answers", text, f"{counted(unread, 'answer')} could not be read", act, told=False)
+    for hook in (stats.get("hooks") or {}).values():
+        if hook.get("stopped"):
+            what = f"Your function {hook['function']} stopped the crawl"
+            yield Need("code-stopped", str(hook["stopped"]), what, "Mend it and resume.", told=False)
+    failed = stats.get("pages_code_failed") or 0
+    calls = sum((stats.get("calls_code_failed") or {}).values())
+    if failed or calls:
+        met = [counted(failed, "page")] if failed else []
+        met += [counted(calls, "other call")] if calls else []
+        act = "The records of the pages say where and why (data_error). Mend the function, then visit them again."
+        yield Need("code-fails", f"code of yours failed on {' and '.join(met)}", "Your code fails", act, Level.WAIT)
+    if unextracted := stats.get("text_failed") or 0:
+        text = f"the text of {counted(unextracted, 'page')} could not be extracted; their records are complete"
+        yield Need("text-fails", text, "Texts are missing", "Nothing else is lost.", Level.WAIT, told=False)
+
+
+def _of_hosts(stats: Mapping[str, Any]) -> Iterator[Need]:
+    hosts, retired = stats.get("hosts") or 0, (stats.get("hosts_by_state") or {}).get("retired") or 0
+    if retired >= RETIRED_LEAST and retired >= RETIRED_SHARE * hosts:
+        text = f"{count(retired)} of {counted(hosts, 'host')} were given up"
+        act = "Sort the hosts by failures for the reasons. If it is the network here, mend it and visit them again."
+        yield Need("hosts-retired", text, "Many hosts were given up", act)
+    overlooked = stats.get("hosts_overlooked") or {}
+    if overlooked.get("count"):
+        act = "This is a fault of the program: stop and resume the crawl, and please report it."
+        what = f"{counted(overlooked['count'], 'host')} overlooked"
+        yield Need("hosts-overlooked", ", ".join(overlooked["names"]), what, act, told=False)
+    proxies = stats.get("proxies") or {}
+    if failing := proxies.get("failing") or 0:
+        reason = next((each["reason"] for each in proxies.get("named") or () if each.get("reason")), "")
+        text = f"nothing comes through {counted(failing, 'proxy', 'proxies')}"
+        act = "Check the proxies; hosts are not blamed for it."
+        yield Need("proxy-fails", text, f"A proxy fails{reason and f': {reason}'}", act)

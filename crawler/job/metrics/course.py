@@ -1,0 +1,153 @@
+"""The history and the events of a job. They outlast the run in which they were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import asdict
+
+from crawler.base.figures import count, counted, probability
+from crawler.job.metrics.attention import attention
+from crawler.job.metrics.events import Events, EventsError, Kind
+from crawler.job.metrics.history import History, HistoryError
+from crawler.job.metrics.sentences import (
+    LATELY,
+    doing,
+    kept_fresh,
+    outlook,
+    standing,
+    suspicion,
+    time_left,
+    told_left,
+    trust,
+    working,
+)
+
+_AT_PRESENT = 10.0  # seconds over which a pace is told
+_OVER = ("ended", "stopped")
+_STOPPED = ("stopped", "stopped_by")
+_ENOUGH = 10.0  # seconds of observations from which on a time to the end is told
+
+
+class CourseError(ValueError):
+    """The stored text is not the history of a job."""
+
+
+class Course:
+    """Records the history of a job. Call ``observe`` once a second; it adds the events that the statistics show."""
+
+    def __init__(self, *, tells: bool = True) -> None:
+        """``tells=False``: the process that runs the crawl writes the events, so none are added here."""
+        self._tells = tells
+        self.history = History()
+        self.events = Events()
+        self.stopped: dict[str, str | None] = {}  # what stopped the last run: `_STOPPED` of its statistics
+        self.parsed: dict[str, int] | None = None  # how pages of the last run were read; None if unknown
+        self._stats: Mapping[str, Any] | None = None
+
+    def observe(self, now: float, stats: Mapping[str, Any]) -> None:
+        """Record ``stats``, the mapping of ``stats --json``, at ``now`` (seconds since 1970). It is empty before the
+        crawl exists."""
+        if not stats:
+            return
+        over = stats.get("state") in _OVER
+        if not over or (self._stats is not None and self._stats.get("state") not in _OVER) or not self.history.point():
+            self.history.observe(now, stats)  # what is over has no pace: its charts end where it ended
+        if self._tells and self._stats is not None:
+            for kind, text in _changes(self._stats, stats):
+                self.events.add(now, kind, text)
+        self._stats = stats
+        self.stopped = {key: stats.get(key) for key in _STOPPED} if stats.get("stopped_by") else {}
+        self.parsed = stats.get("pages_parsed")
+
+    def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
+        """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``.
+        ``left`` is the time left as numbers (`TimeLeft`), None if it is unknown or the crawl does not run; ``doing`` is
+        the sentence of ``working`` without it. ``standing`` is the state as people understand it, and
+        ``fresh`` what is said of a crawl that only visits its pages again, or is empty. ``needs``: all of the crawl
+        that deserves a look (`attention`), each as a mapping."""
+        over = self.history.span(LATELY) or 0.0
+        # A shorter time than for the rate: most links are found at the start of a crawl.
+        rising = [self.history.slope(level, LATELY / 2) for level in ("pending", "in_flight")]
+        known = over >= _ENOUGH and rising[0] is not None and rising[1] is not None
+        slope = sum(filter(None, rising)) if known else None
+        new = self.history.mean("new_per_second", LATELY / 2)
+        pages, told_over = self._pace()
+        # Over the same seconds as the pages, as the numbers beside it.
+        growth = sum(self.history.slope(level, told_over) or 0.0 for level in ("pending", "in_flight"))
+        if "time_left" in stats:
+            left = told_left(stats)
+        else:  # a crawl of an earlier version
+            left = time_left(stats, slope, new) if stats.get("state") == "running" else None
+        return {
+            "left": None if left is None else asdict(left),
+            "standing": standing(stats),
+            "fresh": kept_fresh(stats),
+            "trust": trust(stats),
+            "working": working(stats, pages, slope, new, told_over, growth),
+            "doing": doing(stats, pages, growth, told_over)["text"],
+            "forecast": outlook(stats),
+            "needs": [need._asdict() for need in attention(stats)],
+        }
+
+    def _pace(self) -> tuple[float | None, float]:
+        """Return pages per second, and over how many seconds: the last ones, or a minute if they brought none."""
+        for seconds in (_AT_PRESENT, LATELY):
+            if pages := self.history.mean("pages_per_second", seconds):
+                return pages, self.history.span(seconds) or 0.0
+        return self.history.mean("pages_per_second", LATELY), self.history.span(LATELY) or 0.0
+
+    def dump(self) -> dict[str, Any]:
+        """Return what ``restore`` takes. JSON can hold it."""
+        content = {"history": self.history.dump(), "events": self.events.after(0)}
+        kept = {"stopped": self.stopped, "pages_parsed": self.parsed}
+        return content | {key: value for key, value in kept.items() if value}
+
+    def restore(self, content: Mapping[str, Any], now: float) -> None:
+        """Restore the history of an earlier run. Raises CourseError."""
+        events = Events()
+        try:
+            events.restore(content["events"])
+            stopped = {key: content["stopped"][key] for key in _STOPPED} if "stopped" in content else {}
+            if not all(each is None or isinstance(each, str) for each in stopped.values()):
+                raise TypeError("stopped: no text")
+            parsed = content.get("pages_parsed")
+            if parsed is not None and not all(type(each) is int for each in parsed.values()):
+                raise TypeError("pages_parsed: no number")
+            self.history.restore(content["history"], now)
+        except (AttributeError, KeyError, TypeError, EventsError, HistoryError) as error:
+            raise CourseError(str(error)) from error
+        self.events, self.stopped, self.parsed = events, stopped, parsed
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
+    made = after.get("checkpoint")
+    if made and (before.get("checkpoint") or {}).get("generation") != made["generation"]:
+        size = counted(made["bytes"], "byte")
+        yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} in {1000 * made['seconds']:,.0f} ms"
+    yield from _slices(before.get("seen") or {}, after.get("seen") or {})
+    yield from _suspicions(before.get("seen") or {}, after.get("seen") or {})
+    if after.get("paused") != before.get("paused"):
+        reason = after.get("paused")
+        yield Kind.RUN, f"paused: {reason}" if reason else "resumed"
+    if after.get("state") != before.get("state") and after.get("state") in ("stopping", "ended", "stopped"):
+        how = {"ended": "has ended", "stopped": "has stopped"}.get(after["state"], "is stopping")
+        yield Kind.RUN, f"the crawl {how}, {counted(after.get('pages_fetched'), 'page')} fetched"
+    warning = (after.get("advice") or {}).get("warning")
+    if warning and (after["advice"]["cause"] != (before.get("advice") or {}).get("cause")):
+        yield Kind.SLICE, str(warning)
+
+
+def _suspicions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
+    if after.get("count_suspect") and not before.get("count_suspect"):
+        yield Kind.ERROR, f"the seen-set cannot be trusted: {suspicion(after)}"
+
+
+def _slices(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
+    old, new = list(before.get("slices") or ()), list(after.get("slices") or ())
+    if (after.get("compactions") or 0) > (before.get("compactions") or 0):
+        yield Kind.SLICE, f"compacted to one slice, for {counted(new[0]['capacity'], 'URL')}"
+    elif len(new) > len(old) > 0:
+        capacity, fpp = count(new[-1]["capacity"]), probability(new[-1]["fpp_design"])
+        yield Kind.SLICE, f"slice {len(new)} started, for {capacity} URLs at an fpp of {fpp}"

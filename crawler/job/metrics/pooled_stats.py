@@ -1,0 +1,513 @@
+"""Makes the statistics of a crawl out of those of its partitions.
+
+The result has the keys of ``stats --json``, so that whatever shows a job shows a crawl. Each key has one rule: counts
+are added; what is told of a process counts once for each process; of ages, delays and times to the end the worst is
+told, of free space the least. A value that a partition does not know yet is unknown for the crawl, if it would have to
+be added.
+
+A random new URL meets the seen-set of one partition, the one that owns it. So the fpp of the crawl is the mean of the
+partitions' own, and the weight of each is the share of new URLs that go there: its share of those admitted so far. The
+mean by slices, by keys asked or without weights would each answer another question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from crawler.seen.filters.watched_keys import wilson
+
+Stats = Mapping[str, Any]
+
+ABSENT = "absent"  # the state of a partition that nothing was given to yet
+ELSEWHERE = "elsewhere"  # the state of a partition that is at home in another directory
+BESIDE = "beside"  # ... and, for one of several workers of a directory, of one that the others have
+UNTOLD = "untold"  # the state of a partition of which nobody has told anything
+GONE = "gone"  # the state of a partition whose process, or whose directory, has vanished
+_STATES = ("running", "stopping", "paused", "stopped", "ended")  # the first that a partition is in is the crawl's
+_AT_WORK = frozenset({"running", "stopping", "paused"})
+_CAUSES = ("disk", "outage", "user", "schedule", "round", "hours")  # of a pause, the most urgent first
+_NAMED = 20  # hosts or proxies that are named
+
+
+class Whereabouts(Struct, frozen=True):
+    """Which machine has a partition, in which directory there, and how old what it has told is."""
+
+    machine: str
+    directory: str
+    age_seconds: float
+
+
+class Part(Struct, frozen=True):
+    """The statistics of a partition. ``process`` is the one that runs it, None if nobody does; ``waiting`` is how many
+    messages wait in it for other partitions, None if that is not known. ``where`` is None if it is here."""
+
+    number: int
+    stats: Stats
+    process: int | None = None
+    waiting: int | None = None
+    where: Whereabouts | None = None
+
+    @property
+    def run_by(self) -> tuple[Any, ...]:
+        """What is the same for all partitions of one process. Without its number, a process is one of its own."""
+        machine = "" if self.where is None else self.where.machine
+        return ("partition", self.number) if self.process is None else (machine, self.process)
+
+
+def pool(
+    parts: Sequence[Part],
+    partitions: int,
+    *,
+    at_work: bool = False,
+    missing: str = ABSENT,
+    elsewhere: Collection[int] = (),
+    beside: Collection[int] = (),
+) -> dict[str, Any]:
+    """Return the statistics of a crawl with so many ``partitions``, of which ``parts`` exist: at least one. Their order
+    does not matter. ``at_work``: the process that begins their runs is there, even if none of them runs now.
+    ``missing``: the state of the others, but for those that are at home ``elsewhere``, or that workers ``beside`` this
+    one have."""
+    parts = sorted(parts, key=lambda part: part.number)
+    several = [part.stats for part in parts]
+    state = _state(parts)
+    state = "running" if at_work and state not in _AT_WORK else state
+    stats = {key: _RULES.get(key, _sum)([each.get(key) for each in several]) for key in several[0]}
+    pauses = [each for each in several if each.get("paused")] if state == "paused" else []
+    paused = min(pauses, key=lambda each: _rank(_CAUSES, each.get("paused_by")), default={})
+    stopped = next((each for each in several if each.get("stopped_by")), {}) if state not in _AT_WORK else {}
+    states = dict.fromkeys(beside, BESIDE) | dict.fromkeys(elsewhere, ELSEWHERE)
+    stats |= {
+        "state": state,
+        "paused": paused.get("paused"),
+        "paused_by": paused.get("paused_by"),
+        "stopped": stopped.get("stopped"),
+        "stopped_by": stopped.get("stopped_by"),
+        "time_left": _time_left(several),
+        "least_seconds": _least_seconds(parts),
+        "slots": _of_processes(parts, "slots", _slots),
+        "outage": _of_processes(parts, "outage", _outage),
+        "loop_stall_seconds": _of_processes(parts, "loop_stall_seconds", _stall),
+        "loop_stalls": _stalls(parts),
+        "checkpoint": _checkpoint(parts),
+        "seen": _seen(parts),
+        "advice": _advice(parts),
+        "partitions": _listed(parts, partitions, states, missing),
+    }
+    return stats
+
+
+def _listed(parts: Sequence[Part], partitions: int, states: Mapping[int, str], missing: str) -> list[dict[str, Any]]:
+    there = {part.number: part for part in parts}
+    numbers = range(max(partitions, *(part.number + 1 for part in parts)))
+    return [_line(number, there.get(number), states.get(number, missing)) for number in numbers]
+
+
+def _line(number: int, part: Part | None, missing: str) -> dict[str, Any]:
+    stats = {} if part is None else part.stats
+    where = None if part is None else part.where
+    return {
+        "partition": number,
+        "state": stats.get("state", missing),
+        "pages_fetched": stats.get("pages_fetched", 0),
+        "urls_pending": stats.get("urls_pending", 0),
+        "urls_in_flight": stats.get("urls_in_flight", 0),
+        "hosts": stats.get("hosts", 0),
+        "messages_waiting": 0 if part is None else _waiting_of(part),
+        "replicas": stats.get("replicas"),
+        "process": None if part is None else part.process,
+        **({} if where is None else asdict(where)),
+    }
+
+
+def _state(parts: Sequence[Part]) -> str:
+    """The crawl runs as long as a partition does. It has ended if all have, and no message waits to be delivered."""
+    found = {"stopped" if part.stats["state"] == GONE else str(part.stats["state"]) for part in parts}
+    state = min(found, key=lambda each: _rank(_STATES, each))
+    return "stopped" if state == "ended" and any(_waiting_of(part) for part in parts) else state
+
+
+def _waiting(values: Sequence[Any]) -> dict[str, Any] | None:
+    known = _known(values)
+    if not known:
+        return None
+    return {"count": sum(each["count"] for each in known), "seconds": max(each["seconds"] for each in known)}
+
+
+def _replicas(values: Sequence[Any]) -> dict[str, Any] | None:
+    known = _known(values)
+    if not known:
+        return None
+    behind = {key: max(each[key] for each in known) for key in ("steps", "seconds")}
+    return {**{key: sum(each[key] for each in known) for key in ("wanted", "in_step")}, **behind}
+
+
+def _waiting_of(part: Part) -> int | None:
+    """What waits in a partition: counted in its store, or, while it runs, as it says."""
+    said = part.stats.get("messages_waiting")
+    return part.waiting if part.waiting is not None or said is None else int(said["count"])
+
+
+def _rank(order: Sequence[str], word: Any) -> int:
+    return order.index(word) if word in order else len(order)
+
+
+# -- what each key is made of ----------------------------------------------------------------------------------------
+
+
+def _known(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if value is not None]
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    """The sum of numbers, or of mappings of numbers by their keys, of those that there are; None if there are none."""
+    known = _known(values)
+    if not known:
+        return None
+    if isinstance(known[0], Mapping):
+        keys = dict.fromkeys(key for each in known for key in each)
+        return {key: _sum([each.get(key) for each in known]) for key in keys}
+    return sum(known)
+
+
+def _sum_of_all(values: Sequence[Any]) -> Any:
+    """The same, but None if a value is missing: a sum of the others would be taken for the whole."""
+    return None if None in values else _sum(values)
+
+
+def _first(values: Sequence[Any]) -> Any:
+    return next(iter(_known(values)), None)
+
+
+def _most(values: Sequence[Any]) -> Any:
+    return max(_known(values), default=None)
+
+
+def _least(values: Sequence[Any]) -> Any:
+    return min(_known(values), default=None)
+
+
+def _any(values: Sequence[Any]) -> bool:
+    return any(values)
+
+
+def _slowest(values: Sequence[Any]) -> Any:
+    return max(_known(values), key=lambda host: (host["seconds"], host["name"]), default=None)
+
+
+def _overlooked(values: Sequence[Any]) -> Any:
+    known = _known(values)
+    if not known:
+        return None
+    names = [name for each in known for name in each["names"]]
+    return {"count": sum(each["count"] for each in known), "names": names[:_NAMED]}
+
+
+def _harvest(values: Sequence[Any]) -> Any:
+    known = _known(values)
+    if not known:
+        return None
+    rated, relevant = sum(each["rated"] for each in known), sum(each["relevant"] for each in known)
+    lately = [each for each in known if each["recent_pages"]]
+    pages = sum(each["recent_pages"] for each in lately)
+    return {
+        "rated": rated,
+        "relevant": relevant,
+        "rate": relevant / rated,
+        "recent_pages": pages if lately else _most([each["recent_pages"] for each in known]),
+        "recent_rate": _mean([(each["recent_rate"], each["recent_pages"]) for each in lately]),
+    }
+
+
+def _proxies(values: Sequence[Any]) -> Any:
+    """A proxy that fails for several partitions fails once."""
+    known = _known(values)
+    if not known:
+        return None
+    named: dict[str, dict[str, Any]] = {}
+    for each in sorted((each for told in known for each in told["named"]), key=lambda each: each["since"]):
+        named.setdefault(each["proxy"], each)
+    return {
+        "failing": max(len(named), *(each["failing"] for each in known), 0),
+        "failures": sum(each["failures"] for each in known),
+        "named": list(named.values())[:_NAMED],
+    }
+
+
+def _hooks(values: Sequence[Any]) -> Any:
+    known = _known(values)
+    if not known:
+        return None
+    settings = dict.fromkeys(setting for each in known for setting in each)
+    return {setting: _hook([each[setting] for each in known if setting in each]) for setting in settings}
+
+
+def _hook(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    rules: dict[str, Callable[[Sequence[Any]], Any]] = {"function": _first, "stopped": _first}
+    return {key: rules.get(key, _sum)([each.get(key) for each in told]) for key in told[0]}
+
+
+# -- what is told of a process ---------------------------------------------------------------------------------------
+
+
+def _of_processes(
+    parts: Sequence[Part], key: str, merged: Callable[[Sequence[Any], bool], Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Return what the processes tell together of something that all runs of a process share. ``merged`` (values,
+    whether they are of one process)."""
+    of: dict[Any, list[Any]] = {}
+    for part in parts:
+        if part.stats.get(key) is not None:
+            of.setdefault(part.run_by, []).append(part.stats[key])
+    each = [merged(values, True) for values in of.values()]
+    return dict(merged(each, False)) if each else None
+
+
+def _slots(values: Sequence[Any], one: bool) -> dict[str, Any]:
+    """All runs of a process hand out the same slots; what each holds of them is its own."""
+    shared, told = (_most if one else _sum), {key: [each.get(key) for each in values] for key in values[0]}
+    free = [each for each in values if each["due_wait_for"] is None]
+    return {
+        **values[0],
+        **{key: shared(told[key]) for key in ("total", "free", "quick", "new", "slow", "rate", "rate_waiting")},
+        "due_wait_for": None if free else values[0]["due_wait_for"],
+        "reason": None if None in told["reason"] else _first(told["reason"]),
+        "shut_to": [kind for kind in values[0]["shut_to"] if all(kind in each["shut_to"] for each in values)],
+        "slow_from_seconds": _most(told["slow_from_seconds"]),
+    }
+
+
+def _outage(values: Sequence[Any], one: bool) -> dict[str, Any]:
+    """Each process judges its line for all its partitions."""
+    shared, told = (_most if one else _sum), {key: [each.get(key) for each in values] for key in values[0]}
+    return {
+        **{key: _most(each) for key, each in told.items()},
+        "now": any(told["now"]),
+        "hosts": shared(told["hosts"]),
+        "probes": shared(told["probes"]),
+    }
+
+
+def _stall(values: Sequence[Any], one: bool) -> dict[str, Any]:
+    told = {key: [each.get(key) for each in values] for key in values[0]}
+    return {key: _sum(each) if key == "total" and not one else _most(each) for key, each in told.items()}
+
+
+def _stalls(parts: Sequence[Part]) -> dict[str, Any] | None:
+    counted = _of_processes(parts, "loop_stalls", lambda values, one: {"count": _counts(values, one)})
+    longest = max(
+        (part.stats for part in parts if part.stats.get("loop_stalls") is not None),
+        key=lambda stats: (stats.get("loop_stall_seconds") or {}).get("longest") or 0.0,
+        default=None,
+    )
+    return None if counted is None or longest is None else {**longest["loop_stalls"], **counted}
+
+
+def _counts(values: Sequence[Any], one: bool) -> Any:
+    counts = [each["count"] for each in values]
+    return _most(counts) if one else _sum(counts)
+
+
+def _least_seconds(parts: Sequence[Part]) -> float | None:
+    """The partitions of a process share its slots: their times are added. The processes work side by side."""
+    known: dict[Any, float] = {}
+    for part in parts:
+        if (seconds := part.stats.get("least_seconds")) is not None:
+            known[part.run_by] = known.get(part.run_by, 0.0) + seconds
+    return max(known.values(), default=None)
+
+
+# -- times -----------------------------------------------------------------------------------------------------------
+
+
+def _time_left(several: Sequence[Stats]) -> dict[str, Any] | None:
+    """The crawl ends when its last partition does. While one does not know its time, that is at least that of the
+    others."""
+    known = _known(stats.get("time_left") for stats in several)
+    if not known:
+        return None
+    last = max(known, key=lambda left: (left["seconds"], left["host"] or ""))
+    unknown = any(stats.get("time_left") is None and _is_at_it(stats) for stats in several)
+    return {**last, "at_least": unknown or any(left["at_least"] for left in known)}
+
+
+def _is_at_it(stats: Stats) -> bool:
+    return stats["state"] in _AT_WORK and bool(stats.get("urls_pending") or stats.get("urls_in_flight"))
+
+
+def _checkpoint(parts: Sequence[Part]) -> dict[str, Any] | None:
+    """The oldest, with its partition: a crash there would take longest to make good."""
+    known = [part for part in parts if part.stats.get("checkpoint") is not None]
+    if not known:
+        return None
+    oldest = max(known, key=lambda part: part.stats["checkpoint"]["age_seconds"])
+    return {**oldest.stats["checkpoint"], "partition": oldest.number}
+
+
+# -- the seen-set ----------------------------------------------------------------------------------------------------
+
+
+def _mean(weighed: Sequence[tuple[float | None, float]]) -> float | None:
+    """The mean of (value, weight); without weights if all are 0, None if a value is missing or there are none."""
+    if not weighed or any(value is None for value, _ in weighed):
+        return None
+    if len(weighed) == 1:
+        return weighed[0][0]  # to the last bit
+    whole = sum(weight for _, weight in weighed)
+    shares = [weight / whole if whole else 1 / len(weighed) for _, weight in weighed]
+    return sum(share * value for share, (value, _) in zip(shares, weighed, strict=True) if value is not None)
+
+
+def _seen(parts: Sequence[Part]) -> dict[str, Any]:
+    """Return the seen-sets as one. What all share, as the kind, is that of the first."""
+    seen = [part.stats["seen"] for part in parts]
+    weights = [part.stats["urls_admitted"] for part in parts]
+    count, size = _sum([each["count"] for each in seen]), _sum([each["bytes"] for each in seen])
+    bits = seen[0]["bits_per_url"] if len(seen) == 1 else size * 8 / count if count else None
+    slices = [each | {"partition": part.number} for part in parts for each in part.stats["seen"]["slices"]]
+    found = {key: _SEEN_RULES.get(key, _first)([each.get(key) for each in seen]) for key in seen[0]}
+    return found | {
+        "hash": {**seen[0]["hash"], "forgeable": any(each["hash"]["forgeable"] for each in seen)},
+        "slices": slices,
+        "fpp_estimated": _mean([(each["fpp_estimated"], weight) for each, weight in zip(seen, weights, strict=True)]),
+        "fpp_measured": _measured([each["fpp_measured"] for each in seen], weights),
+        "bits_per_url": bits,
+        "ledger": _ledger([each["ledger"] for each in seen], count),
+    }
+
+
+def _measured(values: Sequence[Any], weights: Sequence[float]) -> dict[str, Any] | None:
+    """Return the measured fpp of all partitions: the mean of their own, weighed as the estimated one.
+
+    A large partition watches a smaller share of its URLs, so the samples cannot simply be thrown together. The interval
+    is Wilson's for a sample as large as would tell as much (Kish, 1965). Where all watch the same share of their URLs,
+    it is the sum of the samples."""
+    known = [(each, weight) for each, weight in zip(values, weights, strict=True) if each is not None]
+    if not known:
+        return None
+    if len(known) == 1:
+        return dict(known[0][0])
+    whole = sum(weight for _, weight in known)
+    shares = [weight / whole if whole else 1 / len(known) for _, weight in known]
+    wrong = [round(each["value"] * each["sample"]) for each, _ in known]
+    value = sum(share * few / each["sample"] for share, few, (each, _) in zip(shares, wrong, known, strict=True))
+    effective = 1 / sum(share**2 / each["sample"] for share, (each, _) in zip(shares, known, strict=True))
+    low, high = wilson(value * effective, effective)
+    return {"value": value, "low": low, "high": high, "sample": sum(each["sample"] for each, _ in known)}
+
+
+def _ledger(values: Sequence[Any], count: int) -> dict[str, Any] | None:
+    if None in values:
+        return None
+    ledger = {key: _sum([each.get(key) for each in values]) for key in values[0]}
+    return {**ledger, "fpp": ledger["false_positives"] / count if count else 0.0}
+
+
+# -- what the seen-sets are heading for ------------------------------------------------------------------------------
+
+
+def _advice(parts: Sequence[Part]) -> dict[str, Any] | None:
+    """That of the partition that needs attention first, with its number; rate and forecast are those of all."""
+    known = [part for part in parts if part.stats.get("advice") is not None]
+    if not known:
+        return None
+    first = min(known, key=lambda part: _urgency(part.stats["advice"]))
+    advice = first.stats["advice"]
+    warning = advice["warning"]
+    if warning is not None and len(parts) > 1:
+        warning = f"partition {first.number:02}: {warning}"
+    rates = [part.stats["advice"]["new_urls_per_second"] for part in known]
+    return {
+        **advice,
+        "warning": warning,
+        "new_urls_per_second": _sum(rates),
+        "forecast": _forecast(parts),
+        "partition": first.number,
+    }
+
+
+def _urgency(advice: Mapping[str, Any]) -> tuple[bool, bool, float, int]:
+    seconds = advice["seconds_left"]
+    return advice["warning"] is None, seconds is None, seconds or 0.0, advice["urls_left"]
+
+
+def _forecast(parts: Sequence[Part]) -> dict[str, Any] | None:
+    """What all seen-sets will be. A partition without a forecast stays as it is, if it has nothing to do; otherwise
+    nobody knows."""
+    told = [(part.stats.get("advice") or {}).get("forecast") for part in parts]
+    known = _known(told)
+    at_it = [part.stats for part, each in zip(parts, told, strict=True) if each is None and _is_at_it(part.stats)]
+    if not known or at_it:
+        return None
+    each = [_as_it_is(part.stats["seen"]) if one is None else one for part, one in zip(parts, told, strict=True)]
+    left = [part.stats["urls_pending"] + part.stats["urls_in_flight"] for part in parts]
+    rising = [(one["new_per_url"], weight) for one, weight in zip(told, left, strict=True) if one is not None]
+    return {
+        **known[0],
+        "when": "day" if any(one["when"] == "day" for one in known) else "end",
+        "seconds": max(one["seconds"] for one in known),
+        "new_per_url": _mean(rising),
+        **{key: _sum([one[key] for one in each]) for key in ("urls", "slices", "bytes", "urls_skipped")},
+        "fpp": _mean([(one["fpp"], one["urls"]) for one in each]),
+        "steady": all(one.get("steady", True) for one in known),
+    }
+
+
+def _as_it_is(seen: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "urls": seen["count"],
+        "slices": len(seen["slices"]),
+        "bytes": seen["bytes"],
+        "fpp": seen["fpp_estimated"],
+        "urls_skipped": seen["expected_urls_skipped"],
+    }
+
+
+_SEEN_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
+    "count": _sum,
+    "count_estimated": _sum,
+    "count_suspect": _any,
+    "fpp_target": _most,
+    "fpp_bound": _most,
+    "expected_urls_skipped": _sum_of_all,
+    "bytes": _sum,
+    "compactions": _sum,
+}
+# How a key is made of those of the partitions; a sum if it is not named here.
+_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
+    "messages_waiting": _waiting,
+    "replicas": _replicas,
+    "endless": _any,
+    "elapsed_seconds": _most,
+    "hosts_pending": _sum_of_all,
+    "hosts_by_state": _sum_of_all,
+    "slowest_host": _slowest,
+    "hosts_overlooked": _overlooked,
+    "harvest": _harvest,
+    "proxies": _proxies,
+    "hooks": _hooks,
+    "disk_free_bytes": _least,
+    # These are made of more than their values.
+    **dict.fromkeys(
+        (
+            "state",
+            "paused",
+            "paused_by",
+            "stopped",
+            "stopped_by",
+            "time_left",
+            "least_seconds",
+            "slots",
+            "outage",
+            "loop_stall_seconds",
+            "loop_stalls",
+            "checkpoint",
+            "seen",
+            "advice",
+        ),
+        _first,
+    ),
+}

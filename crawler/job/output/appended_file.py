@@ -1,0 +1,126 @@
+"""A file that records are appended to: each by one unbuffered write, so that the operating system has it before the
+journal names it.
+
+The journal decides where the file ends: anything after the last journalled record was never finished, and is cut off
+when the job is resumed.
+"""
+
+from __future__ import annotations
+
+import errno
+import zlib
+from pathlib import Path
+
+from crawler.base.disk import Disk, DisplacedError, Place
+from crawler.job.records import Position
+
+_PIECE = 2**20  # bytes read and written at once
+
+
+class OutputError(OSError):
+    """The output lacks bytes that the journal names, and they cannot be restored."""
+
+
+class AppendedFile:
+    """The file, opened for appending. ``number`` is that of the file in positions: its kind of output and its number
+    there."""
+
+    def __init__(
+        self, path: Path, disk: Disk, number: int = 0, *, job: Path | None = None, create: bool = True
+    ) -> None:
+        """Open, and with ``create`` create the file if there is none. ``job`` is the job directory, if the file is not
+        right in it. Raises OSError."""
+        self.path = path
+        self.number = number
+        self._job = job or path.parent
+        self._file = disk.open(path, create=create)
+        self.end = self._file.size()
+        self._dirty = self.end > 0  # its writer may have been killed before it was synced
+
+    def append(self, data: bytes) -> Position:
+        """Append one record. Returns its position. Raises OSError; the file is then unchanged."""
+        start = self.end
+        try:
+            # Append at the end of the file, not at an offset: if the file was cut, an offset would leave a hole.
+            end = self._file.append(data)
+        except OSError:
+            if self._file.size() > start:
+                self._file.truncate(start)
+            raise
+        self._dirty = True
+        if end != start + len(data):
+            raise self._changed(end - len(data), start)
+        self.end = end
+        return Position(self.number, self.end, len(data), zlib.crc32(data))
+
+    def holds(self, position: Position) -> bool:
+        """Whether the file holds the record at this position, byte for byte."""
+        return self.read(position) is not None
+
+    def read(self, position: Position) -> bytes | None:
+        """The record at this position; None if the file does not hold it, byte for byte."""
+        if position.file != self.number or position.end > self.end or position.length > position.end:
+            return None
+        data = self._file.pread(position.length, position.end - position.length)
+        return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
+
+    def cut(self, end: int) -> None:
+        """Cut the file at the offset ``end``. Raises OutputError if the file is shorter."""
+        if end > self.end:
+            raise OutputError(
+                errno.EIO,
+                f"{self.path} has {self.end} bytes, but the journal names {end}: restore the file as the crawl left it",
+            )
+        if end < self.end:
+            self._file.truncate(end)
+            self.end = end
+            self._dirty = True
+
+    def write_again(self, start: int) -> None:
+        """Write the bytes from ``start`` on once more. If a sync failed in the previous process, the operating system
+        takes the pages for clean: they can be read, but would never reach the disk. Raises OSError."""
+        for at in range(start, self.end, _PIECE):
+            self._file.pwrite(self._file.pread(min(_PIECE, self.end - at), at), at)
+            self._dirty = True
+
+    def look(self) -> None:
+        """Raise DisplacedError if the file is no longer where it belongs, or was cut. May run in another thread than
+        ``append``. Raises OSError."""
+        end = self.end
+        place = self._file.place(self.path)
+        if place is not Place.THERE:
+            raise self._displaced(place.name.lower())
+        size = self._file.size()
+        if size < end:
+            raise self._changed(size, end)
+
+    def _changed(self, found: int, end: int) -> DisplacedError:
+        what = "cut" if found < end else "written to"
+        return self._displaced(f"{what} by another program ({found} bytes where {end} were written)")
+
+    def _displaced(self, how: str) -> DisplacedError:
+        return DisplacedError(
+            f"{self.path} was {how} during the crawl: put it back as it was, or run `crawler repair "
+            f"{self._job}`, which has the missing pages fetched again; then run the same command"
+        )
+
+    def damage(self, durable: int) -> int | None:
+        """The offset of the first hole before the offset ``durable``, as far as the file system and the first byte show
+        it; None if they show none. Raises OSError."""
+        if durable and self._file.pread(1, 0) == b"\0":
+            return 0  # a hole that is smaller than a block
+        return self._file.hole(durable)
+
+    def sync(self) -> None:
+        """Make what was appended durable. May run in a thread while more is appended; the next call syncs that.
+        Raises OSError."""
+        if self._dirty:
+            self._dirty = False
+            try:
+                self._file.sync()
+            except OSError:
+                self._dirty = True
+                raise
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,242 @@
+"""Bodies of answers as files that are named by their digest: ``DIR/bodies/ab/cd/ab...``, the SHA-256 in hexadecimal.
+
+A file is written under a temporary name beside its own and renamed, so a process that dies leaves no half of one under
+its name. Equal bodies share a file. One that is left of a page that was not finished costs its space; it is used when
+the same body comes again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from crawler.base.disk import Disk, DisplacedError, failpoint, make_private_directory, open_regular
+from crawler.job.output.record_reader import Record, record_of
+from crawler.job.output.rotated_files import Size
+from crawler.job.records import Body, body_name
+
+DIRECTORY = "bodies"
+BODY_SIZES = b"body-sizes"  # the row of the store that counts the files and their bytes
+LARGE = 256 * 1024  # bytes of a body that is written beside the event loop
+
+_PIECE = 2**20  # bytes read and written at once
+# There is something else, or nothing, where a file should be; EINVAL is of a pipe or a device.
+_NO_FILE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO))
+_NAME = re.compile(r"bodies/([0-9a-f]{2})/([0-9a-f]{2})/(\1\2[0-9a-f]{60})")
+_SIZES = struct.Struct("<QQ")
+
+
+def body_of(record: Record) -> str | None:
+    """The file in the job directory that holds the body of a page, as its record names it; None if it names none."""
+    name = record.get("body")
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else None
+
+
+def body_in(line: bytes) -> str | None:
+    """The same for the line of a record."""
+    if b'"body":"bodies/' not in line:
+        return None
+    record = record_of(line)
+    return None if record is None else body_of(record)
+
+
+def is_whole(job: Path, name: str) -> bool:
+    """Whether the file is there and holds what its name says. Raises OSError."""
+    digest = hashlib.sha256()
+    try:
+        with open_regular(job / name) as stream:
+            while piece := stream.read(_PIECE):
+                digest.update(piece)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return False
+        raise
+    return digest.hexdigest() == name.rpartition("/")[2]
+
+
+def decode_sizes(value: bytes | None) -> Size:
+    """How many files there are, and their bytes, as the store counts them."""
+    return Size(*_SIZES.unpack(value)) if value is not None and len(value) == _SIZES.size else Size(0, 0)
+
+
+def encode_sizes(size: Size) -> bytes:
+    return _SIZES.pack(*size)
+
+
+def sizes_found(job: Path) -> Size:
+    """How many files of bodies are in the directory, and their bytes, whether or not a record names them. Raises
+    OSError."""
+    files = size = 0
+    for _, entry in bodies_in(job):
+        files, size = files + 1, size + entry.stat().st_size
+    return Size(files, size)
+
+
+def bodies_in(job: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The files of bodies in the directory, each with its path in the job, whether or not a record names them. Raises
+    OSError."""
+    for first in _directories(job / DIRECTORY):
+        for second in _directories(first):
+            with os.scandir(second) as found:
+                for entry in found:
+                    name = f"{DIRECTORY}/{first.name}/{second.name}/{entry.name}"
+                    if _NAME.fullmatch(name) and entry.is_file():
+                        yield name, entry
+
+
+def _directories(top: Path) -> list[Path]:
+    return [path for path in top.iterdir() if path.is_dir()] if top.is_dir() else []
+
+
+class BodyFiles:
+    """The bodies of a job that is open for writing."""
+
+    def __init__(self, job: Path, disk: Disk) -> None:
+        self.size = Size(0, 0)  # what the store says, and what was written since
+        self._job = job
+        self._disk = disk
+        self._large = threading.Lock()  # one large body is written at a time
+        self._ahead: dict[str, bool] = {}  # large ones, until their page is finished: whether they were written
+        self._files: set[str] = set()  # not durable yet
+        self._directories: set[Path] = set()  # whose names are not durable yet
+        self._held: list[str] = []  # found by ``holds``
+        self._uncounted: set[str] = set()  # by ``uncount``
+
+    def write_ahead(self, body: Body) -> None:
+        """Write a large body before its page is finished. May run in a thread. Raises OSError; the transaction then
+        tries again."""
+        name = body_name(body.digest)
+        with self._large:
+            self._ahead[name] = self._put(name, body.data) or self._ahead.get(name, False)
+
+    def put(self, body: Body) -> None:
+        """Write the body, unless it is there. Raises OSError; it may then be called again."""
+        name = body_name(body.digest)
+        written = self._ahead.pop(name, None)
+        if written is None:
+            # Of large bodies come here only those for which the disk was full.
+            with self._large if len(body.data) > LARGE else contextlib.nullcontext():
+                written = self._put(name, body.data)
+        if written:
+            self.size = Size(self.size.files + 1, self.size.bytes + len(body.data))
+        failpoint("body.placed")
+
+    def encoded_sizes(self) -> bytes:
+        """What the store keeps of the sizes."""
+        return encode_sizes(self.size)
+
+    def _put(self, name: str, data: bytes) -> bool:
+        """Returns whether there was no such file."""
+        path = self._job / name
+        if self._is_there(path, data):
+            self._dirty(name)  # a process that was killed may have left it
+            return False
+        part = path.with_name(f"{path.name}.part")
+        try:
+            file = self._disk.open(part, create=True)
+        except FileNotFoundError:
+            self._make_directories(path.parent)
+            file = self._disk.open(part, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(data, 0)
+        except OSError:
+            with contextlib.suppress(OSError):
+                file.truncate(0)  # a full disk needs the space
+            raise
+        finally:
+            file.close()
+        failpoint("body.written")
+        self._disk.replace(part, path)
+        self._files.add(name)
+        self._directories.add(path.parent)
+        return True
+
+    def _is_there(self, path: Path, data: bytes) -> bool:
+        """Whether the file holds these bytes. After a power loss it may not, if no page that was finished names it."""
+        try:
+            if path.stat().st_size != len(data):
+                return False
+            with open(path, "rb") as stream:
+                return all(stream.read(_PIECE) == data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
+        except FileNotFoundError:
+            return False
+
+    def _dirty(self, name: str) -> None:
+        """Nobody knows whether the file, and the directories above it, are durable."""
+        self._files.add(name)
+        self._directories.update((self._job / name).parents[:4])
+
+    def _make_directories(self, directory: Path) -> None:
+        for made in (directory.parent.parent, directory.parent, directory):
+            if not made.is_dir():
+                make_private_directory(made, exist_ok=True)
+                self._directories.add(made.parent)
+
+    # -- when a job is resumed ---------------------------------------------------------------------------------
+
+    def holds(self, line: bytes) -> bool:
+        """Whether the body is there that the line of a record names, if it names one."""
+        name = body_in(line)
+        if name is None:
+            return True
+        if not is_whole(self._job, name):
+            return False
+        self._held.append(name)
+        return True
+
+    def uncount(self, line: bytes) -> None:
+        """Count no longer the body of a lost record if it is not there: it is counted when it comes again. Raises
+        OSError."""
+        name = body_in(line)
+        if name is None or name in self._uncounted or is_whole(self._job, name):
+            return
+        self._uncounted.add(name)
+        size = (record_of(line) or {}).get("bytes")
+        self.size = Size(max(0, self.size.files - 1), max(0, self.size.bytes - (size if isinstance(size, int) else 0)))
+
+    def write_again(self) -> None:
+        """Write the bodies once more that ``holds`` found (``AppendedFile.write_again``). Raises OSError."""
+        for name in dict.fromkeys(self._held):
+            file = self._disk.open(self._job / name)
+            try:
+                for at in range(0, file.size(), _PIECE):
+                    file.pwrite(file.pread(_PIECE, at), at)
+            finally:
+                file.close()
+            self._dirty(name)
+        self._held.clear()
+
+    # -- durability --------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Make what was written durable. May run in a thread while more is written; the next call syncs that. Raises
+        OSError."""
+        # What is added meanwhile is synced next time. A directory is added after the file in it.
+        files, directories = list(self._files), set[Path]()
+        try:
+            self._files.difference_update(files)
+            directories.update(list(self._directories))
+            self._directories -= directories
+            if not (files or directories):
+                return
+            self._disk.sync_many(self._job / DIRECTORY, [self._job / name for name in files], directories - {self._job})
+            if self._job in directories:
+                self._disk.sync_directory(self._job)
+        except OSError as error:
+            self._files.update(files)
+            self._directories.update(directories)
+            if error.errno == errno.ENOENT:
+                raise DisplacedError(
+                    f"{self._job / DIRECTORY} was moved or removed during the crawl, or a file in it: put it back as "
+                    f"it was, or run `crawler repair {self._job}`, which has the missing pages fetched again; then "
+                    "run the same command"
+                ) from error
+            raise

@@ -1,0 +1,244 @@
+"""The records of a job, opened for appending: one text, in ``pages.jsonl`` or in numbered files of a size.
+
+A file that is full is compressed once a generation has made its records final. The job looks the same before and after:
+positions are those in the whole text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable, Generator
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from crawler.base.disk import FULL, Disk, DiskFile, failpoint
+from crawler.job.output.appended_file import AppendedFile, OutputError
+from crawler.job.output.record_text import COMPRESSED, Segment, compressed, disk_size, open_text, page_file, segments_of
+from crawler.job.output.rotated_files import Size
+from crawler.job.output.seekable_zstd import FRAME, SeekableWriter
+from crawler.job.records import Position
+
+
+class PageFiles:
+    """``end``: the bytes of the whole text."""
+
+    def __init__(self, path: Path, disk: Disk, file_size: int = 0) -> None:
+        """``file_size``: bytes from which the next record begins a new file; 0: never. Raises OSError."""
+        self.path = path
+        self._disk = disk
+        self._file_size = file_size
+        first = AppendedFile(path, disk)  # there whatever becomes of it: it says that this is a crawl
+        full = segments_of(path) if path.is_file() else [Segment(0, path, 0, first.end)]
+        self._segment = full.pop()
+        self._full = full
+        self._last = first
+        self._unsynced: list[AppendedFile] = []  # full files
+        if self._segment.number:
+            self._unsynced.append(first)
+            self._last = self._opened(self._segment)
+        self._names_changed = bool(self._segment.number)
+        self._text: BinaryIO | None = None  # while a job is resumed
+        self._final = 0  # what lies before this offset is never cut
+        self._is_compressing = False
+
+    @property
+    def end(self) -> int:
+        return self._segment.start + self._last.end
+
+    @property
+    def size(self) -> Size:
+        """How many files there are, and their bytes on disk. Raises OSError."""
+        return Size(*disk_size(self.path)) if self._full else Size(1, self._last.end)
+
+    @property
+    def begins_several(self) -> bool:
+        """Whether the next record begins the second file."""
+        return bool(self._file_size) and not self._segment.number
+
+    def append(self, data: bytes) -> Position:
+        """See ``AppendedFile``. Positions are those in the whole text."""
+        if self._file_size and (not self._segment.number or self._last.end >= self._file_size):
+            self._begin()
+        position = self._last.append(data)
+        start = self._segment.start
+        return position._replace(end=start + position.end) if start else position
+
+    def append_at(self, file: int, start: int, data: bytes) -> None:
+        """Append at that offset of the whole text, which must be its end. Raises OSError, OutputError."""
+        if file or self.end != start:
+            raise OutputError(errno.EIO, f"{self.path} does not end at {start}")
+        self.append(data)
+
+    def _begin(self) -> None:
+        """Begin the next file. Raises OSError; nothing is changed then that matters."""
+        number, start = self._segment.number + 1, self.end
+        path = page_file(self.path, number)
+        begun = AppendedFile(path, self._disk, job=self.path.parent)
+        self._names_changed = True
+        failpoint("pages.begun")
+        self._unsynced.append(self._last)
+        self._full.append(self._segment._replace(size=self._last.end))
+        self._segment, self._last = Segment(number, path, start, 0), begun
+
+    def read(self, position: Position) -> bytes | None:
+        """See ``AppendedFile``."""
+        start = self._segment.start
+        if position.end - position.length >= start:
+            return self._last.read(position._replace(end=position.end - start))
+        text = self._text = self._text or open_text(self.path)  # of full files: they do not change until they are cut
+        text.seek(position.end - position.length)
+        data = text.read(position.length)
+        return data if position.is_of(data) else None
+
+    def holds(self, position: Position) -> bool:
+        """See ``AppendedFile``."""
+        return self.read(position) is not None
+
+    def _close_text(self) -> None:
+        if self._text is not None:
+            self._text.close()
+            self._text = None
+
+    def _opened(self, segment: Segment) -> AppendedFile:
+        return AppendedFile(segment.path, self._disk, job=self.path.parent, create=False)
+
+    # -- when a job is resumed ---------------------------------------------------------------------------------
+
+    def cut(self, end: int) -> None:
+        """See ``AppendedFile``: files behind the end are removed."""
+        self._close_text()
+        while end < self._segment.start:
+            before = self._full[-1]
+            if before.is_compressed:
+                raise OutputError(errno.EIO, f"{before.path} is compressed, and ends before offset {end}: restore it")
+            self._last.close()
+            self._disk.unlink(self._segment.path)
+            self._names_changed = True
+            self._segment = self._full.pop()
+            self._last = self._opened(before)
+        if end > self.end:
+            raise OutputError(
+                errno.EIO,
+                f"{self.path} has {self.end} bytes, but the journal names {end}: restore the file as the crawl left it",
+            )
+        self._last.cut(end - self._segment.start)
+
+    def write_again(self, start: int) -> None:
+        """See ``AppendedFile``."""
+        self._final = start
+        for segment in self._full:
+            if not segment.is_compressed and segment.start + segment.size > start:
+                file = self._opened(segment)
+                file.write_again(max(0, start - segment.start))
+                self._unsynced.append(file)
+        self._last.write_again(max(0, start - self._segment.start))
+
+    def damage(self, durable: int) -> int | None:
+        """See ``AppendedFile``. Files that are compressed are not looked into."""
+        for segment in self._full:
+            if not segment.is_compressed and segment.start < durable:
+                file = self._opened(segment)
+                try:
+                    hole = file.damage(min(segment.size, durable - segment.start))
+                finally:
+                    file.close()
+                if hole is not None:
+                    return segment.start + hole
+        hole = self._last.damage(max(0, durable - self._segment.start))
+        return None if hole is None else self._segment.start + hole
+
+    # -- durability --------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """See ``AppendedFile``."""
+        self._last.look()
+
+    def sync(self) -> None:
+        """See ``AppendedFile``."""
+        last, full = self._last, list(self._unsynced)  # in this order: a file that becomes full meanwhile is in both
+        for file in full:
+            file.sync()
+        last.sync()
+        if self._names_changed:
+            self._names_changed = False
+            try:
+                self._disk.sync_directory(self.path.parent)
+            except OSError:
+                self._names_changed = True
+                raise
+        for file in full:
+            self._unsynced.remove(file)
+            file.close()
+
+    def tidy(self) -> None:
+        """Remove what a compression left that was interrupted. Raises OSError."""
+        pattern = f"{self.path.stem}-*{self.path.suffix}{COMPRESSED}.part"
+        for part in self.path.parent.glob(pattern):
+            self._disk.unlink(part)
+        for segment in self._full:
+            plain = page_file(self.path, segment.number)
+            if segment.is_compressed and plain.exists():
+                self._disk.unlink(plain)  # the name of the other is durable: it went before this one
+
+    def settle(self, end: int) -> None:
+        """A generation covers all records before this offset."""
+        self._final = max(self._final, end)
+
+    def close(self) -> None:
+        """Release all files. Writes nothing."""
+        self._close_text()
+        for file in (*self._unsynced, self._last):
+            file.close()
+
+    # -- compression -------------------------------------------------------------------------------------------
+
+    def compression(self) -> Generator[Callable[[], object], None, None]:
+        """The steps that compress the first full file whose records are final: each may be done in the thread that
+        syncs. None if there is no such file, or one is being compressed. ``pages.jsonl`` itself stays. On a full disk
+        the file stays too. Raises OSError."""
+        final = (each for each in self._full if each.start + each.size <= self._final)
+        segment = next((each for each in final if each.number and not each.is_compressed), None)
+        if segment is None or self._is_compressing:
+            return
+        self._is_compressing = True
+        try:
+            yield from self._compress(segment)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+        finally:
+            self._is_compressing = False
+
+    def _compress(self, segment: Segment) -> Generator[Callable[[], object], None, None]:
+        target = compressed(segment.path)
+        part = target.with_name(f"{target.name}.part")
+        plain, file = self._disk.open(segment.path), self._disk.open(part, create=True)
+        try:
+            file.truncate(0)
+            writer = SeekableWriter(file.append)
+            for at in range(0, segment.size, FRAME):
+                yield partial(_add, writer, plain, min(FRAME, segment.size - at), at)
+            yield writer.end
+            yield file.sync
+        except OSError:
+            with contextlib.suppress(OSError):
+                file.truncate(0)  # a full disk needs the space
+            raise
+        finally:
+            plain.close()
+            file.close()
+        yield partial(self._place, segment, part, target)
+
+    def _place(self, segment: Segment, part: Path, target: Path) -> None:
+        failpoint("pages.compressed")
+        self._disk.replace(part, target)
+        self._disk.sync_directory(target.parent)
+        failpoint("pages.renamed")
+        self._full[self._full.index(segment)] = segment._replace(path=target)
+        self._disk.unlink(segment.path)
+
+
+def _add(writer: SeekableWriter, plain: DiskFile, size: int, at: int) -> None:
+    writer.add(plain.pread(size, at))

@@ -1,0 +1,40 @@
+"""Reading records: from a line of ``pages.jsonl`` to the record, and to an entry that queues its URL again."""
+
+from __future__ import annotations
+
+import json
+
+from crawler.frontier import Entry, Order, default_class
+from crawler.job.records import Outcome
+
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
+
+Record = dict[str, object]
+
+
+def record_of(line: bytes) -> Record | None:
+    """The record of a line that includes its line feed; None if the line is not a record."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record = json.loads(str(line, "utf-8"))  # of bytes it would guess the encoding: zeros are UTF-32 then
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("url"), str):
+        return None
+    return record if record.get("outcome") in _OUTCOMES else None
+
+
+def visits_of(record: Record) -> int:
+    """The number of visits that the URL of a record had by then."""
+    visit = record.get("visit", 1)
+    return visit if isinstance(visit, int) and 0 < visit < 2**32 else 1
+
+
+def entry_of(record: Record, order: Order) -> Entry:
+    """The entry that queues the URL of a record again."""
+    depth, via = record.get("depth"), record.get("via")
+    hops = depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0
+    seed = hops == 0
+    priority = default_class(order, hops, seed=seed)
+    return Entry(str(record["url"]), hops, via if isinstance(via, str) else None, seed=seed, priority=priority)

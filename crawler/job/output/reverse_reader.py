@@ -1,0 +1,97 @@
+"""Reads ``pages.jsonl`` backwards, because users ask for the latest records.
+
+The file is read in pieces from a given end, so that memory is bounded whatever its size. The iterators yield None
+between pieces, so that the caller can stop a long search.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crawler.job.output.record_text import has_text, open_text
+from crawler.job.records import JournalError
+
+PIECE = 2**20  # bytes read at a time
+
+Record = dict[str, Any]
+
+
+def lines_backwards(
+    path: Path, end: int | None = None, piece: int = PIECE, *, whole: bool = False
+) -> Iterator[tuple[int, bytes] | None]:
+    """(offset, line with its line feed) from the last whole line before ``end`` (default: the file's end) to the first,
+    and None after each ``piece`` bytes. ``whole``: see ``open_text``. Raises OSError."""
+    if not has_text(path):
+        return
+    with open_text(path, whole=whole) as stream:
+        size = stream.seek(0, 2)
+        at = size if end is None else min(end, size)
+        rest = b""  # of a line that began before `at`
+        whole = False  # whether a line feed was found: the bytes after the last one are not a line yet
+        while at > 0:
+            start = max(0, at - piece)
+            stream.seek(start)
+            data = stream.read(at - start) + rest
+            pieces = data.split(b"\n")
+            if not whole and len(pieces) > 1:
+                pieces.pop()
+                data = data[: data.rfind(b"\n") + 1]
+                whole = True
+            elif whole:
+                pieces.pop()  # the empty one after the last line feed
+            if whole:
+                offset = start + len(data)
+                while len(pieces) > 1:
+                    line = pieces.pop() + b"\n"
+                    offset -= len(line)
+                    yield offset, line
+                rest = pieces[0] + b"\n"
+            else:
+                rest = data
+            at = start
+            yield None
+        if whole:
+            yield 0, rest
+
+
+def line_before(path: Path, end: int) -> bytes | None:
+    """The line that ends at the offset ``end``, with its line feed; None if no line ends there. Raises OSError."""
+    found = next((each for each in lines_backwards(path, end, whole=True) if each is not None), None)
+    return None if found is None or found[0] + len(found[1]) != end else found[1]
+
+
+def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | None]:
+    """The URL's last record, if it has one, after a None for each piece that was searched. Raises JournalError when the
+    record is damaged, and OSError."""
+    wanted = f'\n{{"url":{json.dumps(href)},'.encode("ascii")
+    if not has_text(path):
+        return
+    with open_text(path) as stream:
+        at = stream.seek(0, 2)
+        while at > 0:
+            start = max(0, at - piece)
+            stream.seek(start)
+            data = stream.read(at - start + len(wanted))
+            # The first line has no line feed before it.
+            data = b"\n" + data if start == 0 else data
+            found = data.rfind(wanted)
+            while found >= 0:
+                stream.seek(start + found + (start > 0))
+                line = stream.readline()
+                if line.endswith(b"\n"):
+                    yield decoded(start + found + (start > 0), line, path.name)
+                    return
+                found = data.rfind(wanted, 0, found)
+            at = start
+            yield None
+
+
+def decoded(offset: int, line: bytes, name: str) -> Record:
+    """The record of a line. Raises JournalError."""
+    try:
+        return dict(json.loads(str(line, "utf-8")))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise JournalError(f"{name}: offset {offset}: not JSON: {error}; run `crawler verify`") from error

@@ -1,0 +1,237 @@
+"""An output in several files: ``DIR/NAME/STEM000001SUFFIX`` and so on. Only the last one is appended to, until it is
+large enough.
+
+A full file is never opened again, but to read it. Whoever needs the space may move it away once a later one is
+durable.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from crawler.base.disk import Disk, failpoint, make_private_directory
+from crawler.job.output.appended_file import AppendedFile, OutputError
+from crawler.job.records import End, Position, file_in_output, file_number
+
+Head = Callable[[str], bytes]
+
+
+class Form(Struct, frozen=True):
+    """The number of an output in positions, the name of its directory, and what its files are called."""
+
+    kind: int
+    name: str
+    stem: str
+    suffix: str
+
+    def path(self, job: Path, number: int) -> Path:
+        """The file with that number."""
+        return job / self.name / f"{self.stem}{number:06}{self.suffix}"
+
+    def numbers(self, job: Path) -> list[int]:
+        """The numbers of the files that are there, in order. Raises OSError."""
+        pattern = re.compile(rf"{re.escape(self.stem)}([0-9]{{6,8}}){re.escape(self.suffix)}")
+        directory = job / self.name
+        names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+        return sorted(int(found[1]) for name in names if (found := pattern.fullmatch(name)))
+
+
+class Size(NamedTuple):
+    """How many files an output has, and their bytes."""
+
+    files: int
+    bytes: int
+
+
+class RotatedFiles:
+    """The output in a job, opened for appending. ``head`` makes the first bytes of a file from its name: they belong to
+    the first record in it."""
+
+    def __init__(self, job: Path, form: Form, disk: Disk) -> None:
+        """Open the last file, if there is one. Raises OSError."""
+        self.form = form
+        self.head: Head | None = None
+        self.job = job
+        self._disk = disk
+        numbers = form.numbers(job)
+        self._number = numbers[-1] if numbers else 0
+        self._last = self._open(self._number) if numbers else None
+        self._full: list[AppendedFile] = []  # not durable yet
+        self._read: dict[int, AppendedFile | None] = {}  # while a job is resumed
+        self._others = self._below(self._number)
+        self._names_changed = bool(numbers)  # their maker may have been killed before the names were durable
+
+    @property
+    def end(self) -> End:
+        """The last file and its end; file 0 if there is none."""
+        return End(file_number(self.form.kind, self._number), 0 if self._last is None else self._last.end)
+
+    @property
+    def size(self) -> Size:
+        """How large it is."""
+        if self._last is None:
+            return self._others
+        return Size(self._others.files + 1, self._others.bytes + self._last.end)
+
+    def append(self, data: bytes, file_size: int) -> tuple[Position, bytes]:
+        """Append one record, to a new file if the last one has ``file_size`` bytes. Returns its position, and the bytes
+        there, with the head. Raises OSError; nothing of the record is then written."""
+        last = self._last
+        if last is None or last.end >= file_size:
+            last = self._begin()
+        if last.end == 0 and self.head is not None:
+            data = self.head(last.path.name) + data
+        return last.append(data), data
+
+    def append_at(self, file: int, start: int, data: bytes) -> None:
+        """Append to the file with that number in positions, which may be the next one, at the offset ``start``, which
+        must be its end. Raises OSError, OutputError."""
+        last = self._last
+        if file == self.end.file + 1 and start == 0:
+            last = self._begin()
+        if last is None or last.number != file or last.end != start:
+            raise OutputError(errno.EIO, f"{self.form.path(self.job, file_in_output(file))} does not end at {start}")
+        last.append(data)
+
+    def _below(self, most: int) -> Size:
+        paths = [self.form.path(self.job, number) for number in self.form.numbers(self.job) if number < most]
+        return Size(len(paths), sum(path.stat().st_size for path in paths))
+
+    def _begin(self) -> AppendedFile:
+        directory = self.job / self.form.name
+        if not directory.is_dir():
+            make_private_directory(directory, exist_ok=True)
+            self._disk.sync_directory(self.job)
+        last, begun = (
+            self._last,
+            AppendedFile(
+                self.form.path(self.job, self._number + 1),
+                self._disk,
+                file_number(self.form.kind, self._number + 1),
+                job=self.job,
+            ),
+        )
+        failpoint("output.begun")
+        self._names_changed = True
+        if last is not None:
+            self._full.append(last)
+            self._others = Size(self._others.files + 1, self._others.bytes + last.end)
+        self._last, self._number = begun, self._number + 1
+        return begun
+
+    def _open(self, number: int) -> AppendedFile:
+        path, name = self.form.path(self.job, number), file_number(self.form.kind, number)
+        return AppendedFile(path, self._disk, name, job=self.job, create=False)
+
+    # -- when a job is resumed ---------------------------------------------------------------------------------
+
+    def holds(self, position: Position) -> bool:
+        """Whether the record is there, byte for byte."""
+        file = self._file(file_in_output(position.file))
+        return file is not None and file.holds(position)
+
+    def fault(self, durable: End) -> str | None:
+        """What is wrong with the file up to an end that was durable, as far as that shows without reading all of it:
+        in words that follow its name. Raises OSError."""
+        number = file_in_output(durable.file)
+        if not durable.offset:
+            return None
+        file = self._file(number)
+        found = 0 if file is None else file.end
+        if file is None or found < durable.offset:
+            return f"has {found} bytes, but {durable.offset} were durable"
+        hole = file.damage(durable.offset)
+        return None if hole is None else f"is damaged at offset {hole}: durable records are missing there"
+
+    def cut(self, end: End) -> None:
+        """Make this the end of the output: cut its file, and remove the later ones. Raises OSError."""
+        kept = max(0, file_in_output(end.file) if end.offset else file_in_output(end.file) - 1)
+        for number in [number for number in self.form.numbers(self.job) if number > kept]:
+            self._close(number)
+            self._disk.unlink(self.form.path(self.job, number))
+            self._names_changed = True
+        if self._number != kept:
+            self._close(self._number)
+            self._number = kept  # if there is none with that number, the next record begins the one after it
+        if end.offset:
+            self._last = last = self._file(kept)
+            if last is None:
+                path = self.form.path(self.job, kept)
+                raise OutputError(errno.ENOENT, f"{path} is missing: restore it as the crawl left it")
+            last.cut(end.offset)
+        self._others = self._below(kept)
+
+    def write_again(self, durable: End) -> None:
+        """Write what lies behind that end once more (``AppendedFile.write_again``). Raises OSError."""
+        first = file_in_output(durable.file)
+        for number in range(max(1, first), self._number + 1):
+            file = self._file(number)
+            if file is not None:
+                file.write_again(durable.offset if number == first else 0)
+                if number < self._number:
+                    self._full.append(file)
+
+    def settle(self) -> None:
+        """End what ``holds`` and ``fault`` began."""
+        for file in self._read.values():
+            if file is not None and file is not self._last and file not in self._full:
+                file.close()
+        self._read.clear()
+
+    def _file(self, number: int) -> AppendedFile | None:
+        if self._last is not None and number == self._number:
+            return self._last
+        if number not in self._read:
+            try:
+                self._read[number] = self._open(number)
+            except FileNotFoundError:
+                self._read[number] = None
+        return self._read[number]
+
+    def _close(self, number: int) -> None:
+        if number == self._number and self._last is not None:
+            self._last.close()
+            self._last = None
+        file = self._read.pop(number, None)
+        if file is not None:
+            file.close()
+
+    # -- durability --------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Raise DisplacedError if the file that is appended to is no longer where it belongs. Raises OSError."""
+        last = self._last
+        if last is not None:
+            last.look()
+
+    def sync(self) -> None:
+        """Make what was appended durable. May run in a thread while more is appended; the next call syncs that. Raises
+        OSError."""
+        last, full = self._last, list(self._full)  # in this order: a file that becomes full meanwhile is in both
+        for file in full:
+            file.sync()
+        if last is not None:
+            last.sync()
+        if self._names_changed:
+            self._names_changed = False
+            try:
+                self._disk.sync_directory(self.job / self.form.name)
+            except OSError:
+                self._names_changed = True
+                raise
+        for file in full:
+            self._full.remove(file)
+            file.close()
+
+    def close(self) -> None:
+        """Release all files. Writes nothing."""
+        self.settle()
+        for file in (*self._full, self._last):
+            if file is not None:
+                file.close()

@@ -1,0 +1,47 @@
+"""Partitions: one crawl in several jobs, each with the URLs of some domains.
+
+    placement     which partition a URL belongs to; which worker has which partitions
+    messages      what a partition tells another
+    parcel_codec  messages as bytes on a carrier, and their acknowledgements
+    outbox        what waits for other partitions, and what of it is on its way
+    inlet         what has come from other partitions
+    router        sends URLs that belong elsewhere to the outbox, in the transaction that finds them
+    quota         how many pages a partition may fetch, of those that the whole crawl may
+    notes         what partitions tell each other in passing
+    end_rounds    when the whole crawl is over
+    byte_rate     a bound on bytes a second
+    rate_shares   the requests a second of the whole crawl, lent to its workers
+    group_turns   who may ask the hosts of a group, in turns that its owner lends
+    part_report   what the owner of a partition tells whoever looks at the crawl
+    replica_homes   in which homes partitions and their replicas are to be
+    replica_values  what those who keep replicas say of them
+
+A message is a row of the outbox, written in the transaction that it tells of. It goes on its way in a parcel with a
+number, and the row is removed when the receiver says that the parcel is durable there. Whatever lies between may lose
+everything. All of it is pure: what carries the parcels, and when, is decided elsewhere.
+"""
+
+from crawler.job.partition.inlet import Inlet, Verdict
+from crawler.job.partition.messages import Links, Message, MessageError, UnknownMessage, Widened
+from crawler.job.partition.outbox import Outbox
+from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec, ParcelError
+from crawler.job.partition.placement import Placement, place
+from crawler.job.partition.router import PartitionRouter
+
+__all__ = [
+    "Ack",
+    "Inlet",
+    "Links",
+    "Message",
+    "MessageError",
+    "Outbox",
+    "Parcel",
+    "ParcelCodec",
+    "ParcelError",
+    "PartitionRouter",
+    "Placement",
+    "UnknownMessage",
+    "Verdict",
+    "Widened",
+    "place",
+]

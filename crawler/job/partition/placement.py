@@ -1,0 +1,97 @@
+"""Which partition a URL belongs to, and which worker has which partitions.
+
+A URL belongs to the partition that a keyed hash of its registrable domain names, so that all hosts of a domain are in
+one: politeness, robots.txt, traps and copies of a host are matters of one partition. The key is a secret of the crawl:
+without it nobody can make domains that all belong to one partition. A host without a registrable domain, such as an IP
+address, stands for itself. A leading ``www.`` never matters, because a rule of canonicalisation may leave it out.
+
+Workers get partitions by rendezvous hashing (Thaler and Ravishankar 1998): each pair of a partition and a worker has a
+score, and a partition goes to the worker with the best one. Here no worker gets more than its share, rounded up or
+down, so a partition may get its second choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from hashlib import blake2b
+
+from crawler.base.settings import PARTITIONS_MOST
+from crawler.url.urls.domain import registrable_domain
+from crawler.url.urls.host_key import is_address
+
+SECRET_LEAST = 16  # bytes
+_HOSTS = 32_768  # for which the partition is remembered: a link to one of them costs a look into a dict
+
+
+class Placement:
+    """The partition of each URL of a crawl."""
+
+    def __init__(self, secret: bytes, partitions: int, *, by_host: bool = False) -> None:
+        """``by_host``: each host stands for itself, for a crawl in which one domain has most of the URLs. Raises
+        ValueError."""
+        if not SECRET_LEAST <= len(secret) <= blake2b.MAX_KEY_SIZE:
+            raise ValueError(f"the secret of a crawl has {SECRET_LEAST} to {blake2b.MAX_KEY_SIZE} bytes")
+        if not 1 <= partitions <= PARTITIONS_MOST:
+            raise ValueError(f"a crawl has 1 to {PARTITIONS_MOST} partitions, not {partitions}")
+        self.partitions = partitions
+        self.secret = secret
+        self.by_host = by_host
+        self._of_authority = lru_cache(_HOSTS)(self._hash)
+
+    def of(self, href: str) -> int:
+        """The partition of a canonical URL."""
+        return self._of_authority(href[8 if href.startswith("https") else 7 : href.find("/", 8)])
+
+    def of_host(self, host: str) -> int:
+        """The partition of a host, with or without its port."""
+        return self._of_authority(host)
+
+    def of_group(self, group: str) -> int:
+        """The partition that owns a group of hosts (``group_turns``)."""
+        digest = blake2b(group.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=8, person=b"group")
+        return int.from_bytes(digest.digest(), "big") % self.partitions
+
+    def _hash(self, authority: str) -> int:
+        host = authority.rpartition("@")[2]
+        name, colon, port = host.rpartition(":")
+        if colon and not port.endswith("]"):
+            host = name
+        if not is_address(host):
+            host = _bare(host) if self.by_host else registrable_domain(_bare(host))
+        digest = blake2b(host.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=8, person=b"placement")
+        return int.from_bytes(digest.digest(), "big") % self.partitions
+
+
+def _bare(host: str) -> str:
+    """The host without ``www.``, as long as two labels are left."""
+    host = host.rstrip(".") or host
+    while host.startswith("www.") and "." in host[4:]:
+        host = host[4:]
+    return host
+
+
+def place(partitions: int, workers: Collection[str]) -> dict[int, str]:
+    """The worker of each partition. The numbers of partitions that two workers have differ by at most one. Everybody
+    who knows the same workers comes to the same result, in whatever order they are named. Without workers it is
+    empty."""
+    names = sorted(set(workers))
+    if not names:
+        return {}
+    share, larger = divmod(partitions, len(names))
+    best = sorted(
+        ((_score(partition, name), partition, name) for partition in range(partitions) for name in names), reverse=True
+    )
+    placed: dict[int, str] = {}
+    has = dict.fromkeys(names, 0)
+    for _, partition, name in best:
+        if partition in placed or has[name] > share or (has[name] == share and not larger):
+            continue
+        larger -= has[name] == share
+        has[name] += 1
+        placed[partition] = name
+    return dict(sorted(placed.items()))
+
+
+def _score(partition: int, worker: str) -> bytes:
+    return blake2b(worker.encode("utf-8", "surrogatepass"), digest_size=16, salt=partition.to_bytes(4, "big")).digest()

@@ -1,0 +1,139 @@
+"""The router of a partition: URLs that belong elsewhere go to the outbox, in the transaction that finds them.
+
+What happens to URLs that belong elsewhere, by where they were found:
+
+    links of a page            sent, unless they were sent lately, which makes them duplicates; at their owner new ones
+                               are queued, others counted as duplicates, and those in a closed trap, known to an older
+                               seen-set or refused by a rule of ours are treated as links of its own pages are
+    links of a copy            sent with what they are a copy of; their owner refuses new ones with a record, up to
+                               ``traps.max_records`` of the host of the copy for each owner
+    redirect                   its target is sent, with how many redirects led there; the scope that a seed's redirect
+                               widens is told to all in the same transaction
+    sitemap or feed            what it lists is sent with what it says of it; known pages may be due sooner there
+    sitemaps in robots.txt     sent
+    seeds, added URLs          sent each time; their owner looks those up that its seen-set calls seen by mistake
+    missed by the seen-set     cannot be elsewhere: only URLs of this partition are looked up
+    paths that were made up    are on the host of their page, so never elsewhere
+    requests of a spider       have no partitions
+
+No URL is counted twice: links are counted where their page is, and all that follows where they belong, but for a link
+that is not sent again, which is a duplicate here. So the sum of a counter over all partitions is that of one process,
+unless its owner had refused that link. Here ``sent_elsewhere`` counts the URLs in the outbox's messages.
+
+With scores of links or pages nothing that is found again may be withheld: its importance or its class would be lost. It
+is the same for what somebody named, for links of copies and for what sitemaps say of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from crawler.base.kv import Batch, Reader
+from crawler.job.found import Found
+from crawler.job.partition.inlet import Inlet
+from crawler.job.partition.messages import Widened, encode_message, links_of
+from crawler.job.partition.outbox import Outbox
+from crawler.job.partition.placement import Placement
+from crawler.job.records import Counters
+from crawler.seen.exact.recent import RecentDigests, remember
+from crawler.seen.slices.key_hash import Blake2b
+from crawler.url.urls import Canonical
+
+SENT_BYTES = 2**20  # of memory for the digests of what was sent lately: 65,536 URLs
+_CHARACTERS = 32 * 1024  # of the hrefs in one message
+_WIDENED = 256  # URLs in one message
+
+
+class PartitionRouter:
+    """The router of partition ``me``. ``outbox`` and ``inlet`` are there when the job is open. ``sent`` remembers what
+    was sent lately; None: all is sent each time."""
+
+    outbox: Outbox
+    inlet: Inlet
+
+    def __init__(self, me: int, placement: Placement, sent_bytes: int = SENT_BYTES) -> None:
+        """``sent_bytes`` of memory remember what was sent lately; with 0 all is sent each time. Raises ValueError."""
+        if not 0 <= me < placement.partitions:
+            raise ValueError(f"there is no partition {me} of {placement.partitions}")
+        self.me = me
+        self.placement = placement
+        self.sent: RecentDigests | None = remember(sent_bytes) if sent_bytes else None
+        self._digests = Blake2b(placement.secret).digest_keys
+
+    def load(self, store: Reader, counters: Counters) -> None:
+        """Read what the job has stored of other partitions. Raises OSError, InletError."""
+        partitions = self.placement.partitions
+        self.outbox, self.inlet = Outbox(store, self.me, partitions), Inlet(store, self.me, partitions)
+        self._counters = counters
+
+    def keeps(self, urls: Sequence[Canonical]) -> Sequence[Canonical]:
+        """Those of the URLs that belong to this partition."""
+        of, me = self.placement.of, self.me
+        return [url for url in urls if of(url.href) == me]
+
+    def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
+        """See ``Router``."""
+        kept, away = list[Canonical](), list[tuple[int, int]]()
+        of, me, own = self.placement.of, self.me, "/"
+        for position, url in enumerate(found.urls):
+            href = url.href
+            if href.startswith(own):  # most links of a page are on its host
+                kept.append(url)
+            elif (target := of(href)) == me:
+                kept.append(url)
+                own = href[: href.find("/", 8) + 1]
+            else:
+                away.append((position, target))
+        if not away:
+            return found.urls
+        by_target: dict[int, list[int]] = {}
+        unsent = self._unsent(found, away)
+        self._counters.duplicates += len(away) - len(unsent)
+        for position, target in unsent:
+            by_target.setdefault(target, []).append(position)
+        for target, positions in by_target.items():
+            for some in _parts(found, positions):
+                self.outbox.put(target, encode_message(links_of(found, some)), batch)
+                self._counters.sent_elsewhere += len(some)
+        return kept
+
+    def _unsent(self, found: Found, away: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Those of the URLs that must be sent, each with its position and its target."""
+        if self.sent is None or not _is_plain(found):
+            return away
+        digests = self._digests([found.urls[position].key for position, _ in away])
+        return [away[at] for at in self.sent.meet(digests)]
+
+    def tell_widened(self, hrefs: Sequence[str], batch: Batch) -> None:
+        """Tell all others that these URLs have widened the scope."""
+        for begin in range(0, len(hrefs), _WIDENED):
+            self._tell(Widened(list(hrefs[begin : begin + _WIDENED])), batch)
+
+    def tell_entries(self, mode: str, entries: Sequence[str], batch: Batch, target: int | None = None) -> None:
+        """Tell the target, or all others, that the scope of that mode has these."""
+        for begin in range(0, len(entries), _WIDENED):
+            self._tell(Widened([], mode, list(entries[begin : begin + _WIDENED])), batch, target)
+
+    def _tell(self, widened: Widened, batch: Batch, target: int | None = None) -> None:
+        message = encode_message(widened)
+        for each in self.outbox.targets if target is None else [target]:
+            self.outbox.put(each, message, batch)
+
+
+def _is_plain(found: Found) -> bool:
+    """Whether nothing is lost if a URL that was sent before is not sent again."""
+    says_times = found.listing is not None and bool(found.listing.statements)
+    is_named = found.seed or found.found_at is None
+    return not (found.share or found.classes or found.copy is not None or is_named or says_times)
+
+
+def _parts(found: Found, positions: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The positions in parts whose hrefs fit into a message."""
+    begin = size = 0
+    for at, position in enumerate(positions):
+        size += len(found.urls[position].href)
+        if size > _CHARACTERS and at > begin:
+            yield positions[begin:at]
+            begin, size = at, len(found.urls[position].href)
+    if begin < len(positions):
+        yield positions[begin:]

@@ -1,0 +1,623 @@
+"""The two stored forms of a finished URL: the record that users read, and the journal event that makes it final.
+
+The record is one JSON object on a line of ``pages.jsonl``. The journal event does not repeat its fields. It holds the
+record's position and checksum in each output, and the entry, so that the URL can be queued again if a power loss
+removed the record.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec.json
+from msgspec import UNSET, Struct, UnsetType, to_builtins
+
+from crawler.base.settings import LEAF, OUTPUTS
+from crawler.frontier.entry import Entry, decode_entry, encode_entry
+from crawler.frontier.traps import Content
+from crawler.url.refusal import Refusal, Rule
+from crawler.url.scope import Outside
+from crawler.url.urls.steps import drop_userinfo
+
+DIGEST_SIZE = 16  # bytes a key in the journal
+
+
+class Outcome(StrEnum):
+    """How a URL ended."""
+
+    FETCHED = "fetched"  # a complete response that is not a redirect
+    REDIRECT = "redirect"
+    FAILED = "failed"  # no complete response after all tries
+    EXCLUDED = "excluded"  # refused by robots.txt, a limit or a trap
+    SOFT404 = "soft404"  # the page that its host sends for paths that do not exist
+    BLOCKED = "blocked"  # a page that bars the crawler from another: a challenge, a denial, a login
+
+
+class Exchanged(NamedTuple):
+    """The last exchange of a URL; what is None is not known, or not wanted. ``seconds`` is how long it took, ``tries``
+    counts the requests of this visit, ``address`` is who answered or was dialled. ``headers`` are those that a setting
+    names, by their names in lower case."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+    address: str | None = None
+    seconds: float | None = None
+    tries: int | None = None
+    headers: Mapping[str, str] | None = None
+
+
+class Profile(NamedTuple):
+    """What a page says of itself; what is None is not known, or not wanted. ``canonical`` is an absolute URL. The page
+    was read in ``charset``. ``payload_digest`` is of the whole body after content decoding."""
+
+    title: str | None = None
+    language: str | None = None
+    canonical: str | None = None
+    charset: str | None = None
+    payload_digest: str | None = None
+
+
+NO_EXCHANGE = Exchanged()
+NO_PROFILE = Profile()
+
+
+class PageRecord(Struct, frozen=True):
+    """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
+    None if no body was read. ``links`` counts the distinct outlinks of a page; ``links_cut`` says that the page has
+    more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
+    later visit: None if there is nothing to compare. ``gone``: the page was not found so often that it is not visited
+    again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the directives of the page for this
+    crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it;
+    ``data_error``: why the code failed. ``score``: how much the page is what the crawl looks for, 0 to 1, as other code
+    of the user says."""
+
+    entry: Entry
+    outcome: Outcome
+    fetched_at: float
+    status: int | None = None
+    error: str | None = None
+    content_type: str | None = None
+    size: int | None = None
+    links: int = 0
+    location: str | None = None
+    links_cut: bool = False
+    content: Content | None = None
+    visit: int = 1
+    changed: bool | None = None
+    refusal: Refusal | None = None
+    robots: tuple[str, ...] = ()
+    gone: bool = False
+    exchanged: Exchanged = NO_EXCHANGE
+    profile: Profile = NO_PROFILE
+    id: str | None = None
+    data: Mapping[str, Any] | None = None
+    data_error: str | None = None
+    score: float | None = None
+
+
+def time_label(seconds: float) -> str:
+    """A time in seconds since 1970, as records say it."""
+    whole = math.floor(seconds)
+    millis = round((seconds - whole) * 1_000_000) // 1000
+    return f"{_second_label(whole)}.{millis:03d}Z" if millis < 1000 else f"{_second_label(whole + 1)}.000Z"
+
+
+@lru_cache(maxsize=8)  # most records are of this second
+def _second_label(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+class _Row(Struct, omit_defaults=True):
+    """A line of ``pages.jsonl``: its fields are in this order. Those with a default are left out when they have it."""
+
+    url: str
+    status: int | None
+    error: str | None
+    outcome: Outcome
+    depth: int
+    via: str | None
+    fetched_at: str
+    content_type: str | None
+    bytes: int | None
+    links: int
+    location: str | None = None
+    links_cut: bool = False
+    digest: str | None = None
+    simhash: str | None = None
+    duplicate_of: str | None = None
+    robots: tuple[str, ...] = ()
+    rule: Rule | None = None
+    probe: bool = False
+    embedded: bool = False
+    hops_outside: int | None = None
+    visit: int | None = None
+    changed: bool | UnsetType | None = UNSET
+    gone: bool = False
+    title: str | None = None
+    language: str | None = None
+    canonical: str | None = None
+    charset: str | None = None
+    payload_digest: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    address: str | None = None
+    seconds: float | None = None
+    tries: int | None = None
+    headers: Mapping[str, str] | None = None
+    body: str | None = None
+    body_cut: str | None = None
+    score: float | None = None
+    id: str | None = None
+    data: Mapping[str, Any] | None = None
+    data_error: str | None = None
+    kept: Mapping[str, tuple[int, int, int, int]] | None = None
+
+
+def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
+    """The record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
+    parts in the other outputs. ``body`` has a file of its own."""
+    entry, content, later = record.entry, record.content, record.visit > 1
+    etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged has no types
+    row = _Row(
+        _public(entry.href),
+        record.status,
+        record.error,
+        record.outcome,
+        entry.depth,
+        None if entry.via is None else _public(entry.via),
+        time_label(record.fetched_at),
+        record.content_type,
+        record.size,
+        record.links,
+        record.location,
+        record.links_cut,
+        None if content is None else content.digest.hex(),
+        None if content is None or content.simhash is None else f"{content.simhash:016x}",
+        None if content is None else content.duplicate_of,
+        record.robots,
+        None if record.refusal is None else record.refusal.rule,
+        entry.probe,
+        entry.reach == LEAF,
+        None if entry.reach in (0, LEAF) else entry.reach,
+        record.visit if later else None,
+        record.changed if later else UNSET,
+        record.gone,
+        *record.profile,
+        etag,
+        last_modified,
+        address,
+        seconds,
+        tries,
+        headers,
+        None if body is None else body_name(body.digest),
+        None if body is None else body.cut,
+        None if record.score is None else round(record.score, 6),
+        record.id,
+        record.data,
+        record.data_error,
+        {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept} or None,
+    )
+    return _in_ascii(row) + b"\n"
+
+
+def _in_ascii(row: _Row) -> bytes:
+    """The row as JSON. Other characters are escaped, so that no reader takes one of them for the end of a line."""
+    try:
+        line = _ENCODER.encode(row)
+    except UnicodeEncodeError:  # a lone surrogate, in words of a library
+        return json.dumps(to_builtins(row), separators=(",", ":")).encode("ascii")
+    return line if line.isascii() else line.decode().encode("ascii", _ESCAPE)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+_ENCODER = msgspec.json.Encoder()
+_ESCAPE = "crawler.json"  # escapes what is not ASCII as JSON does
+codecs.register_error(_ESCAPE, _escaped)
+
+
+def _public(href: str) -> str:
+    """The href without credentials, which earlier versions took from pages: such URLs may still be queued."""
+    return drop_userinfo(href) if "@" in href else href
+
+
+def _name(position: Position) -> str:
+    return OUTPUTS[kind_of(position.file) - 1]
+
+
+_FORGOTTEN = b"-"
+
+
+def encode_admitted(digests: bytes) -> bytes:
+    """The journal event of keys that were new in one transaction: their digests."""
+    return digests
+
+
+def encode_forgotten(digests: bytes) -> bytes:
+    """The journal event of keys that were removed from the seen-set: a hyphen and their digests."""
+    return _FORGOTTEN + digests
+
+
+def decode_seen(value: bytes) -> tuple[bool, bytes]:
+    """(forgotten, digests) of a journal event of the seen-set; raises JournalError."""
+    forgotten = len(value) % DIGEST_SIZE == 1 and value.startswith(_FORGOTTEN)
+    digests = value[1:] if forgotten else value
+    if not digests or len(digests) % DIGEST_SIZE:
+        raise JournalError(f"{len(value)} bytes are no digests")
+    return forgotten, digests
+
+
+class JournalError(ValueError):
+    """Stored bytes are not a journal event of a known version."""
+
+
+class Position(NamedTuple):
+    """A record in one output: file number, offset after its last byte, its length in bytes, CRC-32 of its bytes."""
+
+    file: int
+    end: int
+    length: int
+    crc: int
+
+    def is_of(self, data: bytes) -> bool:
+        """Whether these bytes are the record."""
+        return len(data) == self.length and zlib.crc32(data) == self.crc
+
+
+KIND_BITS = 24  # of the number of a file in a position, below the kind of the output
+
+
+def file_number(kind: int, number: int) -> int:
+    """The number of a file in positions. ``kind`` is the output: 0 for ``pages.jsonl``, whose number is 0 too."""
+    return kind << KIND_BITS | number
+
+
+def kind_of(file: int) -> int:
+    """The output of a file with that number in positions."""
+    return file >> KIND_BITS
+
+
+def file_in_output(file: int) -> int:
+    """The number of the file in its output: 1 for the first one."""
+    return file & (1 << KIND_BITS) - 1
+
+
+class End(NamedTuple):
+    """The end of an output: its last file, by the number in positions, and the offset in it. A file number that ends
+    in 0 means that there is no file yet."""
+
+    file: int
+    offset: int
+
+
+class Part(NamedTuple):
+    """What goes to one output besides ``pages.jsonl``: the kind of the output (``crawler.base.settings.OUTPUTS``), and
+    the bytes. ``payloads``: digests of payloads that they archive first, each with the capture that later ones may
+    refer to instead, as ``crawler.web.archive.payloads`` stores it; and other such rows."""
+
+    kind: int
+    data: bytes
+    payloads: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Body(NamedTuple):
+    """The body of an answer, for a file of its own: its SHA-256, its bytes, and why they are not all, if they are
+    not."""
+
+    digest: bytes
+    data: bytes
+    cut: str | None = None
+
+
+Kept = tuple[Part | Body, ...]  # what is kept of one page besides its record
+
+
+def body_name(digest: bytes) -> str:
+    """The file of a body, in the job directory."""
+    name = digest.hex()
+    return f"bodies/{name[:2]}/{name[2:4]}/{name}"
+
+
+class Aside(Struct, frozen=True):
+    """What is kept of an answer that finishes no URL: the robots.txt of a host."""
+
+    host: str
+
+
+class AsideDone(NamedTuple):
+    """An aside in the journal. ``positions`` are those of its parts."""
+
+    host: str
+    positions: tuple[Position, ...]
+
+
+class Done(NamedTuple):
+    """A finished URL in the journal. ``positions`` has that of its record in ``pages.jsonl``, then those of its
+    parts."""
+
+    outcome: Outcome
+    status: int | None
+    entry: Entry
+    positions: tuple[Position, ...]
+
+
+_OUTCOMES = tuple(Outcome)
+_DONE_VERSION = 2
+_DONE = struct.Struct("<BBHB")
+_POSITION = struct.Struct("<IQII")
+
+
+def encode_done(done: Done) -> bytes:
+    """The stored form of a Done event."""
+    head = _DONE.pack(_DONE_VERSION, _OUTCOMES.index(done.outcome), done.status or 0, len(done.positions))
+    ends = b"".join([_POSITION.pack(*position) for position in done.positions])
+    return head + ends + encode_entry(done.entry)
+
+
+def decode_done(value: bytes) -> Done:
+    """The inverse of ``encode_done``; raises JournalError."""
+    try:
+        version, outcome, status, count = _DONE.unpack_from(value)
+        if version != _DONE_VERSION:
+            raise JournalError(f"a done event of version {version}, not {_DONE_VERSION}")
+        at = _DONE.size
+        positions = []
+        for _ in range(count):
+            positions.append(Position(*_POSITION.unpack_from(value, at)))
+            at += _POSITION.size
+        if not positions or any(map(_is_odd, positions)):
+            raise JournalError("not a done event: it has no position in an output")
+        return Done(_OUTCOMES[outcome], status or None, decode_entry(value[at:]), tuple(positions))
+    except JournalError:
+        raise
+    except (struct.error, IndexError, ValueError) as error:
+        raise JournalError(f"not a done event: {error}") from error
+
+
+_ASIDE = struct.Struct("<BB")
+_ASIDE_VERSION = 1
+
+
+def encode_aside(done: AsideDone) -> bytes:
+    """The stored form of an aside."""
+    ends = b"".join([_POSITION.pack(*position) for position in done.positions])
+    return _ASIDE.pack(_ASIDE_VERSION, len(done.positions)) + ends + done.host.encode("ascii")
+
+
+def decode_aside(value: bytes) -> AsideDone:
+    """The inverse of ``encode_aside``; raises JournalError."""
+    try:
+        version, count = _ASIDE.unpack_from(value)
+        if version != _ASIDE_VERSION:
+            raise JournalError(f"an aside of version {version}, not {_ASIDE_VERSION}")
+        at = _ASIDE.size + count * _POSITION.size
+        positions = [Position(*found) for found in _POSITION.iter_unpack(value[_ASIDE.size : at])]
+        host = value[at:].decode("ascii")
+    except (struct.error, ValueError) as error:  # JournalError among them
+        raise JournalError(f"not an aside: {error}") from error
+    if not host or len(positions) != count or any(_is_odd(position) for position in positions):
+        raise JournalError("not an aside: its host or its positions are missing")
+    return AsideDone(host, tuple(positions))
+
+
+def _is_odd(position: Position) -> bool:
+    return position.length > position.end
+
+
+_END = struct.Struct("<IQ")
+
+
+def encode_ends(ends: Iterable[End]) -> bytes:
+    """The ends of the outputs besides ``pages.jsonl``, as every transaction stores them."""
+    return b"".join([_END.pack(*end) for end in ends])
+
+
+def decode_ends(value: bytes | None) -> dict[int, End]:
+    """The inverse of ``encode_ends``, by the kind of the output; raises JournalError."""
+    if value is None:
+        return {}
+    if len(value) % _END.size:
+        raise JournalError(f"not the ends of outputs: {len(value)} bytes")
+    return {kind_of(file): End(file, offset) for file, offset in _END.iter_unpack(value)}
+
+
+def sequence_key(sequence: int) -> bytes:
+    """A journal sequence number as a key that sorts in numeric order."""
+    return sequence.to_bytes(8, "big")
+
+
+COUNTERS_VERSION = 2
+_COUNTERS_HEAD = bytes([COUNTERS_VERSION])
+
+
+class Counters(Struct, array_like=True, forbid_unknown_fields=True):
+    """What the job has counted since it began. Stored in every transaction, so it always agrees with queue and journal.
+
+    The stored form is a version byte and the fields in this order, as an array in MessagePack: small numbers are short,
+    and it is in every transaction. New fields are only added at the end: a shorter record was written before they
+    existed. In version 1 each number has 8 bytes.
+    """
+
+    sequence: int = 0  # the journal's next number
+    next_number: int = 0  # the frontier's next slot number
+    admitted: int = 0
+    fetched: int = 0
+    redirected: int = 0
+    failed: int = 0
+    excluded: int = 0
+    duplicates: int = 0  # outlinks and seeds already seen
+    links: int = 0  # distinct links of pages
+    off_scope: int = 0
+    rejected_links: int = 0
+    too_deep: int = 0
+    too_long: int = 0
+    body_bytes: int = 0
+    retries: int = 0
+    throttled: int = 0
+    robots_fetched: int = 0
+    hosts: int = 0
+    seeds: int = 0  # admitted
+    seeds_fetched: int = 0
+    status_2xx: int = 0
+    status_3xx: int = 0
+    status_4xx: int = 0
+    status_5xx: int = 0
+    not_included: int = 0
+    excluded_by_pattern: int = 0
+    pages_cut: int = 0  # pages with more links than are taken from one
+    trap_counts: int = 0  # sum of all numbers that traps count
+    trapped: int = 0  # links of closed traps
+    sitemaps: int = 0  # read
+    copies: int = 0  # pages with the same content as another page of the host
+    links_of_copies: int = 0  # not followed
+    revisits: int = 0  # finished URLs that were queued again
+    revisits_pending: int = 0  # unfinished revisits, including those in flight
+    scheduled: int = 0  # pages with a time for their next visit
+    changed: int = 0  # revisits that found a change
+    not_modified: int = 0  # answers 304
+    internal: int = 0  # answers that the crawler could not read because of a bug
+    robots_unreachable: int = 0  # robots.txt answers after which everything is disallowed
+    robots_stale: int = 0  # such answers for which the last good copy was used
+    robots_cut: int = 0  # robots.txt files that were read in part
+    returned: int = 0  # of `revisits`: URLs that a rule of ours had excluded, and a later run permitted
+    refused_private: int = 0  # URLs that are held back now, by rule
+    refused_link_local: int = 0
+    refused_metadata: int = 0
+    refused_port: int = 0
+    refused_many_ports: int = 0
+    refused_many_hosts: int = 0
+
+    soft404: int = 0  # pages that their hosts send for paths that do not exist
+    links_of_soft404: int = 0  # not followed, with those of single-page applications
+    probes: int = 0  # paths that the crawler made up
+    blocked: int = 0  # pages that bar the crawler from others
+    known: int = 0  # links to URLs that an older seen-set knows
+    code_failed: int = 0  # pages on which code of the user failed
+    filtered: int = 0  # links that code of the user refused
+    raised: int = 0  # pending URLs that went earlier because another link to them had a better score
+    rated: int = 0  # pages that code of the user was to score
+    relevant: int = 0  # of these, those whose score says that they are wanted
+    filter_link_failed: int = 0  # calls of code of the user, by the setting that names it
+    score_links_failed: int = 0
+    score_page_failed: int = 0
+    request_headers_failed: int = 0
+    is_changed_failed: int = 0
+    sent_elsewhere: int = 0  # links for other partitions
+
+    @property
+    def done(self) -> int:
+        return self.fetched + self.redirected + self.failed + self.excluded + self.soft404 + self.blocked
+
+    @property
+    def pending(self) -> int:
+        """URLs that were admitted or queued again and are not done, including those in flight."""
+        return self.admitted + self.revisits - self.done
+
+
+HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "is_changed")  # besides ``on_page``
+
+
+def count_failed(counters: Counters, hook: str) -> None:
+    """Count a failed call of one of ``HOOKS_ASKED``."""
+    name = f"{hook}_failed"
+    setattr(counters, name, getattr(counters, name) + 1)
+
+
+def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
+    """Count a finished URL; with ``by`` = -1 subtract one."""
+    match outcome:
+        case Outcome.FETCHED:
+            counters.fetched += by
+        case Outcome.REDIRECT:
+            counters.redirected += by
+        case Outcome.FAILED:
+            counters.failed += by
+        case Outcome.EXCLUDED:
+            counters.excluded += by
+        case Outcome.SOFT404:
+            counters.soft404 += by
+        case Outcome.BLOCKED:
+            counters.blocked += by
+    match (status or 0) // 100:
+        case 2:
+            counters.status_2xx += by
+        case 3:
+            counters.status_3xx += by
+        case 4:
+            counters.status_4xx += by
+        case 5:
+            counters.status_5xx += by
+
+
+_REFUSED = {
+    Rule.PRIVATE_ADDRESS: "refused_private",
+    Rule.LINK_LOCAL: "refused_link_local",
+    Rule.METADATA_ADDRESS: "refused_metadata",
+    Rule.BLOCKED_PORT: "refused_port",
+    Rule.TOO_MANY_PORTS: "refused_many_ports",
+    Rule.TOO_MANY_HOSTS: "refused_many_hosts",
+}
+
+
+def refused_by(counters: Counters, rule: Rule) -> int:
+    """How many URLs the rule holds back."""
+    return int(getattr(counters, _REFUSED[rule]))
+
+
+def count_refused(counters: Counters, rule: Rule, by: int) -> None:
+    """Count URLs that the rule holds back, or no more."""
+    setattr(counters, _REFUSED[rule], refused_by(counters, rule) + by)
+
+
+def count_outside(counters: Counters, reason: Outside, links: int) -> None:
+    """Count links that are outside the crawl."""
+    match reason:
+        case Outside.TOO_DEEP:
+            counters.too_deep += links
+        case Outside.OFF_SCOPE:
+            counters.off_scope += links
+        case Outside.NOT_INCLUDED:
+            counters.not_included += links
+        case Outside.EXCLUDED_BY_PATTERN:
+            counters.excluded_by_pattern += links
+        case Outside.TOO_LONG:
+            counters.too_long += links
+        case Outside.FILTERED:
+            counters.filtered += links
+
+
+_OLD_COUNTERS = 1
+_FIELDS_MOST = len(Counters.__struct_fields__)
+_encode_fields = msgspec.msgpack.Encoder().encode
+_decode_fields = msgspec.msgpack.Decoder(Counters).decode
+
+
+def encode_counters(counters: Counters) -> bytes:
+    """The stored form of the counters."""
+    return _COUNTERS_HEAD + _encode_fields(counters)
+
+
+def decode_counters(value: bytes) -> Counters:
+    """The inverse of ``encode_counters``, also of version 1; raises JournalError."""
+    version = value[0] if value else None
+    try:
+        if version == COUNTERS_VERSION:
+            return _decode_fields(value[1:])
+        size, rest = divmod(len(value) - 1, 8)
+        if version == _OLD_COUNTERS and not rest and size <= _FIELDS_MOST:
+            return Counters(*struct.unpack_from(f"<{size}Q", value, 1))
+    except msgspec.DecodeError as error:
+        raise JournalError(f"the job's counters cannot be read: {error}") from error
+    raise JournalError("the job's counters are of an unknown version")

@@ -1,0 +1,41 @@
+"""What a record means for somebody who looks for what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from crawler.job.records import Outcome
+
+_UNFETCHED = frozenset((Outcome.FAILED.value, Outcome.EXCLUDED.value))
+_FETCHED, _SOFT404 = Outcome.FETCHED.value, Outcome.SOFT404.value
+
+
+def is_broken(record: Mapping[str, object]) -> bool:
+    """Whether the URL answers, but not with a page: 4xx, 5xx, or a page for paths that do not exist."""
+    outcome, status = record["outcome"], record.get("status")
+    return outcome == _SOFT404 or (outcome == _FETCHED and isinstance(status, int) and status >= 400)
+
+
+def is_unfetched(record: Mapping[str, object]) -> bool:
+    """Whether there was no answer, or nothing was asked."""
+    return record["outcome"] in _UNFETCHED
+
+
+def time_of(value: object) -> int | None:
+    """Milliseconds since 1970 of a number of seconds, or of a time in RFC 3339."""
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            # A time without a zone would be that of this machine.
+            return None if moment.tzinfo is None else round(moment.timestamp() * 1000)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return round(datetime.fromtimestamp(value, UTC).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        pass
+    return None
+
+
+def clipped(text: str, most: int) -> str:
+    """The text, or its beginning and an ellipsis: at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -1,8 +1,0 @@
-"""The output: writing and reading the records of finished URLs."""
-
-from crawler.output.appended_file import AppendedFile, OutputError
-from crawler.output.jsonl import lines_of
-from crawler.output.outputs import Outputs
-from crawler.output.record_reader import Record, entry_of, record_of, visits_of
-
-__all__ = ["AppendedFile", "OutputError", "Outputs", "Record", "entry_of", "lines_of", "record_of", "visits_of"]

@@ -1,0 +1,30 @@
+"""The seen-set without false positives: no page is skipped by mistake.
+
+A Bloom filter answers most questions, and a few answers are wrong. Here it only decides which keys must be looked up. A
+key that is absent from the filter is new. Any other key is looked up among rows that hold a digest of every URL ever
+admitted; it is known only if its row exists.
+
+    rows    from a key to its row: a hash of the host, a hash of the key
+    seen    the seen-set: the filter in front, the rows behind it
+    ledger  rows behind an ordinary filter: what the filter calls seen is looked up later
+
+The rows are in the job's own store and are written in the batch that queues the URLs, so both become durable together.
+The package never accesses the disk directly.
+"""
+
+from crawler.seen.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts
+from crawler.seen.exact.rows import ROW_BYTES, rows_of
+from crawler.seen.exact.seen import Answers, ExactSeenSet, check_room, load_seen, make_seen
+
+__all__ = [
+    "LEDGER_COUNTS",
+    "ROW_BYTES",
+    "Answers",
+    "ExactSeenSet",
+    "Ledger",
+    "LedgerCounts",
+    "check_room",
+    "load_seen",
+    "make_seen",
+    "rows_of",
+]

@@ -1,0 +1,51 @@
+"""From a key to its row in the store.
+
+    row  =  host hash (8 bytes)  digest (16 bytes)
+
+    host hash   BLAKE2b, 64 bits, of the host key of the key
+    digest      that of the key, by the hash of the seen-set: keyed BLAKE2b, 128 bits
+
+The host comes first for two reasons. All rows of a host are adjacent, so that the links of a page, most of which stay
+on its host, are looked up in a few neighbouring blocks. And a filter over the first eight bytes knows that a host is
+new. The host is taken from the key, not from the address that is fetched: if a rule maps two addresses to one key, they
+must share a row. For a key that is not a URL the same part of the text is used.
+
+Two keys share a row only if both hashes agree. For n keys that happens by chance with probability below n**2 / 2**129,
+at 10**9 keys 1.5 * 10**-21. An author of links cannot force it: the digest has a secret. The exact seen-sets of earlier
+versions have BLAKE2b without a key (``UNKEYED``), for which a second key with the same digest cannot be found either
+(RFC 7693). The hash of the host needs no secret: hosts that share one only have their rows side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from crawler.seen.slices.digests import Key
+from crawler.url.urls import host_key
+
+HOST_BYTES = 8
+DIGEST_BYTES = 16
+ROW_BYTES = HOST_BYTES + DIGEST_BYTES
+
+
+def rows_of(keys: Iterable[Key], digests: bytes) -> list[bytes]:
+    """The row of each key, 24 bytes. ``digests`` are the digests of ``keys``, concatenated."""
+    hosts: dict[str, bytes] = {}
+    rows = []
+    for position, key in enumerate(keys):
+        name = host_key(key if isinstance(key, str) else _as_text(key))
+        host = hosts.get(name)
+        if host is None:
+            host = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=HOST_BYTES).digest()
+            hosts[name] = host
+        rows.append(host + digests[position * DIGEST_BYTES : position * DIGEST_BYTES + DIGEST_BYTES])
+    return rows
+
+
+def _as_text(key: bytes) -> str:
+    """The key decoded from UTF-8; other bytes as Latin-1, so that the result is always the same."""
+    try:
+        return key.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return key.decode("latin-1")

@@ -1,0 +1,355 @@
+"""The exact seen-set: a scalable Bloom filter in front, a row for each key behind it.
+
+    a key  ->  absent from the filter in front?  -> new      memory only; all but `fpp` of the unknown keys end here
+           ->  its host has no row?              -> new      filter over the rows' first 8 bytes
+           ->  its row is absent?                -> new      filter over whole rows, otherwise a read
+           ->  known
+
+The rows are authoritative. They go into the batch of the transaction that queues the URLs (``admit``), so a key is seen
+if and only if it was queued. The filter in front is a cache of the rows, as the bits of other seen-sets are a cache of
+the journal: it is kept in generations and brought up to date with ``restore``. An extra bit costs a lookup. A key
+missing from the filter would be fetched twice, never skipped.
+
+Order of calls: the changes in a batch are known to later calls with the same batch, and to all calls once the batch is
+written. So write a batch before the next begins. Use one thread at a time: the store and the batch are not locked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler.base.kv import Batch, Family, Store
+from crawler.base.settings import SeenSettings
+from crawler.seen.exact.rows import HOST_BYTES, rows_of
+from crawler.seen.filters import (
+    JSON,
+    SEED_ZERO,
+    UNKEYED,
+    AbsentKeyError,
+    Compactable,
+    FilterError,
+    Key,
+    KeyHash,
+    Lookup,
+    NotForgotten,
+    Part,
+    ScalableBloomFilter,
+    SeenSet,
+    SeenSnapshot,
+    SeenStatistics,
+    Segment,
+    TimesAdmitted,
+)
+from crawler.seen.filters import load_seen as load_filter
+from crawler.seen.filters import make_seen as make_filter
+from crawler.seen.filters.memory_budget import Room, planned_parameters
+from crawler.seen.slices.digests import list_keys
+
+ROW_COUNT = b"seen-count"  # the name under which the number of rows is stored
+ROW_COUNT_FORM = struct.Struct("<Q")
+_HOSTS_REMEMBERED = 2**16  # about 6 MB
+_TOGETHER = 4096  # keys that ``update`` adds at a time
+
+
+class Answers(Struct):
+    """Which part answered the lookups since the set was opened. A key that occurs twice in a batch is looked up
+    once."""
+
+    front: int = 0  # absent from the filter in front: new
+    host: int = 0  # no row of the host: new
+    row: int = 0  # no row of the key: new
+    known: int = 0  # the row exists
+
+
+class ExactSeenSet:
+    """A seen-set without false positives. Its digests are its own and cannot be mixed with those of other kinds. A row
+    cannot be found by its digest alone, without the host of the key."""
+
+    kind = "exact"
+    certain = True
+    cannot_forget: str | None = None
+    compactable: Compactable | None = None  # only the filter in front has slices
+
+    def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
+        """``front`` holds the keys of all rows, or is filled with ``restore`` or ``refill`` before the first lookup.
+        Raises FilterError when the stored number of rows is damaged, and OSError."""
+        self.hash = front.hash
+        self._store = store
+        store.expect_lookups(Family.SEEN)
+        self._front = front
+        stored = store.get(Family.META, ROW_COUNT)
+        if stored is not None and len(stored) != ROW_COUNT_FORM.size:
+            raise FilterError(f"the number of rows of the exact seen-set is {len(stored)} bytes long")
+        self._count: int = 0 if stored is None else ROW_COUNT_FORM.unpack(stored)[0]
+        self._hosts: set[bytes] = set()  # known to have a row
+        self._batch: Batch | None = None
+        self._changed: dict[bytes, bool] = {}  # row -> whether it exists after the batch is written
+        self.answers = Answers()
+
+    # -- keys within a transaction -----------------------------------------------------------------------------
+
+    def digests(self, keys: Iterable[Key]) -> bytes:
+        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
+        return self.hash.digest_keys(keys)
+
+    def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
+        """Put rows for the new keys into ``batch``. Returns the digests of all keys, 16 bytes each, and the positions
+        of the new ones, ascending. Raises OSError when the store cannot be read."""
+        keys = list_keys(keys)
+        digests = self.hash.digest_keys(keys)
+        rows = rows_of(keys, digests)
+        changed = self._changes(batch)
+        known = self._known(rows, digests, changed)
+        fresh: dict[bytes, int] = {}
+        for position, row in enumerate(rows):
+            if row not in known:
+                fresh.setdefault(row, position)
+        if fresh:
+            for row in fresh:
+                batch.put(Family.SEEN, row, b"")
+                changed[row] = True
+            self._front.restore(b"".join([row[HOST_BYTES:] for row in fresh]))
+            self._put_count(batch, len(fresh))
+        return digests, list(fresh.values())
+
+    def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
+        """Delete the rows of ``keys`` with ``batch``. Returns the positions of the keys that have no row. The filter in
+        front cannot forget, so the deleted keys cost a lookup from now on. Raises OSError when the store cannot be
+        read."""
+        return dict.fromkeys(self._delete_rows(list_keys(keys), batch), NotForgotten.NOT_SEEN)
+
+    def _delete_rows(self, keys: Sequence[Key], batch: Batch) -> list[int]:
+        """Delete rows with ``batch``. Returns the positions of the keys that have no row."""
+        digests = self.hash.digest_keys(keys)
+        rows = rows_of(keys, digests)
+        changed = self._changes(batch)
+        known = self._known(rows, digests, changed)
+        absent = []
+        for position, row in enumerate(rows):
+            if row in known:
+                known.discard(row)
+                batch.delete(Family.SEEN, row)
+                changed[row] = False
+            else:
+                absent.append(position)
+        if len(absent) < len(rows):
+            self._put_count(batch, len(absent) - len(rows))
+        return absent
+
+    def _changes(self, batch: Batch) -> dict[bytes, bool]:
+        if batch is not self._batch:
+            self._batch = batch
+            self._changed = {}
+        return self._changed
+
+    def _put_count(self, batch: Batch, more: int) -> None:
+        self._count += more
+        batch.put(Family.META, ROW_COUNT, ROW_COUNT_FORM.pack(self._count))
+
+    # -- keys by themselves ------------------------------------------------------------------------------------
+
+    def add_many(self, keys: Iterable[Key]) -> list[int]:
+        """Add ``keys`` in a batch of their own. Returns the positions of the new ones, ascending. Raises OSError; if
+        the write failed, the set must be opened again."""
+        batch = self._store.batch()
+        _, new = self.admit(keys, batch)
+        self._store.write(batch)
+        return new
+
+    def add(self, key: Key) -> bool:
+        """Add one key. Returns whether it was new. Raises OSError."""
+        return bool(self.add_many((key,)))
+
+    def update(self, *others: Iterable[Key]) -> None:
+        """Add the keys of ``others``, 4,096 with each batch. Raises OSError."""
+        for keys in others:
+            if isinstance(keys, str | bytes):
+                list_keys(keys)  # raises
+            rest = iter(keys)
+            while some := list(itertools.islice(rest, _TOGETHER)):
+                self.add_many(some)
+
+    def contains_many(self, keys: Iterable[Key]) -> list[bool]:
+        """For each key: whether its row is in the store. Raises OSError."""
+        keys = list_keys(keys)
+        digests = self.hash.digest_keys(keys)
+        rows = rows_of(keys, digests)
+        known = self._known(rows, digests, {})
+        return [row in known for row in rows]
+
+    def __contains__(self, key: object) -> bool:
+        return self.contains_many((key,))[0]  # type: ignore[arg-type]  # it raises TypeError for anything else
+
+    def lookup(self, key: Key) -> Lookup:
+        """Whether the key is known. The answer is certain, so it names no slices."""
+        return Lookup(key in self, self.certain, 0.0, 0, ())
+
+    def forget(self, key: Key) -> None:
+        """Delete the row of one key. Raises AbsentKeyError when it has none, and OSError."""
+        batch = self._store.batch()
+        if self._delete_rows((key,), batch):
+            raise AbsentKeyError(f"not in the exact seen-set: {key!r}")
+        self._store.write(batch)
+
+    def __len__(self) -> int:
+        """How many keys have a row, including those of the newest batch before it is written."""
+        return self._count
+
+    # -- looking up --------------------------------------------------------------------------------------------
+
+    def _known(self, rows: Sequence[bytes], digests: bytes, changed: Mapping[bytes, bool]) -> set[bytes]:
+        """The rows that are in the store, or will be after the changes."""
+        asked: set[bytes] = set()
+        known: set[bytes] = set()
+        for row, maybe in zip(rows, self._front.contains_digests(digests), strict=True):
+            if not maybe:
+                self.answers.front += 1
+            elif row not in changed:
+                asked.add(row)
+            elif changed[row]:
+                known.add(row)
+        return known | self._stored(asked) if asked else known
+
+    def _stored(self, asked: set[bytes]) -> set[bytes]:
+        # Sorted, so that neighbours are read together.
+        left: list[bytes] = []
+        for host, group in itertools.groupby(sorted(asked), key=_host_of):
+            rows = list(group)
+            if self._met(host):
+                left += rows
+            else:
+                self.answers.host += len(rows)
+        found = self._store.get_many(Family.SEEN, left)
+        stored = {row for row, value in zip(left, found, strict=True) if value is not None}
+        self.answers.known += len(stored)
+        self.answers.row += len(left) - len(stored)
+        return stored
+
+    def _met(self, host: bytes) -> bool:
+        if host in self._hosts:
+            return True
+        met = self._store.holds_prefix(Family.SEEN, host)
+        if met:
+            if len(self._hosts) >= _HOSTS_REMEMBERED:
+                self._hosts.clear()
+            self._hosts.add(host)
+        return met
+
+    # -- the filter in front -----------------------------------------------------------------------------------
+
+    def restore(self, digests: bytes) -> None:
+        """Add digests of new keys, as returned by ``admit``, to the filter in front. Their rows are in the store
+        already."""
+        self._front.restore(digests)
+
+    def restore_forgotten(self, digests: bytes) -> None:
+        """Nothing to do: the rows of these keys are deleted already, and the filter in front cannot forget."""
+
+    def refill(self) -> None:
+        """Fill an empty filter in front from the rows, if there is no journal. Reads all rows, about a microsecond
+        each. Raises OSError."""
+        for rows in self._store.pages(Family.SEEN):
+            self._front.restore(b"".join([row[HOST_BYTES:] for row, _ in rows]))
+
+    def might_contain_digests(self, digests: bytes) -> list[bool]:
+        """For each digest: whether its key would be looked up. False for an admitted key is damage: the URL would be
+        fetched twice."""
+        return self._front.contains_digests(digests)
+
+    def count_rows(self) -> int:
+        """Read all rows and count them. The result must equal ``len``. Raises OSError."""
+        return sum(len(rows) for rows in self._store.pages(Family.SEEN))
+
+    def parameters(self) -> dict[str, JSON]:
+        """The parameters that shape stored state: those of the filter in front."""
+        return {**self._front.parameters(), "kind": self.kind}
+
+    def statistics(self) -> SeenStatistics:
+        """``slices``, ``bytes`` and ``bits_per_url`` describe the filter in front, the only part in memory. The fpp of
+        a slice is the share of unknown keys that it passes on to the rows. The fpp of the set is 0 (see ``rows``)."""
+        front = self._front.statistics()
+        return {
+            **front,
+            "kind": self.kind,
+            "count": self._count,
+            "fpp_target": 0.0,
+            "fpp_bound": 0.0,
+            "fpp_estimated": 0.0,
+            "fpp_measured": None,
+            "expected_urls_skipped": 0.0,
+            "bits_per_url": front["bytes"] * 8 / self._count if self._count else None,
+        }
+
+    def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
+        """A snapshot of the filter in front, to be stored as a generation. ``load_seen`` is the inverse."""
+        shot = self._front.snapshot(whole=whole)
+        return SeenSnapshot({"parameters": self.parameters(), "front": shot.state}, shot.segments, shot.copies)
+
+    def parts(self) -> list[Part]:
+        """The segments of a snapshot, see ``SeenSet``."""
+        return self._front.parts()
+
+    def unjournaled_segments(self) -> list[Segment]:
+        """The segments that the journal cannot restore, see ``SeenSet``."""
+        return self._front.unjournaled_segments()
+
+    def __repr__(self) -> str:
+        return f"<ExactSeenSet kind={self.kind} count={len(self)} fpp=0>"
+
+
+def _host_of(row: bytes) -> bytes:
+    return row[:HOST_BYTES]
+
+
+def usual_hash(kind: str) -> KeyHash:
+    """The hash of seen-sets that do not name theirs: those of earlier versions of the program."""
+    return UNKEYED if kind == ExactSeenSet.kind else SEED_ZERO
+
+
+def make_seen(settings: SeenSettings, store: Store, hash: KeyHash | None = None) -> SeenSet:
+    """An empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``. Without a ``hash`` it
+    has that of earlier versions.
+
+    Raises FilterError for an unknown kind or invalid parameters, and OSError.
+    """
+    hash = hash or usual_hash(settings.kind)
+    if settings.kind != ExactSeenSet.kind:
+        return make_filter(settings, hash)
+    if hash.forgeable:
+        raise FilterError(f"the exact seen-set promises that no URL is mistaken for another, and {hash} does not")
+    front = ScalableBloomFilter(
+        settings.fpp,
+        settings.capacity,
+        growth=settings.growth,
+        tightening=settings.tightening,
+        layout=settings.layout,
+        hash=hash,
+    )
+    return ExactSeenSet(store, front)
+
+
+def check_room(settings: SeenSettings) -> None:
+    """Raises FilterError for an unknown kind, and when there is not enough memory for the first slice. Allocates
+    nothing."""
+    kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
+    Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
+
+
+def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], store: Store) -> SeenSet:
+    """The seen-set of a snapshot, of any kind. Bring it up to date with ``restore``.
+
+    Raises FilterError when the parts do not fit together, and OSError.
+    """
+    try:
+        if state["parameters"]["kind"] != ExactSeenSet.kind:
+            return load_filter(state, segments)
+        front = {"hash": UNKEYED.as_json(), **state["front"]}
+        return ExactSeenSet(store, ScalableBloomFilter.from_snapshot(front, segments))
+    except (LookupError, TypeError) as problem:
+        raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem

@@ -1,0 +1,319 @@
+"""Forecasts when a filter will be full, and plans what each kind would take for a new crawl.
+
+Pure arithmetic on figures: nothing is allocated. The sizes are computed by the slices' own rules.
+
+    plan(urls, ...)     for each kind: bytes, bits a URL, slices and the bound on its fpp when ``urls`` URLs are in
+    plan_compacted(...) the same for the chain of a crawl, which is rebuilt as one slice from time to time
+    advise(...)         for a seen-set in use: how many URLs until the next slice (or until a filter of fixed size has
+                        its target fpp), in how many seconds at the present rate, what it will cost, and the fpp then
+
+The warning comes before the target is passed: when a tenth of the capacity is left, or an hour at the present rate.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from itertools import count, islice
+from typing import Any
+
+from msgspec import Struct
+
+from crawler.base.figures import counted, noun, probability
+from crawler.seen.filters.chain_compaction import following_share, successor_share
+from crawler.seen.filters.protocol import SeenStatistics
+from crawler.seen.slices.blocked_slice import sized_blocks
+from crawler.seen.slices.classic_slice import classic_size
+from crawler.seen.slices.cuckoo_slice import LOAD, PLACES, TAG_BITS, cuckoo_fpp
+from crawler.seen.slices.errors import FilterError
+from crawler.seen.slices.fpp_model import compound
+from crawler.seen.slices.table_slice import table_buckets
+
+_SOON_SHARE = 0.1  # of the capacity
+_SOON_SECONDS = 3600.0
+
+
+class SlicePlan(Struct, frozen=True):
+    """The size and fpp of a slice to be made."""
+
+    capacity: int  # keys
+    size: int  # bytes
+    fpp: float  # when full
+
+
+class Plan(Struct, frozen=True):
+    """What a seen-set of one kind takes when it holds the planned number of URLs."""
+
+    kind: str
+    slices: int
+    size: int  # bytes
+    bits_per_url: float
+    fpp: float  # upper bound of the compound fpp then
+    urls_skipped: float  # upper bound of the expected number
+    forgets: bool
+    peak: int  # bytes at most until then
+
+
+class Cause(StrEnum):
+    """The cause of a warning."""
+
+    MEMORY = "memory"  # no room for the next slice
+    FULL = "full"  # the filter cannot accept more keys
+    TARGET = "target"  # the fpp will exceed the target
+    PASSED = "passed"  # the fpp exceeds the target
+
+
+class Advice(Struct, frozen=True):
+    """The forecast for a seen-set in use. Counts are admitted URLs; sizes are bytes."""
+
+    full_at: int  # URLs in all when the present slice is full
+    urls_left: int
+    seconds_left: float | None  # at the rate given
+    fpp_then: float  # compound, when the present slice is full
+    next_size: int | None  # of the next slice, plus its successor if it triggers one; None if there is no next slice
+    size_then: int  # all slices, with those that follow
+    warning: str | None
+    cause: Cause | None  # of the warning; the text of a warning has figures that change all the time
+
+
+def schedule(parameters: Mapping[str, Any], compacted: int | None = None) -> Iterator[SlicePlan]:
+    """The slices that a seen-set with these ``parameters()`` opens, in order; only one if its size is fixed.
+
+    ``compacted`` is the capacity of the first slice of a chain that was compacted. Raises ``FilterError`` for a kind
+    that has no slices.
+    """
+    if compacted is not None:
+        yield from _compacted(parameters, compacted)
+    kind, growth = parameters["kind"], parameters.get("growth")
+    capacity = parameters["capacity"]
+    number, spent = 0, 0.0
+    while number == 0 or growth is not None:
+        keys = capacity if growth is None else int(capacity * growth**number)
+        fpp = parameters.get("fpp", 0.0)
+        if growth is not None and "tightening" in parameters:
+            fpp *= (1 - parameters["tightening"]) * parameters["tightening"] ** number
+        if kind == "cuckoo":
+            may = fpp if growth is None else (fpp - spent) / 2
+            made = _cuckoo(keys, may)
+            spent += made.fpp
+        else:
+            made = _slice(kind, keys, fpp, parameters)
+        yield made
+        number += 1
+
+
+def _compacted(parameters: Mapping[str, Any], capacity: int) -> Iterator[SlicePlan]:
+    fpp, growth, tightening = parameters["fpp"], parameters["growth"], parameters["tightening"]
+    yield _slice("scalable", capacity, fpp * tightening, parameters)
+    for number in count():
+        yield _slice("scalable", *following_share(number, capacity, fpp, growth, tightening), parameters)
+
+
+def successor_plan(keys: int, parameters: Mapping[str, Any]) -> SlicePlan:
+    """The slice that replaces a scalable chain with ``keys`` keys."""
+    return _slice("scalable", *successor_share(keys, parameters["fpp"], parameters["tightening"]), parameters)
+
+
+def _slice(kind: str, keys: int, fpp: float, parameters: Mapping[str, Any]) -> SlicePlan:
+    match kind:
+        case "scalable" | "bloom":
+            bits = parameters.get("bits")
+            return SlicePlan(keys, bits // 8 if bits else _bloom_size(parameters["layout"], keys, fpp), fpp)
+        case "bitmap":
+            return SlicePlan(keys, classic_size(keys, fpp, 1)[0] // 8, fpp)
+        case "counting":
+            return SlicePlan(keys, classic_size(keys, fpp)[0] * parameters["counter_bits"] // 8, fpp)
+        case "digest":
+            bits = parameters["digest_bits"]
+            return SlicePlan(keys, table_buckets(keys, bits) * 64, keys / 2.0**bits)
+    raise FilterError(f"a seen-set of kind {kind} has no slices to plan")
+
+
+def _bloom_size(layout: str, keys: int, fpp: float) -> int:
+    if layout == "classic":
+        return classic_size(keys, fpp)[0] // 8
+    shape, per_region = sized_blocks(keys, fpp, blocks=2 if layout == "paired" else 1)
+    return shape.blocks * per_region * shape.words * 8
+
+
+def _cuckoo(keys: int, may: float) -> SlicePlan:
+    for tag_bits in TAG_BITS:
+        fpp = cuckoo_fpp(LOAD, tag_bits)
+        if fpp <= may:
+            buckets = max(2, math.ceil(keys / (PLACES * LOAD)))
+            return SlicePlan(keys, math.ceil(buckets * PLACES * tag_bits / 64) * 8, fpp)
+    raise FilterError(f"no tag of a cuckoo filter is wide enough for an fpp of {may:.3g}")
+
+
+def plan(
+    urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
+) -> list[Plan]:
+    """A plan for every kind for ``urls`` URLs at ``fpp``, except the kinds that ``not_planned`` lists.
+
+    Kinds of fixed size are planned for exactly ``urls`` keys. Raises ``FilterError`` for impossible numbers.
+    """
+    made = _plans(urls, fpp, capacity, growth, tightening)
+    return [each for each in made.values() if isinstance(each, Plan)]
+
+
+def not_planned(
+    urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
+) -> dict[str, str]:
+    """The kinds that ``plan`` leaves out, with the reason. Raises ``FilterError`` for impossible numbers."""
+    made = _plans(urls, fpp, capacity, growth, tightening)
+    return {kind: each for kind, each in made.items() if isinstance(each, str)}
+
+
+def _plans(urls: int, fpp: float, capacity: int, growth: float, tightening: float) -> dict[str, Plan | str]:
+    _check_plan(urls, fpp)
+    fixed = {"capacity": urls, "fpp": fpp}
+    growing = {"capacity": capacity, "fpp": fpp, "growth": growth}
+    made: list[dict[str, Any]] = [
+        {"kind": "scalable", **growing, "tightening": tightening, "layout": "paired"},
+        {"kind": "bloom", **fixed, "layout": "paired"},
+        {"kind": "counting", **growing, "tightening": tightening, "counter_bits": 4},
+        {"kind": "cuckoo", **growing},
+        {"kind": "digest", "capacity": capacity, "growth": growth, "digest_bits": 128},
+        {"kind": "bitmap", **fixed},
+    ]
+    return {parameters["kind"]: _plan_or_why_not(urls, parameters) for parameters in made}
+
+
+def _plan_or_why_not(urls: int, parameters: dict[str, Any]) -> Plan | str:
+    try:
+        return _plan_one(urls, parameters)
+    except FilterError as problem:
+        return str(problem)
+    except (OverflowError, ZeroDivisionError):
+        return "larger than any memory"
+
+
+def plan_compacted(
+    urls: int,
+    fpp: float = 0.001,
+    capacity: int = 2**20,
+    growth: float = 2.0,
+    tightening: float = 0.85,
+    *,
+    slices: int = 2,
+) -> Plan:
+    """``plan`` for the ``scalable`` chain of a crawl, which is rebuilt as one slice whenever it has ``slices`` slices.
+
+    ``size`` is the size between two compactions, ``peak`` the size during the last one (``chain_compaction``). Raises
+    ``FilterError`` for impossible numbers.
+    """
+    _check_plan(urls, fpp)
+    growing = {"capacity": capacity, "fpp": fpp, "growth": growth, "tightening": tightening}
+    parameters = {"kind": "scalable", "layout": "paired", **growing}
+    chain: list[SlicePlan] = []
+    following = schedule(parameters)
+    peak, worst = 0, 0.0
+    while sum(part.capacity for part in chain) < urls:
+        chain.append(next(following))
+        size = sum(part.size for part in chain)
+        if len(chain) >= slices:
+            chain = [successor_plan(sum(part.capacity for part in chain[:-1]), parameters)]
+            size += chain[0].size
+            following = islice(schedule(parameters, chain[0].capacity), 1, None)
+        peak = max(peak, size)
+        worst = max(worst, compound(part.fpp for part in chain))
+    size = sum(part.size for part in chain)
+    return Plan("scalable", len(chain), size, size * 8 / urls, worst, urls * worst / (1 - worst), False, peak)
+
+
+def _check_plan(urls: int, fpp: float) -> None:
+    if urls < 1:
+        raise FilterError(f"a crawl has at least 1 URL, not {urls}")
+    if not 0 < fpp < 1:
+        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+
+
+def _plan_one(urls: int, parameters: dict[str, Any]) -> Plan:
+    keys = size = slices = 0
+    fpp = 0.0
+    for part in schedule(parameters):
+        keys += part.capacity
+        size += part.size
+        slices += 1
+        fpp = compound((fpp, part.fpp))
+        if keys >= urls:
+            break
+    forgets = parameters["kind"] in ("counting", "cuckoo")
+    return Plan(parameters["kind"], slices, size, size * 8 / urls, fpp, urls * fpp / (1 - fpp), forgets, size)
+
+
+def advise(
+    statistics: SeenStatistics,
+    parameters: Mapping[str, Any],
+    *,
+    rate: float | None = None,
+    memory: int | None = None,
+    compact_slices: int = 0,
+) -> Advice:
+    """The forecast for the seen-set with these ``statistics()`` and ``parameters()``.
+
+    ``rate`` is in new URLs per second; ``memory`` is the free memory in bytes; None when unknown. ``compact_slices``:
+    how many slices of a scalable chain are rebuilt as one; 0 for never. Raises ``FilterError`` for a kind that has no
+    slices.
+    """
+    slices = statistics["slices"]
+    last = slices[-1]
+    left = max(0, last["capacity"] - last["count"])
+    seconds = left / rate if rate else None
+    fpps = [max(last["fpp_design"], last["fpp_estimated"]), *(part["fpp_estimated"] for part in slices[:-1])]
+    full_at = statistics["count"] + left
+    compacted = slices[0]["capacity"] if statistics["compactions"] else None
+    following = next(islice(schedule(parameters, compacted), len(slices), None), None)
+    next_size = following.size if following else None
+    if next_size is not None and parameters["kind"] == "scalable" and 0 < compact_slices <= len(slices) + 1:
+        next_size += successor_plan(full_at, parameters).size
+    cause, warning = _warning(statistics, left, seconds, next_size, memory)
+    return Advice(
+        full_at=full_at,
+        urls_left=left,
+        seconds_left=seconds,
+        fpp_then=compound(fpps),
+        next_size=next_size,
+        size_then=statistics["bytes"] + (next_size or 0),
+        warning=warning,
+        cause=cause,
+    )
+
+
+def matters_at(statistics: SeenStatistics, advice: Advice) -> int:
+    """The number of URLs at which ``advice``, made from ``statistics``, may change."""
+    if advice.cause is Cause.PASSED:
+        return sys.maxsize
+    soon = advice.full_at - int(_SOON_SHARE * statistics["slices"][-1]["capacity"])
+    return soon if statistics["count"] < soon else advice.full_at + 1
+
+
+def _warning(
+    statistics: SeenStatistics, left: int, seconds: float | None, next_size: int | None, memory: int | None
+) -> tuple[Cause, str] | tuple[None, None]:
+    last = statistics["slices"][-1]
+    soon = left <= _SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
+    later = f", about {seconds:,.0f} s" if seconds is not None else ""
+    when = f"in {counted(left, 'URL')}{later}"
+    if next_size is not None:
+        if memory is not None and next_size > memory and soon:
+            return Cause.MEMORY, f"the next slice opens {when} and takes {next_size:,} bytes; {memory:,} are free"
+    elif statistics["kind"] == "cuckoo":
+        if soon:
+            return Cause.FULL, f"the filter is full {when}, and then accepts no more keys"
+    elif last["count"] > last["capacity"]:
+        return Cause.PASSED, (
+            f"the filter holds {last['count']:,} keys and was made for {last['capacity']:,}: its fpp is "
+            f"{probability(statistics['fpp_estimated'])} and climbs; the target is "
+            f"{probability(statistics['fpp_target'])}"
+        )
+    elif soon:
+        if not left:  # as many keys as it was made for: nothing is wrong yet
+            room = "1 key" if last["capacity"] == 1 else f"{last['capacity']:,} keys"
+            return Cause.TARGET, f"the filter is full, with {room}: its fpp climbs with more (--capacity makes room)"
+        target = f"target of {probability(statistics['fpp_target'])}"
+        more = f"{left:,} more {noun(left, 'URL')}{later}"  # "in" would run into the target, "1 in 1,000"
+        return Cause.TARGET, f"the fpp reaches its {target} after {more}, and then climbs"
+    return None, None

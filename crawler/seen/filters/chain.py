@@ -1,0 +1,522 @@
+"""One or more slices that form a seen-set over digests: batches, growth, figures and snapshots.
+
+The newest slice accepts the new keys; a key is known if any slice holds it. A subclass decides how each slice is made,
+and whether there is a next one. ``key_filter`` adds the methods that take keys.
+
+Batches. ``add_digests`` answers for a batch as if each key were looked up in turn, with one difference: the keys of a
+chunk (4,096 at most) are all compared with the state before the chunk, and with one another exactly, by their digests.
+So bits set by its own chunk never cause a false positive for a key. A chunk may straddle the end of a slice: its new
+keys fill the slice to its capacity, in order, and the others go to the next one. So the slice of a key depends only on
+the order of the new keys, not on the batches. That is why ``restore`` can rebuild the same chain from the journal.
+
+Compiled. Where the layouts are Bloom's and the compiled kernel was built (``crawler.seen.slices.compiled``), it looks
+up and puts in whole chunks on the memory of the slices. The counts, growth, and everything below remain here, and so
+does the reference for what it does.
+
+Snapshots. A slice that only gains bits may be stored while keys are added: if the stored slice has bits of later keys,
+the journal sets the same bits again. A slice that can lose keys (``Forgetful``) moves tags or counts, so a copy of the
+open one is made as of that moment (``cow_snapshot``). If a sealed one must lose a key, a changed copy with a new
+segment name replaces it, and the stored one remains unchanged.
+
+Union. Two chains with equal parameters are united by putting their slices side by side: a key is known if either knew
+it, and both may misjudge an absent key, so their bounds add up. Kinds with a single slice unite the slices themselves
+instead (OR of bits, sum of counters, the tags of both).
+
+Threads. Every public method takes the filter's lock, so several threads may add, look up and forget at once. The
+exceptions are a snapshot that is not whole, which belongs to the thread that completes it, and ``Successor``.
+
+Invariants: the memory of a sealed slice is never written again; a new slice is opened only when a key arrives for which
+the last one has no room; without ``forget`` and ``unite``, every slice but the last is full, or was crowded by chosen
+keys and sealed early, which is always safe.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from math import inf
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+
+from crawler.seen.filters.protocol import Part, SeenSnapshot, SeenStatistics, Segment
+from crawler.seen.filters.slice_entry import SliceEntry, segment
+from crawler.seen.filters.watched_keys import WatchedKeys
+from crawler.seen.slices.compiled import CHUNK, seen_kernel
+from crawler.seen.slices.contract import Slice
+from crawler.seen.slices.digest_batch import Batch, Indices, Words
+from crawler.seen.slices.digests import count_digests, digest_words, pairs_of
+from crawler.seen.slices.errors import JSON, FilterError, FullError, HashMismatchError
+from crawler.seen.slices.fpp_model import compound
+from crawler.seen.slices.key_hash import SEED_ZERO, KeyHash
+from crawler.seen.slices.layouts import stack_of, stated_for_kernel
+
+_HASHES_DIFFER = (
+    "filters can only be united when they hash keys with the same secret: make one with that of the other "
+    "(--secret-of FILE; in Python, hash=other.hash)"
+)
+_CHUNK = CHUNK  # keys compared with the same state; bounds the memory of a batch
+_WARY = 256  # keys put together into a slice that chosen ones may crowd
+_WATCHED = "watched"
+_FEW_TO_SORT = 40
+_NARROW = 256  # keys; above, it pays to look up in older slices only what the newer ones do not hold
+
+
+class Chain(ABC):
+    """The common part of all kinds of seen-set made of slices."""
+
+    kind: str
+    fpp: float
+    _compacts = False  # whether one slice may replace all
+    _few = 12  # keys; below, plain loops are faster than numpy's calls
+
+    def __init__(self, hash: KeyHash | None) -> None:
+        """None: a hash with a secret of its own."""
+        self.hash = hash or KeyHash.new()
+        self._sampling = self.hash.sampling()
+        self._watch_with(WatchedKeys())
+        self._compactions = 0
+        self._skipped_before = 0.0  # expected number for the chains that this one replaced
+        self._merged = 0  # slices from other chains; they come before its own
+        self._merged_bound = 0.0  # upper bound of their compound fpp
+        self._chain: list[SliceEntry] = []
+        self._grow()
+
+    def _watch_with(self, watched: WatchedKeys) -> None:
+        self._watched = watched
+        # The lock of every other method is that of the kernel, which takes it by itself.
+        self._kernel = seen_kernel(self.hash.algorithm, self.hash.secret, watched)
+        self._lock = self._kernel or Lock()
+
+    @abstractmethod
+    def _make(self, number: int) -> tuple[Slice, int, float]:
+        """Slice ``number`` of the chain, its capacity in keys and its fpp when it is full."""
+
+    @abstractmethod
+    def _room(self) -> int | None:
+        """How many keys may still be added; None if a slice can always follow, or a full one takes more."""
+
+    @property
+    @abstractmethod
+    def _overfills(self) -> bool:
+        """Whether the slice accepts more keys than its capacity."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, JSON]:
+        """What shapes stored state."""
+
+    # -- adding and asking
+
+    def add_digests(self, digests: bytes) -> list[int]:
+        """Add the keys of these digests, 16 bytes each. Returns the positions, ascending, of the new ones."""
+        with self._lock:
+            count = count_digests(digests)
+            if count < self._few and self._kernel is None:
+                return self._add_few(digests)
+            new: list[int] = []
+            for start in range(0, count, _CHUNK):
+                if self._kernel is not None:
+                    new += self._kernel.add_digests(self, digests, start)
+                else:
+                    new += self._add_chunk(digest_words(digests)[start : start + _CHUNK], start)
+            return new
+
+    def _add_chunk(self, halves: Words, start: int) -> list[int]:
+        batch = Batch(halves)
+        unseen = self._unseen(batch)
+        if not len(unseen):
+            self._watched.watch(batch.halves, unseen)
+            return []
+        fresh = _first_occurrences(batch, unseen)
+        self._need(len(fresh))
+        self._watched.watch(batch.halves, fresh)
+        self._put(batch.at(fresh))
+        found: list[int] = (fresh + start if start else fresh).tolist()
+        return found
+
+    def added(self, put: int, rest: bytes) -> None:
+        """The compiled kernel put that many new keys into the newest slice, and there was no room for the others, whose
+        digests are ``rest``. Only the kernel calls this, with the lock held."""
+        self._count(put)
+        if rest:
+            self._put(Batch(digest_words(rest)))
+
+    def contains_digests(self, digests: bytes) -> list[bool]:
+        """For each of these digests, 16 bytes each: whether its key is in, or mistaken for one that is."""
+        with self._lock:
+            count = count_digests(digests)
+            known: list[bool] = []
+            if self._kernel is not None:
+                for start in range(0, count, _CHUNK):
+                    known += self._kernel.holds_digests(digests, start)
+                return known
+            if count < self._few:
+                ask = self._stack.holds_one
+                return [ask(h1, h2) for h1, h2 in pairs_of(digests)]
+            halves = digest_words(digests)
+            for start in range(0, len(halves), _CHUNK):
+                batch = Batch(halves[start : start + _CHUNK])
+                found = np.ones(len(batch), np.bool_)
+                found[self._unseen(batch)] = False
+                known += found.tolist()
+            return known
+
+    def restore(self, digests: bytes) -> None:
+        """Add keys that were new before, see ``SeenSet``."""
+        halves = digest_words(digests)
+        with self._lock:
+            for start in range(0, len(halves), _CHUNK):
+                batch = Batch(halves[start : start + _CHUNK])
+                self._need(len(batch))
+                self._watched.watch(batch.halves)
+                self._put(batch)
+
+    def __len__(self) -> int:
+        return sum(entry.count for entry in self._chain)
+
+    def _space(self) -> int:
+        """How many keys the newest slice still takes."""
+        if self._overfills:
+            return sys.maxsize
+        entry = self._chain[-1]
+        return max(0, entry.capacity - entry.count)
+
+    def _count(self, put: int) -> None:
+        entry = self._chain[-1]
+        entry.count += put
+        entry.admitted += put
+
+    def _unseen(self, batch: Batch) -> Indices:
+        """The positions, ascending, of the keys that no slice holds."""
+        if len(batch) < _NARROW:
+            return np.logical_not(self._stack.holds(batch)).nonzero()[0]
+        newest, *older = reversed(self._chain)
+        left = np.flatnonzero(~newest.filter.holds(batch))
+        if older and len(left):
+            rest = batch.at(left, asked=True)
+            for entry in older:
+                keep = np.flatnonzero(~entry.filter.holds(rest))
+                left, rest = left.take(keep), rest.at(keep, asked=True)
+        return left
+
+    def _put(self, batch: Batch) -> None:
+        """Add keys known to be new, in order, across the ends of slices."""
+        start, size = 0, len(batch)
+        while start < size:
+            entry = self._open()
+            part = size - start
+            if not self._overfills:
+                part = min(part, entry.capacity - entry.count)
+            if entry.filter.crowdable and self.hash.forgeable:
+                part = min(part, _WARY)
+            if self._kernel is not None:
+                self._kernel.put_digests(batch.halves[start : start + part])
+            else:
+                entry.filter.put(batch if part == size else batch.at(np.arange(start, start + part)))
+            self._count(part)
+            start += part
+
+    def _add_one(self, h1: int, h2: int) -> bool:
+        new = not self._stack.holds_one(h1, h2)
+        if new:
+            if self._chain[-1].filter.crowded:
+                self._need(1)
+            self._put_one(h1, h2)
+        self._watched.watch_one(h1, h2, new)
+        return new
+
+    def _add_few(self, digests: bytes) -> list[int]:
+        ask = self._stack.holds_one
+        pairs = list(pairs_of(digests))
+        known = [ask(h1, h2) for h1, h2 in pairs]
+        fresh: dict[tuple[int, int], int] = {}
+        for position, held in enumerate(known):
+            if not held:
+                fresh.setdefault(pairs[position], position)
+        self._need(len(fresh))
+        watch = self._watched.watch_one
+        for (h1, h2), held in zip(pairs, known, strict=True):
+            watch(h1, h2, not held)
+        for h1, h2 in fresh:
+            self._put_one(h1, h2)
+        return list(fresh.values())
+
+    def _put_one(self, h1: int, h2: int) -> None:
+        entry = self._open()
+        entry.filter.put_one(h1, h2)
+        entry.count += 1
+        entry.admitted += 1
+
+    def _claims(self, h1: int, h2: int) -> list[int]:
+        """The slices that say they hold the key, by number from the oldest, 0."""
+        return [number for number, entry in enumerate(self._chain) if entry.filter.holds_one(h1, h2)]
+
+    # -- growing
+
+    def _need(self, keys: int) -> None:
+        room = self._room()
+        if room is not None and keys > room:
+            raise FullError(
+                f"the {self.kind} filter is full: it holds {len(self)} keys and has room for {room} more, not {keys}"
+            )
+
+    def _full(self, entry: SliceEntry) -> bool:
+        if self._overfills:
+            return False
+        return entry.count >= entry.capacity or (entry.filter.crowded and self._room() is None)
+
+    def _open(self) -> SliceEntry:
+        """The slice that takes the next key."""
+        if self._full(self._chain[-1]):
+            self._need(1)
+            self._grow()
+        return self._chain[-1]
+
+    def _grow(self) -> None:
+        try:
+            part, capacity, fpp = self._make(len(self._chain) - self._merged)
+        except (OverflowError, ZeroDivisionError):
+            raise FilterError("such a slice is larger than any memory") from None
+        self._chain.append(SliceEntry(part, capacity, fpp, compactions=self._compactions))
+        self._restack()
+
+    def _restack(self) -> None:
+        for entry in self._chain:
+            entry.filter.sampling = self._sampling
+        slices = [entry.filter for entry in reversed(self._chain)]
+        self._stack = stack_of(slices)
+        stated = stated_for_kernel(slices)
+        if stated is None:
+            self._kernel = None
+        elif self._kernel is not None:
+            self._kernel.take(stated, self._space())
+
+    # -- copying and uniting
+
+    def copy(self) -> Self:
+        """An independent copy of the seen-set. Raises ``FilterError`` when there is not enough memory."""
+        made = type(self).__new__(type(self))
+        with self._lock:
+            vars(made).update(vars(self))
+            made._chain = [entry.copy() for entry in self._chain]
+            made._watch_with(WatchedKeys.load(self._watched.dump()))
+        made._restack()
+        return made
+
+    def unite(self, other: Chain) -> None:
+        """Add all keys of ``other`` and take over its memory: ``other`` must not be used afterwards.
+
+        The count is exact for digests. For ``bloom`` and ``bitmap`` it is estimated from the bits; for the other kinds
+        a key in both counts twice. Raises ``FilterError`` that names the parameters in which the two differ, and
+        ``FullError`` when there is no room.
+        """
+        self._add_all(other, iter(other._chain))
+
+    def _add_all(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        if other is self:
+            raise FilterError("a filter cannot be united with itself")
+        first, second = sorted((self, other), key=id)
+        with first._lock, second._lock:
+            named = _differences(self._made_like(), other._made_like())
+            if named:
+                listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
+                raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
+            if self.hash != other.hash:
+                raise HashMismatchError(_HASHES_DIFFER)
+            self._unite(other, taken)
+            self._watched.unite(other._watched)
+
+    def _made_like(self) -> dict[str, JSON]:
+        """The parameters that must be equal in both to unite them."""
+        return self.parameters()
+
+    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        """Add the keys of ``other``. ``taken`` are its slices to keep; ``other`` itself is only read."""
+        entries = list(taken)
+        self._settle_skipped(other, entries)
+        self._merged_bound = compound((self._merged_bound, other._bound()))
+        self._merged += len(entries)
+        self._chain = entries + self._chain
+        self._restack()
+
+    def _settle_skipped(self, other: Chain, taken: list[SliceEntry]) -> None:
+        """Fix the expected number of URLs that both have skipped so far with the slices they had."""
+        self._skipped_before = self._expected_skipped() + other._expected_skipped()
+        for entry in (*self._chain, *taken):
+            entry.built = entry.admitted
+
+    # -- figures
+
+    @property
+    def expected_skipped(self) -> float:
+        """The expected number of absent keys that were taken for present ones so far."""
+        with self._lock:
+            return self._expected_skipped()
+
+    def _expected_skipped(self) -> float:
+        total, before = self._skipped_before, 0.0
+        for entry in self._chain:
+            skipped, fpp = entry.skipped(before)
+            total += skipped
+            before = compound((before, fpp))
+        return total
+
+    def _bound(self) -> float:
+        """Upper bound of the compound fpp for any number of keys; for an overfull slice, its current fpp."""
+        promised = compound((self.fpp, self._merged_bound))
+        last = self._chain[-1]
+        if not self._overfills or last.count <= last.capacity:
+            return promised
+        return max(promised, last.filter.fpp_at(last.count), last.reading().fpp)
+
+    def statistics(self) -> SeenStatistics:
+        """The figures of ``stats --json``."""
+        with self._lock:
+            slices = [entry.statistics() for entry in self._chain]
+            size = sum(entry.filter.words.nbytes for entry in self._chain)
+            count = len(self)
+            return {
+                "kind": self.kind,
+                "hash": self.hash.describe(),
+                "slices": slices,
+                "count": count,
+                "count_estimated": sum(entry.reading().count_estimated for entry in self._chain),
+                "count_suspect": any(entry.suspect() for entry in self._chain),
+                "fpp_target": self.fpp,
+                "fpp_bound": self._bound(),
+                "fpp_estimated": compound(part["fpp_estimated"] for part in slices),
+                "fpp_measured": self._watched.measured(),
+                "expected_urls_skipped": self._expected_skipped(),
+                "bytes": size,
+                "bits_per_url": size * 8 / count if count else None,
+                "compactions": self._compactions,
+            }
+
+    # -- storing
+
+    def _sealed(self, number: int) -> bool:
+        return number < len(self._chain) - 1 or self._full(self._chain[number])
+
+    def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
+        """A snapshot of the current state, see ``SeenSet``."""
+        with self._lock:
+            return self._snapshot(whole=whole)
+
+    def _snapshot(self, *, whole: bool = True) -> SeenSnapshot:
+        state: dict[str, JSON] = {
+            "parameters": self.parameters(),
+            "hash": self.hash.as_json(),
+            "slices": [entry.state(number) for number, entry in enumerate(self._chain)],
+            "compactions": self._compactions,
+            "skipped_before": self._skipped_before,
+            "guests": self._merged,
+            "guests_bound": self._merged_bound,
+        }
+        shot = SeenSnapshot(state, [])
+        for number, entry in enumerate(self._chain):
+            sealed = self._sealed(number)
+            words, copying = entry.stored_words(sealed)
+            shot.segments.append(Segment(entry.name(number), sealed, entry.header(), words))
+            if copying is not None:
+                shot.copies.append(copying)
+        shot.segments.append(self._watched_segment())
+        while whole and shot.advance():
+            pass
+        return shot
+
+    def parts(self) -> list[Part]:
+        """The segments of a snapshot, see ``SeenSet``."""
+        slices = [
+            Part(entry.name(number), self._sealed(number), True, entry.filter.words.nbytes)
+            for number, entry in enumerate(self._chain)
+        ]
+        return [*slices, Part(_WATCHED, False, False, self._watched.size)]
+
+    def unjournaled_segments(self) -> list[Segment]:
+        """The segments that the journal cannot restore, see ``SeenSet``."""
+        with self._lock:
+            return [self._watched_segment()]
+
+    def _watched_segment(self) -> Segment:
+        # Watched keys that were skipped are not in the journal. The others are in the stored set already when the
+        # journal adds them again, which changes nothing.
+        return Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump())
+
+    @classmethod
+    def from_snapshot(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Self:
+        """The seen-set with this ``state`` and the stored buffers ``segments`` by name.
+
+        Writable, aligned buffers (as ``read_segment`` returns them) are taken over, not copied. Raises
+        ``FilterError`` when the parts do not fit together.
+        """
+        try:
+            made = dict(state["parameters"])
+            if made.pop("kind") != cls.kind:
+                raise FilterError(f"the stored seen-set is of kind {state['parameters']['kind']}, not {cls.kind}")
+            _check_figures(state)
+            if state.get("compactions", 0) and not cls._compacts:
+                raise FilterError(f"a seen-set of kind {cls.kind} is not compacted")
+            chain = cls(**made, hash=hash_of(state))
+            chain._chain = [SliceEntry.stored(part, segments) for part in state["slices"]]
+            if not chain._chain:
+                raise FilterError("the stored seen-set has no slice")
+            chain._compactions = state.get("compactions", 0)
+            chain._skipped_before = state.get("skipped_before", 0.0)
+            chain._merged = state.get("guests", 0)
+            chain._merged_bound = state.get("guests_bound", 0.0)
+            chain._watch_with(WatchedKeys.load(segment(segments, _WATCHED)))
+            chain._restack()
+        except FilterError:
+            raise
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+            raise damaged(problem) from problem
+        return chain
+
+
+def hash_of(state: Mapping[str, Any]) -> KeyHash:
+    """The hash of a stored seen-set. Raises ``FilterError``."""
+    # Earlier versions had only this one, and did not name it.
+    return KeyHash.from_json(state["hash"]) if "hash" in state else SEED_ZERO
+
+
+def damaged(problem: Exception) -> FilterError:
+    """The error for invalid stored state."""
+    return FilterError(f"the state of the stored seen-set is damaged: {problem!r}")
+
+
+def _check_figures(state: Mapping[str, Any]) -> None:
+    """Raises ``FilterError`` for impossible figures, which would otherwise fail only in use."""
+    compactions, merged = state.get("compactions", 0), state.get("guests", 0)
+    whole = all(isinstance(number, int) for number in (compactions, merged))
+    if not whole or compactions < 0 or not 0 <= merged < max(1, len(state.get("slices", ()))):
+        raise FilterError(
+            f"a seen-set cannot have been compacted {compactions} times and have {merged} slices of others"
+        )
+    skipped, bound = state.get("skipped_before", 0.0), state.get("guests_bound", 0.0)
+    if not 0 <= skipped < inf or not 0 <= bound <= 1:
+        raise FilterError(
+            f"a seen-set cannot have skipped {skipped} URLs, or have a bound of {bound} for slices of others"
+        )
+
+
+def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = [*mine, *(name for name in other if name not in mine)]
+    return {name: (mine.get(name), other.get(name)) for name in names if mine.get(name) != other.get(name)}
+
+
+def _first_occurrences(batch: Batch, positions: Indices) -> Indices:
+    """``positions`` without those whose digest occurs at an earlier one."""
+    halves = batch.halves[:, 0].take(positions)
+    if len(halves) < _FEW_TO_SORT:
+        if len(set(halves.tolist())) == len(halves):
+            return positions
+    else:
+        halves.sort()
+        if not (halves[1:] == halves[:-1]).any():
+            return positions
+    firsts: dict[bytes, int] = {}
+    for position in positions.tolist():
+        firsts.setdefault(batch.halves[position].tobytes(), position)
+    return np.fromiter(firsts.values(), np.intp, len(firsts))

@@ -1,0 +1,81 @@
+"""``counting``: counters of 2, 4 or 8 bits instead of bits. It can forget, and takes about four times the space.
+
+The slices follow the schedule of the ``scalable`` filter: capacity * growth**i keys in slice i, and P0 * tightening**i
+as its fpp. With ``growth=None`` there is one slice, which accepts more keys than it was made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import SupportsIndex
+
+from crawler.seen.filters.chain import Chain
+from crawler.seen.filters.key_filter import ForgettingFilter
+from crawler.seen.filters.scalable import check_growth, check_tightening
+from crawler.seen.filters.slice_entry import SliceEntry
+from crawler.seen.slices.contract import Slice
+from crawler.seen.slices.counting_slice import COUNTER_BITS, CountingSlice
+from crawler.seen.slices.errors import JSON, FilterError, whole_number
+from crawler.seen.slices.key_hash import KeyHash
+from crawler.seen.slices.layouts import check_shape
+
+
+class CountingFilter(ForgettingFilter):
+    """Counters; see ``counting_slice``."""
+
+    kind = "counting"
+    _few = 6  # a key has many counters, and a loop takes them one by one
+
+    def __init__(
+        self,
+        fpp: float = 0.001,
+        capacity: SupportsIndex = 2**20,
+        *,
+        growth: float | None = 2.0,
+        tightening: float = 0.85,
+        counter_bits: SupportsIndex = 4,
+        hash: KeyHash | None = None,
+    ) -> None:
+        """Raises ``FilterError`` for invalid parameters."""
+        bits = whole_number(counter_bits, "counter_bits")
+        if bits not in COUNTER_BITS:
+            raise FilterError(f"counter_bits must be 2, 4 or 8, not {bits}")
+        self.capacity, self.fpp = check_shape(capacity, fpp)
+        self.growth = None if growth is None else check_growth(growth)
+        self.tightening = check_tightening(tightening)
+        self.counter_bits = bits
+        super().__init__(hash)
+
+    def _make(self, number: int) -> tuple[Slice, int, float]:
+        if self.growth is None:
+            return CountingSlice.sized(self.capacity, self.fpp, self.counter_bits), self.capacity, self.fpp
+        capacity = int(self.capacity * self.growth**number)
+        fpp = self.fpp * (1 - self.tightening) * self.tightening**number
+        return CountingSlice.sized(capacity, fpp, self.counter_bits), capacity, fpp
+
+    def _room(self) -> int | None:
+        return None
+
+    @property
+    def _overfills(self) -> bool:
+        return self.growth is None
+
+    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        ours, theirs = self._chain[0], other._chain[0]
+        mine, its = ours.filter, theirs.filter
+        if self.growth is not None or not isinstance(mine, CountingSlice) or not isinstance(its, CountingSlice):
+            super()._unite(other, taken)
+            return
+        self._settle_skipped(other, [])
+        mine.unite(its)
+        ours.take_counts(theirs)
+
+    def parameters(self) -> dict[str, JSON]:
+        return {
+            "kind": self.kind,
+            "fpp": self.fpp,
+            "capacity": self.capacity,
+            "growth": self.growth,
+            "tightening": self.tightening,
+            "counter_bits": self.counter_bits,
+        }

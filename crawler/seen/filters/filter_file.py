@@ -1,0 +1,111 @@
+"""A seen-set in a file: a segment with its state and no payload, then its other segments (``segment_format``).
+
+The first segment's header may hold more than the state: ``crawler dedup`` stores there how it makes keys from lines.
+Other readers ignore that, so both can read each other's files.
+
+The state names the hash of the keys, with its secret: whoever can read the file can forge keys. So a new file can be
+read only by its owner. Files of earlier versions do not name their hash; it is MurmurHash3 with seed 0.
+
+This is the only module of the package that opens files, and only at the paths that it is given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+from msgspec import Struct
+
+from crawler.seen.filters.protocol import SeenSnapshot
+from crawler.seen.filters.segment_format import NAMES_HASH, FormatError, Output, read_segment, write_segment
+from crawler.seen.slices.errors import JSON
+
+FilePath = str | os.PathLike[str]
+
+_HOLDS = "seen-set"
+_PRIVATE = 0o600
+
+
+class StoredParts(Struct, frozen=True):
+    """The content of a file: the first segment's ``header``, which contains the ``state``, and the other segments by
+    name."""
+
+    header: Mapping[str, Any]
+    state: Mapping[str, Any]
+    segments: Mapping[str, memoryview]
+
+
+def write_parts(out: Output, shot: SeenSnapshot, header: Mapping[str, JSON]) -> None:
+    """Write a snapshot at ``out``'s position. ``header`` goes into the first segment, beside the state."""
+    names: list[Any] = [part.name for part in shot.segments]
+    write_segment(out, {"holds": _HOLDS, "state": shot.state, "segments": names, **header}, memoryview(b""), NAMES_HASH)
+    for part in shot.segments:
+        write_segment(out, part.header, part.buffer)
+
+
+def read_parts(inp: BinaryIO, limit: int) -> StoredParts:
+    """Read the output of ``write_parts``; ``inp`` is then positioned after it. ``limit`` bounds the bytes of a segment:
+    the size of the file is a good choice. Raises ``FormatError``, and ``FilterError`` when there is not enough
+    memory."""
+    header, state = read_state(inp)
+    names = header.get("segments")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FormatError("the state names segments by something other than text")
+    return StoredParts(header, state, {name: _payload(inp, name, limit) for name in names})
+
+
+def read_state(inp: BinaryIO) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The header of the first segment, and the state in it. Raises ``FormatError``."""
+    header, _ = read_segment(inp, limit=0)
+    state = header.get("state")
+    if header.get("holds") != _HOLDS or not isinstance(state, Mapping):
+        raise FormatError("the first segment of the file is not the state of a seen-set")
+    return header, state
+
+
+def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:
+    start = inp.tell() if inp.seekable() else None
+    try:
+        return read_segment(inp, limit=limit)[1]
+    except FormatError as problem:
+        where = "" if start is None else f", which begins at {start}"
+        raise FormatError(f"segment {name}{where}: {problem}") from problem
+
+
+def check_end(inp: BinaryIO) -> None:
+    """Raises ``FormatError`` unless ``inp`` is at its end."""
+    if inp.read(1):
+        raise FormatError("there is more data after its last segment")
+
+
+def read_file(path: FilePath) -> StoredParts:
+    """The parts in the file at ``path``. Raises ``FormatError``, ``FilterError``, ``OSError``."""
+    with open(path, "rb") as inp:
+        size = os.fstat(inp.fileno()).st_size
+        found = read_parts(inp, size)
+        check_end(inp)
+    return found
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, _PRIVATE)
+
+
+def replace_file(path: FilePath, write: Callable[[BinaryIO], object]) -> None:
+    """Let ``write`` write a new file at ``path``, which only its owner may read: it holds a secret.
+
+    After a crash the old file is there, or the new one.
+    Raises ``OSError``."""
+    part = os.fspath(path) + ".part"
+    try:
+        with open(part, "wb", opener=_open_private) as out:
+            os.fchmod(out.fileno(), _PRIVATE)  # one that was left by a run that was killed has a mode already
+            write(out)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(part, path)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise

@@ -1,0 +1,224 @@
+"""Filters as Python programs use them: sets of ``str`` and ``bytes`` that only grow.
+
+    seen = ScalableBloomFilter(fpp=0.001)
+    seen.add("https://example.org/")            True: it is new
+    "https://example.org/" in seen              True
+    seen.update(line.rstrip() for line in file)
+    both = seen | other                         made alike, with hash=seen.hash: the keys of both
+    seen.save("seen.filter")
+    again = load("seen.filter")
+
+``Chain`` does the work, on digests. This module adds keys, operators, and the methods of ``SeenSet`` for a crawl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, Self
+
+from crawler.base.kv import Batch
+from crawler.seen.filters.chain import Chain
+from crawler.seen.filters.filter_file import FilePath, read_file, replace_file, write_parts
+from crawler.seen.filters.protocol import Claim, Compactable, Lookup, NotForgotten, TimesAdmitted
+from crawler.seen.filters.segment_format import Output
+from crawler.seen.slices.compiled import CHUNK
+from crawler.seen.slices.digests import DIGEST_BYTES, Key, digest_words, list_keys
+from crawler.seen.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError
+from crawler.seen.slices.fpp_model import compound
+
+_TOGETHER = CHUNK  # keys that ``update`` hashes at a time
+
+
+class Filter(Chain):
+    """A seen-set in memory: every kind but ``exact``."""
+
+    certain = False
+
+    @property
+    def cannot_forget(self) -> str | None:
+        """Why keys cannot be removed; None if they can."""
+        return "its bits are shared by many URLs"
+
+    # -- keys
+
+    def add(self, key: Key) -> bool:
+        """Add one key. Returns whether it was new."""
+        if self._kernel is not None and (new := self._kernel.add_keys(self, (key,))) is not None:
+            return bool(new)
+        h1, h2 = self.hash.digest_one(key)
+        with self._lock:
+            return self._add_one(h1, h2)
+
+    def add_many(self, keys: Iterable[Key]) -> list[int]:
+        """Add ``keys``. Returns the positions, ascending, of the new ones; a repeated key is new the first time."""
+        kernel = self._kernel
+        if kernel is not None and (new := kernel.add_keys(self, keys)) is not None:
+            return new
+        keys = list_keys(keys)
+        if len(keys) == 1:
+            return [0] if self.add(keys[0]) else []
+        return self.add_digests(self.hash.digest_keys(keys))
+
+    def update(self, *others: Iterable[Key]) -> None:
+        """Add the keys of ``others``, which may be generators: at most 4,096 keys are held at a time."""
+        for keys in others:
+            if isinstance(keys, str | bytes):
+                list_keys(keys)  # raises
+            rest = iter(keys)
+            while some := list(islice(rest, _TOGETHER)):
+                self.add_digests(self.hash.digest_keys(some))
+
+    def contains_many(self, keys: Iterable[Key]) -> list[bool]:
+        """For each key: whether it was added before, or is mistaken for one that was."""
+        return self.contains_digests(self.hash.digest_keys(keys))
+
+    def __contains__(self, key: object) -> bool:
+        if self._kernel is not None:
+            return self.contains_digests(self.hash.digest_keys((key,)))[0]  # type: ignore[arg-type]
+        h1, h2 = self.hash.digest_one(key)  # type: ignore[arg-type]  # it raises TypeError for anything else
+        with self._lock:
+            return self._stack.holds_one(h1, h2)
+
+    def lookup(self, key: Key) -> Lookup:
+        """Whether the key is known, which slices say so, and how far that can be trusted."""
+        h1, h2 = self.hash.digest_one(key)
+        with self._lock:
+            figures = [entry.statistics() for entry in self._chain]
+            claims = [Claim(n + 1, figures[n]["count"], figures[n]["fpp_estimated"]) for n in self._claims(h1, h2)]
+        fpp = compound(part["fpp_estimated"] for part in figures)
+        return Lookup(bool(claims), self.certain, fpp, len(figures), tuple(claims))
+
+    # -- operators
+
+    def __or__(self, other: Filter) -> Self:
+        if not isinstance(other, Filter):
+            return NotImplemented
+        made = self.copy()
+        made |= other
+        return made
+
+    def __ior__(self, other: Filter) -> Self:
+        """Add the keys of ``other``, which does not change. Raises the errors of ``unite``."""
+        if not isinstance(other, Filter):
+            return NotImplemented
+        if other is not self:
+            self._add_all(other, (entry.copy() for entry in other._chain))
+        return self
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, _: Any) -> Self:
+        return self.copy()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} kind={self.kind} count={len(self)} fpp={self.fpp:g}>"
+
+    # -- files
+
+    def write_to(self, out: Output, header: Mapping[str, JSON] | None = None) -> None:
+        """Write the filter at ``out``'s position. Other threads wait until it is written."""
+        with self._lock:
+            write_parts(out, self._snapshot(), header or {})
+
+    def save(self, path: FilePath) -> None:
+        """Write the filter to a file, which is replaced atomically. Raises ``OSError``."""
+        replace_file(path, self.write_to)
+
+    @classmethod
+    def load(cls, path: FilePath) -> Self:
+        """The filter in the file at ``path``, which must be of this kind; ``crawler.seen.filters.load`` takes any.
+
+        Raises ``FormatError``, ``FilterError``, ``OSError``."""
+        found = read_file(path)
+        return cls.from_snapshot(found.state, found.segments)
+
+    # -- what a crawl asks
+
+    def digests(self, keys: Iterable[Key]) -> bytes:
+        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
+        return self.hash.digest_keys(keys)
+
+    def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
+        """Add ``keys``. Only the journal stores them, so ``batch`` does not change. Returns their digests, and the
+        positions of the new ones."""
+        digests = self.hash.digest_keys(keys)
+        return digests, self.add_digests(digests)
+
+    def might_contain_digests(self, digests: bytes) -> list[bool]:
+        """For each digest: whether its key may be in."""
+        return self.contains_digests(digests)
+
+    def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
+        """See ``SeenSet``. Raises ``CannotForgetError`` for most kinds."""
+        raise CannotForgetError(
+            f"a seen-set of kind {self.kind} cannot forget: {self.cannot_forget}; counting, cuckoo and exact can"
+        )
+
+    def restore_forgotten(self, digests: bytes) -> None:
+        """Remove keys that ``forget_keys`` removed before."""
+
+    @property
+    def compactable(self) -> Compactable | None:
+        """The seen-set itself if it can be compacted; None for other kinds."""
+        return None
+
+
+class ForgettingFilter(Filter):
+    """A filter whose slices can lose keys again."""
+
+    @property
+    def cannot_forget(self) -> str | None:
+        return None
+
+    def forget(self, key: Key) -> None:
+        """Remove ``key``. Raises ``AbsentKeyError`` when it is not in, ``FilterError`` when two slices claim it."""
+        h1, h2 = self.hash.digest_one(key)
+        with self._lock:
+            if self._forget_one(h1, h2):
+                return
+            if not self._claims(h1, h2):
+                raise AbsentKeyError(f"not in the {self.kind} filter: {key!r}")
+        raise FilterError(f"cannot be forgotten, as more than one slice of the {self.kind} filter claims it: {key!r}")
+
+    def forget_digests(self, digests: bytes) -> list[int]:
+        """Remove keys. Returns the positions of those that stay: not in, or claimed by two slices.
+
+        If two slices claim a key, one of them is wrong, and it is unknown which. Removing the key from the wrong one
+        would make the filter deny other keys. For the same reason only keys that were new when added may be forgotten:
+        a key that was mistaken for a known one shares the bits of others.
+        """
+        pairs = digest_words(digests).tolist()
+        with self._lock:
+            return [position for position, (h1, h2) in enumerate(pairs) if not self._forget_one(h1, h2)]
+
+    def _forget_one(self, h1: int, h2: int) -> bool:
+        claims = self._claims(h1, h2)
+        if len(claims) != 1:
+            return False
+        entry = self._chain[claims[0]]
+        before = entry.filter
+        forgotten = entry.forget_one(h1, h2)
+        if entry.filter is not before:
+            self._restack()
+        return forgotten
+
+    def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
+        """See ``SeenSet``. A key that was never admitted may seem to be in, and removing it would remove other keys. So
+        ``admitted`` looks it up in the journal, which has no false positives."""
+        digests = self.hash.digest_keys(keys)
+        times = dict(admitted(digests))
+        left: dict[int, NotForgotten] = {}
+        for position, known in enumerate(self.contains_digests(digests)):
+            digest = digests[position * DIGEST_BYTES : (position + 1) * DIGEST_BYTES]
+            if times.get(digest, 0) < 1:
+                left[position] = NotForgotten.TAKEN_FOR_ANOTHER if known else NotForgotten.NOT_SEEN
+            elif self.forget_digests(digest):
+                left[position] = NotForgotten.CLAIMED_TWICE
+            else:
+                times[digest] -= 1
+        return left
+
+    def restore_forgotten(self, digests: bytes) -> None:
+        self.forget_digests(digests)

@@ -1,0 +1,281 @@
+"""The interface of every kind of seen-set.
+
+A crawl admits the keys of a transaction with ``admit``, which hashes each key once, and stores their digests in its
+journal. ``restore`` rebuilds the seen-set from the digests. "New" always means: not found before, and added now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Protocol, TypedDict
+
+from msgspec import Struct, field
+
+from crawler.base.kv import Batch
+from crawler.seen.slices.digests import Key
+from crawler.seen.slices.errors import JSON
+from crawler.seen.slices.key_hash import HashDescription, KeyHash
+
+# For each digest: how often the journal admits its key, minus how often it removes it.
+TimesAdmitted = Callable[[bytes], Mapping[bytes, int]]
+
+
+class SliceStatistics(TypedDict):
+    """One slice of a seen-set."""
+
+    capacity: int
+    count: int
+    bits: int
+    hashes: int
+    fill: float  # set bits / bits
+    fpp_design: float  # when full
+    fpp_estimated: float  # now, from the bits
+
+
+class MeasuredFpp(TypedDict):
+    """Absent keys that were called present, among the keys watched exactly; with a 95% interval."""
+
+    value: float
+    low: float
+    high: float
+    sample: int
+
+
+class SeenStatistics(TypedDict):
+    """The ``seen.*`` keys of ``stats --json``."""
+
+    kind: str
+    hash: HashDescription
+    slices: list[SliceStatistics]
+    count: int  # new keys
+    count_estimated: float  # the same, estimated from the fill ratio
+    count_suspect: bool  # the two differ more than chance explains: keys were chosen, or the memory is damaged
+    fpp_target: float
+    fpp_bound: float
+    fpp_estimated: float  # for the next absent key
+    fpp_measured: MeasuredFpp | None
+    expected_urls_skipped: float  # so far
+    bytes: int
+    bits_per_url: float | None
+    compactions: int  # how often one slice replaced the chain
+
+
+class Claim(Struct, frozen=True):
+    """A slice that says it holds a key."""
+
+    number: int  # of the slice, from 1, the oldest
+    count: int  # keys in the slice
+    fpp: float  # chance that the slice says so of an absent key
+
+
+class Lookup(Struct, frozen=True):
+    """The answer of a seen-set for one key, and its reliability. "No" is always certain."""
+
+    known: bool
+    certain: bool
+    fpp: float  # chance that the seen-set says so of an absent key
+    slices: int  # how many there are; 0 where the slices do not decide
+    claims: tuple[Claim, ...]
+
+
+class NotForgotten(StrEnum):
+    """Why a key was not removed."""
+
+    NOT_SEEN = "was not seen"
+    TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
+    CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
+
+
+class Segment(Struct, frozen=True):
+    """One piece of stored state. A sealed one never changes again: it is written once."""
+
+    name: str
+    sealed: bool
+    header: dict[str, JSON]
+    buffer: memoryview
+
+
+class Part(Struct, frozen=True):
+    """A segment that a snapshot would have, without its bytes; ``size`` is their number. ``journaled``: the journal can
+    restore every key added after it was stored."""
+
+    name: str
+    sealed: bool
+    journaled: bool
+    size: int
+
+
+class Copying(Protocol):
+    """A copy made in pieces."""
+
+    def advance(self) -> bool:
+        """Copy the next piece. True while there is more to copy."""
+        ...
+
+
+class SeenSnapshot(Struct, frozen=True):
+    """A seen-set at one moment. ``state`` is a copy; the buffers of ``segments`` are live views, or copies.
+
+    Live views may be stored with bits of later keys. That is harmless: the journal has those keys, and sets the same
+    bits again. For kinds where it would be harmful, ``copies`` are made. They are complete when ``advance`` has
+    returned False.
+    """
+
+    state: dict[str, JSON]
+    segments: list[Segment]
+    copies: list[Copying] = field(default_factory=list)
+
+    def advance(self) -> bool:
+        """Copy the next piece, between two additions. True while there is more. Takes a fraction of a millisecond."""
+        if self.copies and not self.copies[-1].advance():
+            self.copies.pop()
+        return bool(self.copies)
+
+
+class Successor(Protocol):
+    """The slice that will replace a chain, while it is built."""
+
+    capacity: int
+
+    @property
+    def room(self) -> int:
+        """How many more keys fit."""
+        ...
+
+    def touch(self) -> bool:
+        """Write to the next part of the memory, before the first key is put. True when all of it is touched."""
+        ...
+
+    def put(self, digests: bytes) -> None:
+        """Add keys of the chain, each once, and no more than there is room for."""
+        ...
+
+
+class Compactable(Protocol):
+    """A seen-set whose slices can be rebuilt as one, the successor, from the digests of all its keys."""
+
+    @property
+    def slices(self) -> int:
+        """How many slices a new key is looked up in."""
+        ...
+
+    def successor(self) -> Successor:
+        """An empty slice that can replace all slices after every key was put into it.
+
+        Raises ``FilterError`` when there is no memory for it."""
+        ...
+
+    def succeed(self, successor: Successor) -> None:
+        """Replace all slices by ``successor``, which must not be used afterwards.
+
+        It must hold every key of the chain, including those added after it was made. Raises ``FilterError``, without a
+        change, when its number of keys differs from the chain's or exceeds its capacity."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class SeenSet(Protocol):
+    """A set of keys that never denies a key it holds. A probabilistic one may mistake a new key for a known one."""
+
+    kind: str
+    hash: KeyHash  # with its secret: all digests are made with it
+
+    # -- keys by themselves
+
+    def add(self, key: Key) -> bool:
+        """Add one key. Returns whether it was new."""
+        ...
+
+    def add_many(self, keys: Iterable[Key]) -> list[int]:
+        """Add ``keys``. Returns the positions, ascending, of the new ones; a repeated key is new the first time."""
+        ...
+
+    def update(self, *others: Iterable[Key]) -> None:
+        """Add the keys of ``others``, however many there are."""
+        ...
+
+    def contains_many(self, keys: Iterable[Key]) -> list[bool]:
+        """For each key: whether it was added before, or is mistaken for one that was."""
+        ...
+
+    def __contains__(self, key: object) -> bool:
+        """Raises ``TypeError`` for anything but ``str`` and ``bytes``, as all methods do that take keys."""
+        ...
+
+    def __len__(self) -> int:
+        """How many keys were found new so far; after a union an estimate or an upper bound, exact for digests."""
+        ...
+
+    def lookup(self, key: Key) -> Lookup:
+        """Whether the key is known, which slices say so, and how far that can be trusted."""
+        ...
+
+    # -- keys as one step of a crawl
+
+    def digests(self, keys: Iterable[Key]) -> bytes:
+        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
+        ...
+
+    def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
+        """Add ``keys``, and put what must be stored into ``batch``. Returns the digests of all keys, and the positions
+        of the new ones, ascending. Raises OSError if the seen-set reads the disk."""
+        ...
+
+    @property
+    def cannot_forget(self) -> str | None:
+        """Why this kind cannot forget any key; None if it can."""
+        ...
+
+    def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
+        """Remove ``keys``, and put what must be stored into ``batch``. Returns the positions of the keys that could not
+        be removed, with the reason. A kind with false positives first looks the keys up in the journal with
+        ``admitted``. Raises ``CannotForgetError`` if ``cannot_forget`` gives a reason, and OSError."""
+        ...
+
+    # -- brought back from the journal
+
+    def restore(self, digests: bytes) -> None:
+        """Add keys that were new before, in that order, without looking them up.
+
+        Counts and growth are the same as then, even if a stored segment holds bits of some of the keys already.
+        """
+        ...
+
+    def restore_forgotten(self, digests: bytes) -> None:
+        """Remove keys that ``forget_keys`` removed before."""
+        ...
+
+    def might_contain_digests(self, digests: bytes) -> list[bool]:
+        """For each digest: whether its key may be in. False for an admitted key is damage."""
+        ...
+
+    @property
+    def compactable(self) -> Compactable | None:
+        """The seen-set itself if it can be compacted; None for other kinds."""
+        ...
+
+    # -- figures, and the stored form
+
+    def parameters(self) -> dict[str, JSON]:
+        """The parameters that shape stored state."""
+        ...
+
+    def statistics(self) -> SeenStatistics:
+        """The figures of ``stats --json``. Cheap enough for a call each second."""
+        ...
+
+    def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
+        """A snapshot, taken between two additions; ``load_seen`` is the inverse. Cheap if nothing must be copied, or if
+        it need not be ``whole``: the caller then calls ``advance`` until it returns False."""
+        ...
+
+    def parts(self) -> list[Part]:
+        """The segments that a snapshot would have, without copying them."""
+        ...
+
+    def unjournaled_segments(self) -> list[Segment]:
+        """The current segments that the journal cannot restore. Together with the state and the other segments of an
+        earlier snapshot, and the keys restored since, they give the current seen-set."""
+        ...

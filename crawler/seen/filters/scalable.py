@@ -1,0 +1,146 @@
+"""A Bloom filter for an unknown number of keys.
+
+The idea (Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom Filters", 2007). A Bloom filter of m bits
+is made for n keys; with more, its false positives climb steeply. So it is closed when it holds the n keys it
+was made for, and a new, larger one is opened beside it. A key is known if any *slice* of this chain holds it;
+it is added to the newest one only. An absent key gets a chance to be misjudged from each slice, and these add
+up:
+
+    compound fpp  =  1 - prod(1 - p_i)  <=  sum p_i
+
+If all slices had the same p the sum would grow without end. So each is made stricter than the one before:
+
+    capacity_i = capacity * growth**i     slice i holds that many keys, then it is sealed and never changes
+    p_i        = P0 * tightening**i       and is wrong that often when it is full
+
+    sum p_i    <  P0 / (1 - tightening)   however many slices there will be
+
+P0 is chosen such that this bound is the target fpp: ``P0 = fpp * (1 - tightening)``.
+
+The price is bits: a stricter slice needs more of them a key, and the newest slice is half empty in the mean. With a
+growth of 2, a tightening of 0.85 and slices of the ``paired`` layout, a chain with a first slice of 2**20 keys and fpp
+1e-3 takes 31.7 bits a key in the mean over 10 to 80 million keys, and 44 at the worst moment, right after growth
+(docs/explanation/filters.md has the table). Asking costs one look into each slice that does not hold the key, newest
+first, since that one holds half of all keys.
+
+Where the digests of all keys are kept, as in the journal of a crawl, a long chain can be rebuilt as one larger slice:
+``chain_compaction`` explains how the bound is kept then, and ``chain`` how batches, growth and snapshots work.
+"""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+from crawler.seen.filters.chain_compaction import SuccessorSlice, following_share, successor_share
+from crawler.seen.filters.key_filter import Filter
+from crawler.seen.filters.protocol import Compactable, Successor
+from crawler.seen.filters.slice_entry import SliceEntry
+from crawler.seen.slices.contract import Slice
+from crawler.seen.slices.errors import JSON, FilterError, real_number
+from crawler.seen.slices.key_hash import KeyHash
+from crawler.seen.slices.layouts import check_shape, sized_slice
+
+
+def check_growth(growth: float) -> float:
+    """``growth`` as a plain number. Raises ``FilterError`` for an impossible value."""
+    growth = real_number(growth)
+    if not 1 <= growth <= 64:
+        raise FilterError(f"growth must lie between 1 and 64, not be {growth}")
+    return growth
+
+
+def check_tightening(tightening: float) -> float:
+    """``tightening`` as a plain number. Raises ``FilterError`` for an impossible value."""
+    tightening = real_number(tightening)
+    if not 0 < tightening < 1:
+        raise FilterError(f"tightening must lie between 0 and 1, not be {tightening}")
+    return tightening
+
+
+class ScalableBloomFilter(Filter):
+    """A chain of slices, as the module describes."""
+
+    kind = "scalable"
+    _compacts = True
+
+    def __init__(
+        self,
+        fpp: float = 0.001,
+        capacity: SupportsIndex = 2**20,
+        *,
+        growth: float = 2.0,
+        tightening: float = 0.85,
+        layout: str = "paired",
+        hash: KeyHash | None = None,
+    ) -> None:
+        """``fpp`` bounds the compound fpp for ever; ``capacity`` is the number of keys in the first slice.
+
+        Raises ``FilterError`` when no such chain can be made.
+        """
+        self.capacity, self.fpp = check_shape(capacity, fpp)
+        self.growth = check_growth(growth)
+        self.tightening = check_tightening(tightening)
+        self.layout = layout
+        super().__init__(hash)
+
+    def _make(self, number: int) -> tuple[Slice, int, float]:
+        if self._compactions:
+            first = self._chain[self._merged].capacity
+            capacity, fpp = following_share(number - 1, first, self.fpp, self.growth, self.tightening)
+        else:
+            capacity = int(self.capacity * self.growth**number)
+            fpp = self.fpp * (1 - self.tightening) * self.tightening**number
+        return sized_slice(self.layout, capacity, fpp), capacity, fpp
+
+    def _room(self) -> int | None:
+        return None
+
+    @property
+    def _overfills(self) -> bool:
+        return False
+
+    # -- compaction
+
+    @property
+    def compactable(self) -> Compactable:
+        """The filter itself, see ``SeenSet``."""
+        return self
+
+    @property
+    def slices(self) -> int:
+        """How many slices a new key is looked up in."""
+        return len(self._chain)
+
+    def successor(self) -> SuccessorSlice:
+        """An empty slice that can replace all slices, see ``Compactable``."""
+        return SuccessorSlice(self.layout, *successor_share(len(self), self.fpp, self.tightening))
+
+    def succeed(self, successor: Successor) -> None:
+        """Replace all slices by ``successor``, see ``Compactable``."""
+        if not isinstance(successor, SuccessorSlice):
+            raise TypeError("a chain is replaced by the successor that it made")
+        with self._lock:
+            self._succeed(successor, successor.count)
+
+    def _succeed(self, successor: SuccessorSlice, count: int) -> None:
+        if count != len(self) or successor.room < 0:
+            raise FilterError(
+                f"a slice for {successor.capacity} keys that holds {count} cannot replace a chain of {len(self)}"
+            )
+        self._skipped_before = self._expected_skipped()
+        self._compactions += 1
+        self._merged, self._merged_bound = 0, 0.0
+        entry = SliceEntry(successor.filter, successor.capacity, successor.fpp, count, count, built=count)
+        entry.compactions = self._compactions
+        self._chain = [entry]
+        self._restack()
+
+    def parameters(self) -> dict[str, JSON]:
+        return {
+            "kind": self.kind,
+            "fpp": self.fpp,
+            "capacity": self.capacity,
+            "growth": self.growth,
+            "tightening": self.tightening,
+            "layout": self.layout,
+        }

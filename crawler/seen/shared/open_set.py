@@ -1,0 +1,186 @@
+"""A set by its address: made if it is not there, and compared with what was asked for if it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from crawler.base.carrier.engine_address import read_login
+from crawler.base.carrier.redis_servers import Command, RedisServers
+from crawler.base.carrier.verbs import CarrierRefusedError
+from crawler.seen.shared.pieces import LAYOUT, SetParameters
+from crawler.seen.shared.redis_bloom import ModuleSet
+from crawler.seen.shared.redis_shards import PatientServers, RedisShards
+from crawler.seen.shared.set_address import SECRET, SECRET_FILE, SetAddress, check_of
+from crawler.seen.shared.shard_requests import SharedSetRefusedError, Who
+from crawler.seen.shared.shared_set import SharedSet
+from crawler.seen.slices.key_hash import BLAKE2B, KeyHash
+
+MAGIC = "crawler-seen"
+VERSION = 1
+STRINGS, MODULE = "strings", "module"
+READY, BEGUN, FILLING = "ready", "begun", "filling"
+
+
+class Producer(Struct, frozen=True):
+    """Who adds: ``name`` is None for one that nobody resumes."""
+
+    hash: KeyHash
+    name: str | None = None
+
+
+class SetHead(Struct, frozen=True):
+    """What a set says of itself, in its key ``set``."""
+
+    id: str
+    stage: str
+    keeper: str
+    parameters: SetParameters
+    check: str  # of the secret, and of all of this but the stage
+    keys: dict[str, Any] | None  # how they were made from lines; None: not said
+
+    def check_by(self, hash: KeyHash) -> str:
+        """What ``check`` has to be, for producers with the secret of ``hash``."""
+        return check_of(hash, replace(self, stage=BEGUN, check="").text())
+
+    def text(self) -> bytes:
+        """As it is stored."""
+        stated = {
+            "format": MAGIC,
+            "version": VERSION,
+            "id": self.id,
+            "stage": self.stage,
+            "keeper": self.keeper,
+            "parameters": {**asdict(self.parameters), "layout": LAYOUT},
+            "hash": {"algorithm": BLAKE2B, "check": self.check},
+            "keys": self.keys,
+        }
+        return json.dumps(stated, sort_keys=True).encode()
+
+
+def read_head(stored: bytes, address: SetAddress) -> SetHead:
+    """The inverse of ``text``. Raises SharedSetRefusedError."""
+    try:
+        stated = json.loads(stored)
+        if stated["format"] != MAGIC:
+            raise ValueError
+        version = stated["version"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise SharedSetRefusedError(f"{address} is not a seen-set of this program: choose another name") from None
+    if version != VERSION:
+        raise SharedSetRefusedError(
+            f"{address} was made by another version of this program (format {version}; this one knows {VERSION})"
+        )
+    try:
+        made = dict(stated["parameters"])
+        if made.pop("layout") != LAYOUT or stated["hash"]["algorithm"] != BLAKE2B:
+            raise ValueError
+        parameters = SetParameters(**made)
+        if stated["stage"] not in (BEGUN, FILLING, READY):
+            raise ValueError(stated["stage"])
+        return SetHead(
+            stated["id"], stated["stage"], stated["keeper"], parameters, stated["hash"]["check"], stated["keys"]
+        )
+    except (ValueError, LookupError, TypeError) as problem:
+        raise SharedSetRefusedError(f"{address}: its head is damaged: {problem!r}") from problem
+
+
+class OpenedSet(Struct, frozen=True):
+    """A set, and what it says of itself."""
+
+    seen: SharedSet | ModuleSet
+    head: SetHead
+    address: SetAddress
+    servers: PatientServers
+
+    def stage(self, stage: str) -> None:
+        """Set how far the set has been made. Raises SharedSetError."""
+        self.servers.ask([_set_command(self.address, replace(self.head, stage=stage), "XX")])
+
+
+def connect(address: SetAddress, environ: Mapping[str, str] = os.environ) -> PatientServers:
+    """Raises SharedSetRefusedError."""
+    try:
+        login = read_login(environ)
+    except CarrierRefusedError as error:
+        raise SharedSetRefusedError(str(error)) from error
+    return PatientServers(RedisServers(address.servers, login))
+
+
+def find_set(address: SetAddress, producer: Producer, servers: PatientServers) -> OpenedSet | None:
+    """The set that is there, with its session not begun. Raises SharedSetError, SharedSetRefusedError."""
+    (stored,) = servers.ask([_get_command(address)], again=False)
+    return None if stored is None else _completed(read_head(stored, address), address, producer, servers)
+
+
+def make_set(
+    address: SetAddress, producer: Producer, servers: PatientServers, wanted: SetHead, *, filling: bool = False
+) -> OpenedSet:
+    """The set that is there, or one like ``wanted``; ``filling``: also one that is not filled yet. Raises
+    SharedSetError, SharedSetRefusedError."""
+    (stored,) = servers.ask([_set_command(address, wanted, "NX", "GET")], again=False)
+    head = wanted if stored is None else read_head(stored, address)
+    return _completed(head, address, producer, servers, filling=filling)
+
+
+def _completed(
+    head: SetHead, address: SetAddress, producer: Producer, servers: PatientServers, *, filling: bool = False
+) -> OpenedSet:
+    found = _opened(head, address, producer, servers)
+    if head.stage == FILLING and not filling:
+        raise SharedSetRefusedError(
+            f"{address} is being filled by `crawler filter push`: wait until that has ended, or run it again"
+        )
+    if head.stage == BEGUN:
+        # Whoever made it may have died since: what is there already is left as it is.
+        found.seen.make()
+        found.stage(READY)
+    return found
+
+
+def new_head(
+    producer: Producer,
+    parameters: SetParameters,
+    keys: dict[str, Any] | None,
+    *,
+    module: bool = False,
+    stage: str = BEGUN,
+) -> SetHead:
+    """The head of a set that is to be made."""
+    id = secrets.token_hex(8)
+    head = SetHead(id, stage, MODULE if module else STRINGS, parameters, "", keys)
+    return replace(head, check=head.check_by(producer.hash))
+
+
+def _opened(head: SetHead, address: SetAddress, producer: Producer, servers: PatientServers) -> OpenedSet:
+    if head.check_by(producer.hash) != head.check:
+        raise SharedSetRefusedError(
+            f"{address} was made with another secret, or somebody changed its head since: give the secret of its "
+            f"producers in {SECRET_FILE} or {SECRET}, or by --secret-of"
+        )
+    if head.keeper == MODULE:
+        return OpenedSet(ModuleSet(servers, address.name, head.parameters, producer.hash), head, address, servers)
+    name = producer.name.encode() if producer.name is not None else secrets.token_hex(8).encode()
+    who = Who(head.id.encode(), name, secrets.token_bytes(8), producer.name is not None)
+    shards = RedisShards(servers, address.name)
+    return OpenedSet(SharedSet(shards, head.parameters, who, producer.hash), head, address, servers)
+
+
+def _head_key(address: SetAddress) -> str:
+    return f"crawler:seen:{{{address.name}}}:set"
+
+
+def _get_command(address: SetAddress) -> Command:
+    key = _head_key(address)
+    return Command(key, ("GET", key))
+
+
+def _set_command(address: SetAddress, head: SetHead, *how: str) -> Command:
+    key = _head_key(address)
+    return Command(key, ("SET", key, head.text(), *how))

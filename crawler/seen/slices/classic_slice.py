@@ -1,0 +1,207 @@
+"""The classic Bloom filter: k bits of a key anywhere in m (Bloom, 1970), and its degenerate case, the bitmap.
+
+    position i of a key  =  (h1 + i * h2 + (i**3 - i) / 6  mod 2**64)  mod m          i = 0 .. k-1
+
+Two hash values make k positions without harm to the fpp where m is large (Kirsch and Mitzenmacher, "Less Hashing,
+Same Performance", 2006); both are halves of the one digest. Where m is not, h1 + i * h2 alone shows: a key whose h2 is
+a multiple of m, or of a large part of it, has few positions, and one whose sequence is that of another key, moved by a
+step, shares most of them. To the fpp of the model that adds a quarter to a half of 1/m, nine times the model's own at
+1,000 keys and 1e-6. The third term bends the sequences (*enhanced double hashing*: Dillinger and Manolios, "Bloom
+Filters in Probabilistic Verification", 2004), so that no sequence repeats itself or follows another.
+
+For n keys and a wanted p, k = log2(1/p) hashes and m = n * k / ln 2 bits are best, when half of the bits are
+set at the end: 1.44 log2(1/p) bits a key, the fewest of the layouts here. k must be whole, so m is taken for
+the better of the two neighbours from m = -k n / ln(1 - p**(1/k)). It is the slowest layout in return: each of
+the k positions is a cache line of its own.
+
+With k = 1 this is the *bitmap*, one hash and one bit: for 1% wrong answers it needs 99 bits a key where seven
+hashes need ten. It is here to be compared with.
+
+Tiny filters are wrong more often than that formula says, for two reasons. The share of set bits varies from filter to
+filter, and its k-th power is larger in the mean than the power of the mean (Bose et al., "On the False-Positive Rate
+of Bloom Filters", 2008). And an absent key may have the positions of a key that is in: a sequence is made of two
+numbers modulo m, so there are m**2 of them, times the number s of ways in which the sums can pass 2**64 (1 if m is a
+power of two, which divides 2**64). Positions that are set anyway do not tell sequences apart; measured, s is above
+(k (1 - f))**3 / 40 then. With the fill f and its variance v,
+
+    fpp  <  f**k * exp(k (k-1) / 2 * v / f**2)  +  n / (m**2 s)
+
+``classic_size`` adds bits until this keeps the bound too. To filters of more than some thousand bits it adds none,
+unless the fpp is below 1e-8 or so.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.seen.slices.bit_storage import zeroed_words
+from crawler.seen.slices.digest_batch import MASK64, Batch
+from crawler.seen.slices.errors import JSON
+from crawler.seen.slices.fpp_model import FULLEST
+from crawler.seen.slices.sampling import UNFORESEEN, Sampling
+
+Bools = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+
+MAX_HASHES = 30
+POSITIONS = "enhanced"  # in a stored slice: those of an earlier version were others
+_FEW_TO_DIVIDE = 1_024
+_ALLOWED = 1.01  # of the fpp asked for: what the formula for large filters leaves out of them is less
+_MORE = 1.005
+_STEPS = [(i, (i**3 - i) // 6) for i in range(MAX_HASHES)]
+_SIX = np.uint64(6)
+_LOW_SIX = np.uint64(63)
+_ONE = np.uint64(1)
+
+
+def classic_fpp(count: float, size: float, hashes: int) -> float:
+    """(1 - exp(-kn/m)) ** k"""
+    return float((-math.expm1(-hashes * count / size)) ** hashes)
+
+
+def classic_spread(count: float, size: int, hashes: int, sample: int) -> float:
+    """The standard deviation of the number of keys that is estimated from ``sample`` of the positions: each of them is
+    set with probability 1 - exp(-kn/m), which goes through -(m/k) ln(1 - fill). That of all positions is smaller, as
+    their number of hits is fixed."""
+    return size / hashes * math.sqrt(math.expm1(min(700.0, hashes * count / size)) / sample)
+
+
+def tiny_fpp(count: float, size: int, hashes: int) -> float:
+    """The same for filters of any size, tiny ones too: see the module's text."""
+    full = -math.expm1(hashes * count * math.log1p(-1 / size))
+    load = hashes * count / size
+    variance = math.exp(-load) * (1 - (1 + load) * math.exp(-load)) / size
+    varied = full**hashes * math.exp(hashes * (hashes - 1) / 2 * variance / full**2)
+    if hashes == 1:
+        return min(1.0, varied)
+    sequences = 1.0 if size & (size - 1) == 0 else max(1.0, (hashes * (1 - full)) ** 3 / 40)
+    return min(1.0, varied + count / size**2 / sequences)
+
+
+def promised_fpp(count: float, size: int, hashes: int) -> float:
+    """The fpp to promise: that of ``classic_fpp``, unless the filter is so tiny that it would be wrong more often."""
+    simple, careful = classic_fpp(count, size, hashes), tiny_fpp(count, size, hashes)
+    return careful if careful > _ALLOWED * simple else simple
+
+
+def classic_size(capacity: int, fpp: float, hashes: int | None = None) -> tuple[int, int]:
+    """The fewest bits, and the hashes, for ``capacity`` keys at ``fpp``. ``hashes`` may be given."""
+    best = math.log2(1 / fpp)
+    wanted = {min(max(round(k), 1), MAX_HASHES) for k in (math.floor(best), math.ceil(best))}
+    asked = capacity / (1 - fpp)  # those skipped find their bits set, as if they were in
+    sizes = {k: -k * asked / math.log1p(-math.exp(math.log(fpp) / k)) for k in ({hashes} if hashes else wanted)}
+    chosen = min(sizes, key=lambda k: sizes[k])
+    size = max(64, math.ceil(sizes[chosen] / 64) * 64)
+    # A large filter keeps its size to the bit: stored ones can be united with new ones.
+    while tiny_fpp(asked, size, chosen) > _ALLOWED * fpp:
+        size = max(size + 64, math.ceil(size * _MORE / 64) * 64)
+    return size, chosen
+
+
+@lru_cache(maxsize=256)
+def steps_of(hashes: int) -> tuple[Words, Words]:
+    """i and (i**3 - i) / 6 for i = 0 .. ``hashes`` - 1."""
+    steps = np.arange(hashes, dtype=np.uint64)
+    return steps, (steps**3 - steps) // np.uint64(6)
+
+
+def reduce_to(places: Words, size: int) -> Words:
+    """``places`` mod ``size``, in place."""
+    if places.size < _FEW_TO_DIVIDE:
+        places %= np.uint64(size)
+        return places
+    # numpy divides by one number much faster than it takes the remainder.
+    whole = places // np.uint64(size)
+    whole *= np.uint64(size)
+    places -= whole
+    return places
+
+
+def positions_of(batch: Batch, size: int, hashes: int) -> Words:
+    """Shape (n, hashes): where each key falls in ``size`` places."""
+    steps, bends = steps_of(hashes)
+    places = batch.halves[:, 1:] * steps
+    places += batch.halves[:, :1]
+    places += bends
+    return reduce_to(places, size)
+
+
+def positions_of_one(h1: int, h2: int, size: int, hashes: int) -> list[int]:
+    """The same for one key."""
+    return [(h1 + i * h2 + bend & MASK64) % size for i, bend in _STEPS[:hashes]]
+
+
+class ClassicSlice:
+    """``bits`` bits, a multiple of 64, of which a key sets ``hashes``."""
+
+    layout = "classic"
+    most_hashes = MAX_HASHES
+    sampling: Sampling = UNFORESEEN
+    crowded = crowdable = False
+
+    def __init__(self, bits: int, hashes: int, words: Words | None = None) -> None:
+        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its bits."""
+        if bits < 64 or bits % 64:
+            raise ValueError(f"the bits of a filter are a multiple of 64, not {bits}")
+        if not 1 <= hashes <= self.most_hashes:
+            raise ValueError(f"a key has 1 to {self.most_hashes} hashes, not {hashes}")
+        if words is not None and len(words) * 64 != bits:
+            raise ValueError(f"a slice of {bits // 8} bytes cannot be made from {len(words) * 8}")
+        self.bits = bits
+        self.hashes = hashes
+        self.words = zeroed_words(bits // 64) if words is None else words
+        self._flat = self.words.data
+
+    @classmethod
+    def sized(cls, capacity: int, fpp: float) -> ClassicSlice:
+        """The smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new."""
+        return cls(*classic_size(capacity, fpp))
+
+    def _positions(self, batch: Batch) -> Words:
+        return positions_of(batch, self.bits, self.hashes)
+
+    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
+        return positions_of_one(h1, h2, self.bits, self.hashes)
+
+    def holds(self, batch: Batch) -> Bools:
+        places = self._positions(batch)
+        found = self.words.take((places >> _SIX).view(np.intp))
+        found >>= places & _LOW_SIX
+        found &= _ONE
+        return np.asarray(found.all(axis=1))
+
+    def put(self, batch: Batch) -> None:
+        places = self._positions(batch).reshape(-1)
+        np.bitwise_or.at(self.words, (places >> _SIX).view(np.intp), _ONE << (places & _LOW_SIX))
+
+    def holds_one(self, h1: int, h2: int) -> bool:
+        words = self._flat
+        return all(words[at >> 6] >> (at & 63) & 1 for at in self._positions_of_one(h1, h2))
+
+    def put_one(self, h1: int, h2: int) -> None:
+        for at in self._positions_of_one(h1, h2):
+            self._flat[at >> 6] |= 1 << (at & 63)
+
+    def fill(self) -> float:
+        sample = self.sampling.rows(self.words)
+        return int(np.bitwise_count(sample).sum()) / (64 * len(sample))
+
+    def fpp_estimated(self) -> float:
+        return float(self.fill() ** self.hashes)
+
+    def fpp_at(self, count: float) -> float:
+        return classic_fpp(count, self.bits, self.hashes)
+
+    def count_estimated(self) -> float:
+        """-(m/k) ln(1 - fill): Swamidass and Baldi, 2007."""
+        return -math.log1p(-min(self.fill(), FULLEST)) * self.bits / self.hashes
+
+    def spread(self, count: float) -> float:
+        return classic_spread(count, self.bits, self.hashes, 64 * len(self.sampling.rows(self.words)))
+
+    def geometry(self) -> dict[str, JSON]:
+        return {"layout": self.layout, "bits": self.bits, "hashes": self.hashes, "positions": POSITIONS}

@@ -1,0 +1,172 @@
+"""A Bloom filter that can forget: counters in place of bits (Fan, Cao, Almeida and Broder, "Summary Cache",
+1998).
+
+Adding a key raises its k counters by one, forgetting it lowers them; a key is known while none of them is
+zero. The positions and the fpp are those of the classic filter with as many bits as there are counters here,
+so the price of forgetting is the width of a counter: 2, 4 or 8 bits for one.
+
+A counter that reaches its largest value is *saturated*: the number of its keys is then unknown, so it is
+never lowered again. Some forgotten keys then remain known, but no key that is in is ever denied. In a full
+filter the value of a counter is Poisson distributed with mean ln 2, so one in 6 * 10**14 saturates with 4
+bits, and one in 30 with 2.
+
+A key with two positions on one counter raises it twice and lowers it twice. If a counter is too low for that, the key
+cannot be in: forgetting is refused and changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.seen.slices.bit_storage import zeroed_words
+from crawler.seen.slices.classic_slice import (
+    MAX_HASHES,
+    POSITIONS,
+    classic_fpp,
+    classic_size,
+    classic_spread,
+    positions_of,
+    positions_of_one,
+)
+from crawler.seen.slices.cow_snapshot import CowSnapshot
+from crawler.seen.slices.digest_batch import Batch
+from crawler.seen.slices.errors import JSON
+from crawler.seen.slices.fpp_model import FULLEST
+from crawler.seen.slices.sampling import UNFORESEEN, Sampling
+
+Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+
+COUNTER_BITS = (2, 4, 8)
+_PIECE = 2**20  # bytes of another filter, added together
+
+
+class CountingSlice:
+    """``counters`` counters (a multiple of 64) of ``counter_bits`` bits; a key has ``hashes`` of them.
+
+    Counter i is bits ``counter_bits * (i mod per)`` and up of byte ``i // per``, with ``per`` of them in a
+    byte.
+    """
+
+    sampling: Sampling = UNFORESEEN
+    crowded = crowdable = False
+
+    def __init__(self, counters: int, hashes: int, counter_bits: int = 4, words: Words | None = None) -> None:
+        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its counters."""
+        if counter_bits not in COUNTER_BITS:
+            raise ValueError(f"a counter has 2, 4 or 8 bits, not {counter_bits}")
+        if counters < 64 or counters % 64:
+            raise ValueError(f"the counters of a filter are a multiple of 64, not {counters}")
+        if not 1 <= hashes <= MAX_HASHES:
+            raise ValueError(f"a key has 1 to {MAX_HASHES} hashes, not {hashes}")
+        size = counters * counter_bits // 64
+        if words is not None and len(words) != size:
+            raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
+        self.counters = counters
+        self.hashes = hashes
+        self.counter_bits = counter_bits
+        self.words = zeroed_words(size) if words is None else words
+        self.cow_snapshot: CowSnapshot | None = None
+        self._bytes: Bytes = self.words.view(np.uint8)
+        self._flat: memoryview[int] = self._bytes.data
+        self._largest = (1 << counter_bits) - 1
+        self._per = 8 // counter_bits
+        self._to_byte = self._per.bit_length() - 1
+
+    @classmethod
+    def sized(cls, capacity: int, fpp: float, counter_bits: int) -> CountingSlice:
+        """The smallest slice that stays within ``fpp`` while it holds up to ``capacity`` keys."""
+        return cls(*classic_size(capacity, fpp), counter_bits)
+
+    def _values(self, places: Words) -> tuple[npt.NDArray[np.intp], Bytes, Bytes]:
+        """Of counters: the byte each lies in, how far it is shifted there, and its value."""
+        at = (places >> np.uint64(self._to_byte)).view(np.intp)
+        shift = ((places & np.uint64(self._per - 1)) * np.uint64(self.counter_bits)).astype(np.uint8)
+        return at, shift, (self._bytes.take(at) >> shift) & np.uint8(self._largest)
+
+    def holds(self, batch: Batch) -> Bools:
+        values = self._values(positions_of(batch, self.counters, self.hashes))[2]
+        return np.asarray(values.all(axis=1))
+
+    def put(self, batch: Batch) -> None:
+        places, times = np.unique(positions_of(batch, self.counters, self.hashes), return_counts=True)
+        at, shift, values = self._values(places)
+        raised = np.minimum(times, self._largest - values.astype(np.int64)).astype(np.uint8)
+        if self.cow_snapshot is not None:
+            self.cow_snapshot.keep(at >> 3)
+        # No counter passes its largest value, so adding never carries into its neighbour in the byte.
+        np.add.at(self._bytes, at, raised << shift)
+
+    def holds_one(self, h1: int, h2: int) -> bool:
+        return all(self._value(at) for at in positions_of_one(h1, h2, self.counters, self.hashes))
+
+    def put_one(self, h1: int, h2: int) -> None:
+        for at in positions_of_one(h1, h2, self.counters, self.hashes):
+            if self._value(at) < self._largest:
+                self._about_to_change(at)
+                self._flat[at >> self._to_byte] += 1 << at % self._per * self.counter_bits
+
+    def forget_one(self, h1: int, h2: int) -> bool:
+        """Lower the counters of one key; False, and nothing is changed, when it cannot be in."""
+        times = Counter(positions_of_one(h1, h2, self.counters, self.hashes))
+        values = {at: self._value(at) for at in times}
+        if any(values[at] < min(number, self._largest) for at, number in times.items()):
+            return False
+        for at, number in times.items():
+            if values[at] < self._largest:
+                self._about_to_change(at)
+                self._flat[at >> self._to_byte] -= number << at % self._per * self.counter_bits
+        return True
+
+    def unite(self, other: CountingSlice) -> None:
+        """Raise each counter by that of ``other``, which has the same geometry: as if its keys were added as well."""
+        for start in range(0, len(self._bytes), _PIECE):
+            mine, theirs = (part._bytes[start : start + _PIECE] for part in (self, other))
+            total = np.zeros(len(mine), np.uint8)
+            for place in range(self._per):
+                shift = np.uint8(place * self.counter_bits)
+                both = [(part >> shift & np.uint8(self._largest)).astype(np.uint16) for part in (mine, theirs)]
+                total |= np.minimum(both[0] + both[1], self._largest).astype(np.uint8) << shift
+            mine[:] = total
+
+    def _about_to_change(self, at: int) -> None:
+        if self.cow_snapshot is not None:
+            self.cow_snapshot.keep_one(at * self.counter_bits >> 6)
+
+    def _value(self, at: int) -> int:
+        return self._flat[at >> self._to_byte] >> at % self._per * self.counter_bits & self._largest
+
+    def fill(self) -> float:
+        sample = self.sampling.rows(self._bytes)
+        used = sum(
+            int(np.count_nonzero(sample & np.uint8(self._largest << i * self.counter_bits))) for i in range(self._per)
+        )
+        return used / (len(sample) * self._per)
+
+    def fpp_estimated(self) -> float:
+        return float(self.fill() ** self.hashes)
+
+    def fpp_at(self, count: float) -> float:
+        return classic_fpp(count, self.counters, self.hashes)
+
+    def count_estimated(self) -> float:
+        """As for the classic filter; saturated counters make it too large once keys were forgotten."""
+        return -math.log1p(-min(self.fill(), FULLEST)) * self.counters / self.hashes
+
+    def spread(self, count: float) -> float:
+        sample = len(self.sampling.rows(self._bytes)) * self._per
+        return classic_spread(count, self.counters, self.hashes, sample)
+
+    def geometry(self) -> dict[str, JSON]:
+        return {
+            "layout": "counters",
+            "counters": self.counters,
+            "hashes": self.hashes,
+            "counter_bits": self.counter_bits,
+            "positions": POSITIONS,
+        }

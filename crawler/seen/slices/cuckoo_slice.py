@@ -1,0 +1,278 @@
+"""A cuckoo filter: forgets keys at less space than counters (Fan, Andersen, Kaminsky and Mitzenmacher, 2014).
+
+It stores a *tag* of f bits for every key, in one of two buckets of four places. The second bucket follows
+from the first and the tag alone, so a tag can be moved to its other bucket without knowing the key
+(partial-key cuckoo hashing). Of N buckets, with h1 and h2 the halves of the digest:
+
+    tag    t = top f bits of (h2 * 0x9E3779B97F4A7C15 mod 2**64), and 1 if that is 0; 0 marks an empty place
+    first  i = (h1 >> 32) * N >> 32
+    other  j = (g(t) - i) mod N,       g(t) = ((t * 0xD6E8FEB86659FD93 mod 2**64) >> 32) * N >> 32
+
+``other`` undoes itself, and N need not be a power of two. A new tag takes an empty place in either bucket. If
+there is none, it throws a tag out of its place, which goes to its own other bucket and may throw out the
+next, until one finds room. Below a load of 95% that works nearly always with buckets of four; here a slice is
+full at 92%, and a tag that found no place in 500 moves is kept in a *stash* beside the buckets, so that no
+key is ever lost.
+
+Chosen digests could all have the same few buckets, and fill the stash. A slice for a hash that can be forged first
+mixes both halves with an odd number that nobody else knows. A slice that was made without (by an earlier version) is
+*crowded* when 64 tags are in the stash, which does not happen by chance: it takes no more keys, and
+the next slice multiplies.
+
+An absent key is mistaken for a present one that has the same tag and the same pair of buckets. A key that is mistaken
+is not added, so no two of the n keys share both, and each adds the same amount to the fpp. With the load a = n / 4 N,
+and a tag of 1 twice as likely as the others,
+
+    fpp  =  n * 2/N * sum over the tags of P(t)**2  =  8 a (2**f + 2) / 4**f         about 8 a / 2**f
+
+For m offered keys, including the mistaken ones, the fpp is 1 - exp(-x), where x is this formula with a = m / 4 N.
+
+Tags have 8, 16 or 32 bits (plain buckets, not packed): fpp 2.9%, 1.1e-4 and 1.7e-9 when full, at 8.7, 17.4
+and 34.8 bits a key. A Bloom filter of 1.1e-4 needs 19 to 23, and cannot forget.
+
+Forgetting a key removes one tag like its own from its two buckets. For a key that was never added, that tag may belong
+to another key, which would then be denied. So forget only keys that were new when added. If there is no such tag,
+``forget_one`` returns False.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.seen.slices.bit_storage import zeroed_words
+from crawler.seen.slices.cow_snapshot import CowSnapshot
+from crawler.seen.slices.digest_batch import MASK64, MULTIPLIER, Batch, check_multiplier, spread_all, spread_one
+from crawler.seen.slices.errors import JSON, FilterError
+from crawler.seen.slices.sampling import UNFORESEEN, Sampling, spread_of_places
+
+Bools = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint64]
+
+TAG_BITS = (8, 16, 32)
+PLACES = 4
+LOAD = 0.92
+_MOVES, _FEW_MOVES = 500, 8
+_MOST_STASHED = 64
+_SPREAD = 0xD6E8FEB86659FD93
+_SHIFT = np.uint64(32)
+_BUCKETS = 2**12  # of another filter, put in together
+_TYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
+
+
+def cuckoo_fpp(load: float, tag_bits: int) -> float:
+    """The chance that an absent key finds its tag in one of its buckets when the share ``load`` of places is used."""
+    return 2 * PLACES * load * (2.0**tag_bits + 2) / 4.0**tag_bits
+
+
+class CuckooSlice:
+    """``buckets`` buckets of four tags of ``tag_bits`` bits."""
+
+    hashes = 2
+    sampling: Sampling = UNFORESEEN
+
+    def __init__(
+        self,
+        buckets: int,
+        tag_bits: int,
+        words: Words | None = None,
+        stash: Iterable[tuple[int, int]] = (),
+        multiplier: int = 1,
+    ) -> None:
+        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets."""
+        if tag_bits not in TAG_BITS:
+            raise ValueError(f"a tag has 8, 16 or 32 bits, not {tag_bits}")
+        if not 2 <= buckets < 2**32:
+            raise FilterError(f"a cuckoo filter has 2 to 2**32 - 1 buckets, not {buckets}")
+        size = math.ceil(buckets * PLACES * tag_bits / 64)
+        if words is not None and len(words) != size:
+            raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
+        self.buckets = buckets
+        self.tag_bits = tag_bits
+        self.multiplier = check_multiplier(multiplier)
+        self.words = zeroed_words(size) if words is None else words
+        self.cow_snapshot: CowSnapshot | None = None
+        self._tags = self.words.view(_TYPES[tag_bits])[: buckets * PLACES].reshape(buckets, PLACES)
+        self._flat = memoryview(self._tags.reshape(-1).data)
+        self._stash = Counter(stash)
+        self._moves = 0
+
+    @classmethod
+    def sized(cls, capacity: int, tag_bits: int, multiplier: int = 1) -> CuckooSlice:
+        """The filter that is full with ``capacity`` keys."""
+        return cls(max(2, math.ceil(capacity / (PLACES * LOAD))), tag_bits, multiplier=multiplier)
+
+    @property
+    def crowdable(self) -> bool:
+        return self.multiplier == 1
+
+    @property
+    def crowded(self) -> bool:
+        return len(self._stash) >= _MOST_STASHED
+
+    # -- where a key belongs
+
+    def _belongs(self, batch: Batch) -> tuple[Words, Indices, Indices]:
+        """Tags and both buckets of each key."""
+        scale = np.uint64(self.buckets)
+        places, h2 = batch.halves[:, 0], batch.halves[:, 1]
+        if self.multiplier != 1:
+            places, h2 = spread_all(places, h2, self.multiplier), h2 * np.uint64(self.multiplier)
+        tags = h2 * np.uint64(MULTIPLIER) >> np.uint64(64 - self.tag_bits)
+        np.maximum(tags, 1, out=tags)
+        first = (places >> _SHIFT) * scale >> _SHIFT
+        return tags, first.view(np.intp), self._others(tags, first)
+
+    def _others(self, tags: Words, buckets: Words) -> Indices:
+        scale = np.uint64(self.buckets)
+        spread = (tags * np.uint64(_SPREAD) >> _SHIFT) * scale >> _SHIFT
+        return np.asarray((spread + (scale - buckets)) % scale).view(np.intp)
+
+    def _belongs_one(self, h1: int, h2: int) -> tuple[int, int, int]:
+        if self.multiplier != 1:
+            h1, h2 = spread_one(h1, h2, self.multiplier), h2 * self.multiplier & MASK64
+        tag = ((h2 * MULTIPLIER & MASK64) >> (64 - self.tag_bits)) or 1
+        first = (h1 >> 32) * self.buckets >> 32
+        return tag, first, self._other(first, tag)
+
+    def _other(self, bucket: int, tag: int) -> int:
+        spread = ((tag * _SPREAD & MASK64) >> 32) * self.buckets >> 32
+        return (spread - bucket) % self.buckets
+
+    # -- adding, asking, forgetting
+
+    def holds(self, batch: Batch) -> Bools:
+        tags, first, other = self._belongs(batch)
+        wanted = tags.astype(self._tags.dtype)[:, np.newaxis]
+        found = (self._tags.take(first, axis=0) == wanted).any(axis=1)
+        found |= (self._tags.take(other, axis=0) == wanted).any(axis=1)
+        if self._stash:
+            for position in np.flatnonzero(~found).tolist():
+                found[position] = self._stashed(int(tags[position]), int(first[position]), int(other[position]))
+        return np.asarray(found)
+
+    def put(self, batch: Batch) -> None:
+        self._put(*self._belongs(batch))
+
+    def unite(self, other: CuckooSlice) -> None:
+        """Add the tags of ``other``, which has the same geometry: as if its keys were added as well."""
+        for start in range(0, self.buckets, _BUCKETS):
+            rows = other._tags[start : start + _BUCKETS]
+            buckets, places = rows.nonzero()
+            tags = rows[buckets, places].astype(np.uint64)
+            buckets += start
+            self._put(tags, buckets, self._others(tags, buckets.view(np.uint64)))
+        for bucket, tag in other._stash.elements():
+            self._put_tag(bucket, self._other(bucket, tag), tag)
+
+    def _put(self, tags: Words, first: Indices, other: Indices) -> None:
+        left = np.arange(len(tags))
+        for buckets in (first, other):
+            tried = left
+            while len(tried):
+                rows = self._tags.take(buckets[tried], axis=0)
+                empty = rows == 0
+                tried = tried[empty.any(axis=1)]
+                # One key a bucket and round: two would choose the same place.
+                takes = np.unique(buckets[tried], return_index=True)[1]
+                chosen = tried[takes]
+                places = empty[empty.any(axis=1)][takes].argmax(axis=1)
+                if self.cow_snapshot is not None:
+                    self.cow_snapshot.keep((buckets[chosen] * PLACES + places) * self.tag_bits >> 6)
+                self._tags[buckets[chosen], places] = tags[chosen]
+                tried = np.delete(tried, takes)
+                left = np.setdiff1d(left, chosen, assume_unique=True)
+        for position in left.tolist():
+            self._move_in(int(first[position]), int(tags[position]))
+
+    def holds_one(self, h1: int, h2: int) -> bool:
+        tag, first, other = self._belongs_one(h1, h2)
+        return self._place_of(first, tag) >= 0 or self._place_of(other, tag) >= 0 or self._stashed(tag, first, other)
+
+    def put_one(self, h1: int, h2: int) -> None:
+        tag, first, other = self._belongs_one(h1, h2)
+        self._put_tag(first, other, tag)
+
+    def _put_tag(self, first: int, other: int, tag: int) -> None:
+        for bucket in (first, other):
+            place = self._place_of(bucket, 0)
+            if place >= 0:
+                self._set(place, tag)
+                return
+        self._move_in(first, tag)
+
+    def forget_one(self, h1: int, h2: int) -> bool:
+        tag, first, other = self._belongs_one(h1, h2)
+        for bucket in (first, other):
+            place = self._place_of(bucket, tag)
+            if place >= 0:
+                self._set(place, 0)
+                return True
+            if (bucket, tag) in self._stash:
+                self._stash -= Counter([(bucket, tag)])
+                return True
+        return False
+
+    def _set(self, place: int, tag: int) -> None:
+        if self.cow_snapshot is not None:
+            self.cow_snapshot.keep_one(place * self.tag_bits >> 6)
+        self._flat[place] = tag
+
+    def _place_of(self, bucket: int, tag: int) -> int:
+        """The place in ``bucket`` that holds ``tag``; -1 if none does."""
+        start, tags = bucket * PLACES, self._flat
+        for place in range(start, start + PLACES):
+            if tags[place] == tag:
+                return place
+        return -1
+
+    def _stashed(self, tag: int, first: int, other: int) -> bool:
+        return (first, tag) in self._stash or (other, tag) in self._stash
+
+    def _move_in(self, bucket: int, tag: int) -> None:
+        """Find room for a tag whose buckets are both full."""
+        # With chosen keys there is no room, however often one moves.
+        for _ in range(_FEW_MOVES if self.crowded else _MOVES):
+            # Any choice does that does not run in circles; this one needs no source of randomness.
+            self._moves = self._moves * 5 + 7 & 0xFFFF
+            place = bucket * PLACES + (self._moves >> 8) % PLACES
+            thrown = self._flat[place]
+            self._set(place, tag)
+            tag = thrown
+            bucket = self._other(bucket, tag)
+            free = self._place_of(bucket, 0)
+            if free >= 0:
+                self._set(free, tag)
+                return
+        self._stash[bucket, tag] += 1
+
+    # -- figures
+
+    def fill(self) -> float:
+        sample = self.sampling.rows(self._tags)
+        return np.count_nonzero(sample) / int(sample.size)
+
+    def fpp_estimated(self) -> float:
+        return cuckoo_fpp(self.fill(), self.tag_bits)
+
+    def fpp_at(self, count: float) -> float:
+        return -math.expm1(-cuckoo_fpp(count / (self.buckets * PLACES), self.tag_bits))
+
+    def count_estimated(self) -> float:
+        return self.fill() * self.buckets * PLACES + self._stash.total()
+
+    def spread(self, count: float) -> float:
+        return spread_of_places(count, self.buckets, PLACES, len(self.sampling.rows(self._tags)))
+
+    def geometry(self) -> dict[str, JSON]:
+        stash: list[JSON] = [[bucket, tag] for bucket, tag in sorted(self._stash.elements())]
+        made: dict[str, JSON] = {"layout": "cuckoo", "buckets": self.buckets, "tag_bits": self.tag_bits, "stash": stash}
+        if self.multiplier != 1:
+            made["multiplier"] = self.multiplier
+        return made

@@ -1,0 +1,67 @@
+"""Classic slices whose bits lie where Guava has them, so that their words are those of a file of Guava's.
+
+    guava      position i of a key  =  (h1 + i * h2  mod 2**63)  mod m          i = 0 .. k-1
+    guava32    position i of a key  =  |low + i * high|  mod m                  i = 1 .. k
+
+In ``guava32`` low and high are the halves of h1, the sum is a signed number of 32 bits, and |x| is x, or ~x if that is
+negative. So no more than 2**31 bits are ever set.
+
+``crawler.seen.filters.guava`` names the source. ``classic_slice`` takes another bit of the sum, and bends it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crawler.seen.slices.classic_slice import ClassicSlice, Words, reduce_to, steps_of
+from crawler.seen.slices.digest_batch import MASK32, Batch
+from crawler.seen.slices.errors import JSON
+
+MOST_HASHES = 255  # the file of Guava has a byte for it
+_MASK63 = 2**63 - 1
+_SIGN = 2**31
+
+
+class GuavaSlice(ClassicSlice):
+    """``bits`` bits, a multiple of 64, of which a key sets ``hashes``, up to 255."""
+
+    layout = "guava"
+    most_hashes = MOST_HASHES
+
+    def _positions(self, batch: Batch) -> Words:
+        places = batch.halves[:, 1:] * steps_of(self.hashes)[0]
+        places += batch.halves[:, :1]
+        places &= np.uint64(_MASK63)
+        return reduce_to(places, self.bits)
+
+    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
+        return [(h1 + i * h2 & _MASK63) % self.bits for i in range(self.hashes)]
+
+    def geometry(self) -> dict[str, JSON]:
+        return {"layout": self.layout, "bits": self.bits, "hashes": self.hashes}
+
+
+class GuavaSlice32(GuavaSlice):
+    """The same where Guava's strategy is MURMUR128_MITZ_32."""
+
+    layout = "guava32"
+
+    def _positions(self, batch: Batch) -> Words:
+        return narrow_positions(batch.halves, self.bits, self.hashes)
+
+    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
+        low, high = h1 & MASK32, h1 >> 32
+        sums = [low + i * high & MASK32 for i in range(1, self.hashes + 1)]
+        return [(found if found < _SIGN else found ^ MASK32) % self.bits for found in sums]
+
+
+def narrow_positions(halves: Words, bits: int, hashes: int) -> Words:
+    """Shape (n, hashes): where ``guava32`` puts the bits of keys, given the halves of their digests."""
+    steps = np.arange(1, hashes + 1, dtype=np.uint64)
+    places = (halves[:, :1] & np.uint64(MASK32)) + (halves[:, :1] >> np.uint64(32)) * steps
+    places &= np.uint64(MASK32)
+    np.bitwise_xor(places, np.uint64(MASK32), out=places, where=places >= np.uint64(_SIGN))
+    return reduce_to(places, bits)
+
+
+GUAVA_LAYOUTS: dict[str, type[GuavaSlice]] = {made.layout: made for made in (GuavaSlice, GuavaSlice32)}

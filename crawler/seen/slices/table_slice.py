@@ -1,0 +1,231 @@
+"""A hash table of digests: no false positives in practice, and no memory besides the digests.
+
+A Python ``set`` of 16-byte digests takes about 100 bytes a key. Here the digests are in an array
+of *buckets*, each one cache line: eight places of 64 bits, or four of 128. A key belongs to bucket ``(h1 >>
+32) * N >> 32`` of N and takes its first empty place; when the bucket is full, the next one (the last is
+followed by the first). So a search ends at the first bucket that holds the key or has an empty place. At the
+highest load, three quarters, 94 of 100 keys that are in lie in their first bucket, and for one that is not 1.7 buckets
+are looked at in the mean (of 128 bits, four to a bucket: 87 of 100, and 2.7), which follow each other in memory.
+
+With 128 bits, two of n keys agree with probability n**2 / 2**129: never. With 64 bits an absent key meets a
+stored digest with probability n / 2**64: at 10**9 keys about one wrong answer in 2 * 10**10.
+
+Chosen digests could all begin in one bucket, and a search would pass all of them. A slice for a hash that can be forged
+mixes both halves with an odd number that nobody else knows, and takes the bucket from the result. A slice that was made
+without (by an earlier version) is *crowded* as soon as a digest lies 1,024 places behind its first one, which does not
+happen by chance (for 10**9 keys about one time in 10**8): it takes no more keys, and the next slice multiplies.
+
+An empty place is all zero. So a digest whose first half is zero, one in 2**64, is stored with 1 instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.seen.slices.bit_storage import zeroed_words
+from crawler.seen.slices.digest_batch import Batch, check_multiplier, spread_all, spread_one
+from crawler.seen.slices.errors import JSON, FilterError
+from crawler.seen.slices.sampling import UNFORESEEN, Sampling, spread_of_places
+
+Bools = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint64]
+
+_BUCKET_WORDS = 8
+_LOAD = 0.75
+_SAMPLE_BUCKETS = 2**14  # a mebibyte
+_BUCKETS = 2**10  # of which the digests are handed out together
+_SHIFT = np.uint64(32)
+_ONE = np.uint64(1)
+_FAR = 1024  # places between a digest and the first one of its bucket
+_FEW_TO_SEARCH = 8  # keys; below, plain loops are faster than numpy's calls
+_FEW_TO_PUT = 24  # keys; below, plain loops are faster than numpy's calls
+
+
+def table_buckets(capacity: int, digest_bits: int) -> int:
+    """How many cache lines ``capacity`` digests of that many bits take."""
+    return math.ceil(capacity * digest_bits / 64 / _BUCKET_WORDS / _LOAD)
+
+
+class TableSlice:
+    """``buckets`` cache lines of digests of ``digest_bits`` bits."""
+
+    hashes = 1
+    sampling: Sampling = UNFORESEEN
+
+    def __init__(
+        self,
+        buckets: int,
+        digest_bits: int = 128,
+        words: Words | None = None,
+        multiplier: int = 1,
+        *,
+        crowded: bool = False,
+    ) -> None:
+        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets, or have no empty
+        place: a search ends at one."""
+        if digest_bits not in (64, 128):
+            raise ValueError(f"a digest has 64 or 128 bits here, not {digest_bits}")
+        if not 1 <= buckets < 2**32:
+            raise FilterError(f"a table has 1 to 2**32 - 1 buckets, not {buckets}")
+        if words is not None and len(words) != buckets * _BUCKET_WORDS:
+            raise ValueError(f"a slice of {buckets * _BUCKET_WORDS * 8} bytes cannot be made from {len(words) * 8}")
+        self.buckets = buckets
+        self.digest_bits = digest_bits
+        self.multiplier = check_multiplier(multiplier)
+        self.crowded = crowded
+        self.words = zeroed_words(buckets * _BUCKET_WORDS) if words is None else words
+        self._flat = self.words.data
+        # Shape (buckets, places, words of a digest).
+        self._lines = self.words.reshape(buckets, _BUCKET_WORDS)
+        self._places = self.words.reshape(buckets, _BUCKET_WORDS * 64 // digest_bits, digest_bits // 64)
+        if words is not None and not self._has_room():
+            raise ValueError("a table of digests without an empty place cannot be searched")
+
+    @classmethod
+    def sized(cls, capacity: int, digest_bits: int, multiplier: int = 1) -> TableSlice:
+        """The table for ``capacity`` keys."""
+        return cls(table_buckets(capacity, digest_bits), digest_bits, multiplier=multiplier)
+
+    def _stored(self, batch: Batch) -> tuple[Words, Words, Indices]:
+        """What is stored of each key, first and second halves, and the bucket where its search begins."""
+        firsts = np.maximum(batch.halves[:, 0], _ONE)
+        if self.multiplier == 1:
+            buckets = firsts >> _SHIFT
+        else:
+            seconds = batch.halves[:, 1] if self.digest_bits == 128 else 0
+            buckets = spread_all(firsts, seconds, self.multiplier) >> _SHIFT
+        buckets *= np.uint64(self.buckets)
+        buckets >>= _SHIFT
+        return firsts, batch.halves[:, 1], buckets.view(np.intp)
+
+    def _are_in(self, rows: Words, firsts: Words, seconds: Words) -> Bools:
+        """For each of the buckets ``rows``, of shape (n, words of a bucket): does it hold that digest?"""
+        if self.digest_bits == 64:
+            return np.asarray((rows == firsts[:, np.newaxis]).view(np.uint64).reshape(-1) != 0)
+        equal = rows[:, ::2] == firsts[:, np.newaxis]
+        equal &= rows[:, 1::2] == seconds[:, np.newaxis]
+        return np.asarray(equal.view(np.uint32).reshape(-1) != 0)
+
+    def _are_full(self, rows: Words) -> Bools:
+        """The places of a bucket are taken in their order, and never given back."""
+        return np.asarray(rows[:, -(self.digest_bits // 64)] != 0)
+
+    def holds(self, batch: Batch) -> Bools:
+        firsts, seconds, buckets = self._stored(batch)
+        rows = self._lines.take(buckets, axis=0)
+        found = self._are_in(rows, firsts, seconds)
+        on = np.flatnonzero(self._are_full(rows) > found)
+        while len(on) > _FEW_TO_SEARCH:
+            buckets[on] = (buckets[on] + 1) % self.buckets
+            rows = self._lines.take(buckets[on], axis=0)
+            here = self._are_in(rows, firsts[on], seconds[on])
+            found[on[here]] = True
+            on = on[self._are_full(rows) > here]
+        # Each round leaves half of them, and costs as much for the last one as for all: those go the long way alone.
+        for position, (h1, h2) in zip(on.tolist(), batch.halves[on].tolist(), strict=True):
+            found[position] = self.holds_one(h1, h2)
+        return found
+
+    def put(self, batch: Batch) -> None:
+        """Keys that are in already are left alone, so a key may be put again."""
+        if len(batch) < _FEW_TO_PUT:
+            for h1, h2 in batch.halves.tolist():
+                self.put_one(h1, h2)
+            return
+        firsts, seconds, buckets = self._stored(batch)
+        rounds, size = 0, self.digest_bits // 64
+        while len(buckets):
+            rounds += 1
+            rows = self._lines.take(buckets, axis=0)
+            done = self._are_in(rows, firsts, seconds)
+            full = self._are_full(rows)
+            takes = np.flatnonzero(~(done | full))
+            # One key a bucket and round: two would choose the same place.
+            takes = takes[np.unique(buckets[takes], return_index=True)[1]]
+            places = buckets[takes] * _BUCKET_WORDS + (rows[takes, ::size] != 0).sum(axis=1) * size
+            self.words[places] = firsts[takes]
+            if size == 2:
+                self.words[places + 1] = seconds[takes]
+            done[takes] = True
+            left = ~done
+            buckets = np.where(full, (buckets + 1) % self.buckets, buckets)[left]
+            firsts, seconds = firsts[left], seconds[left]
+        # Rounds without a full bucket serve the keys of one bucket, of which a batch has few.
+        self.crowded |= rounds > 2 * _FAR * size // _BUCKET_WORDS
+
+    def digests(self) -> Iterator[Words]:
+        """All stored digests, in arrays of shape (n, 2); with 64 bits the second half is 0."""
+        for start in range(0, self.buckets, _BUCKETS):
+            rows = self._places[start : start + _BUCKETS]
+            found = np.zeros((np.count_nonzero(rows[:, :, 0]), 2), np.uint64)
+            found[:, : self.digest_bits // 64] = rows[rows[:, :, 0] != 0]
+            yield found
+
+    @property
+    def crowdable(self) -> bool:
+        return self.multiplier == 1
+
+    def _search(self, h1: int, h2: int) -> tuple[int, int, bool]:
+        """The word where the search began; the one where the digest's place begins, or where it would be put; and
+        whether it is there."""
+        size = self.digest_bits // 64
+        h1 = h1 or 1
+        spread = h1 if self.multiplier == 1 else spread_one(h1, h2 if size == 2 else 0, self.multiplier)
+        at = start = ((spread >> 32) * self.buckets >> 32) * _BUCKET_WORDS
+        words, end = self._flat, len(self._flat)
+        while words[at]:
+            if words[at] == h1 and (size == 1 or words[at + 1] == h2):
+                return start, at, True
+            at += size
+            if at == end:
+                at = 0
+        return start, at, False
+
+    def holds_one(self, h1: int, h2: int) -> bool:
+        return self._search(h1, h2)[2]
+
+    def put_one(self, h1: int, h2: int) -> None:
+        start, at, found = self._search(h1, h2)
+        if not found:
+            if (at - start) % len(self._flat) > _FAR * self.digest_bits // 64:
+                self.crowded = True
+            self._flat[at] = h1 or 1
+            if self.digest_bits == 128:
+                self._flat[at + 1] = h2
+
+    def _has_room(self) -> bool:
+        # The first piece shows it for any table that this program wrote: a quarter of the places is empty.
+        starts = range(0, self.buckets, _SAMPLE_BUCKETS)
+        return any(not self._places[start : start + _SAMPLE_BUCKETS, :, 0].all() for start in starts)
+
+    def _capacity(self) -> int:
+        return self._places.shape[0] * self._places.shape[1]
+
+    def fill(self) -> float:
+        sample = self.sampling.rows(self._places)[:, :, 0]
+        return int(np.count_nonzero(sample)) / sample.size
+
+    def fpp_estimated(self) -> float:
+        return self.fpp_at(self.count_estimated())
+
+    def fpp_at(self, count: float) -> float:
+        return float(count / 2.0**self.digest_bits)
+
+    def count_estimated(self) -> float:
+        return self.fill() * self._capacity()
+
+    def spread(self, count: float) -> float:
+        return spread_of_places(count, self.buckets, self._places.shape[1], len(self.sampling.rows(self._places)))
+
+    def geometry(self) -> dict[str, JSON]:
+        made: dict[str, JSON] = {"layout": "table", "buckets": self.buckets, "digest_bits": self.digest_bits}
+        if self.multiplier != 1:
+            made["multiplier"] = self.multiplier
+        if self.crowded:
+            made["crowded"] = True
+        return made

@@ -1,0 +1,83 @@
+"""Tells all listeners the current statistics and what has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from crawler.job.metrics import Course
+from crawler.service.dashboard.event_stream import Listeners, message
+
+# Ticks between two messages with the whole history, from which the page restores the points that it drops while open.
+_HISTORY_EVERY = 60
+_GONE_WORDS = "The job is gone: its directory was deleted or moved."
+_GONE = {"standing": "gone", "working": {"mark": "bad", "text": _GONE_WORDS}, "doing": _GONE_WORDS, "left": None}
+_NEWS_MOST = 50  # events in a message; /api/log has them all
+
+
+class Feed:
+    """``stats`` is called on the event loop and must be fast. ``clock()`` returns seconds since 1970. ``course`` holds
+    the history so far; new observations are added to it. ``beside()`` returns what else there is to tell since the
+    last tick, by the keys of the message."""
+
+    def __init__(
+        self,
+        stats: Callable[[], dict[str, Any]],
+        clock: Callable[[], float],
+        course: Course | None = None,
+        beside: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        self.stats = stats
+        self._beside = beside
+        self.course = course or Course()
+        self.listeners = Listeners()
+        self.clock = clock
+        self.gone = False  # the job's directory was deleted or moved
+        self._told = self.course.events.last
+        self._greets: bytes | None = None
+        self._ticks = 0
+
+    def observe(self) -> None:
+        """Observe once, without telling the listeners."""
+        self.course.observe(self.clock(), self.stats())
+
+    def tick(self) -> None:
+        """Observe, and tell the listeners."""
+        self._ticks += 1
+        news = self._news("tick")
+        if len(self.listeners) and self._ticks % _HISTORY_EVERY == 0:
+            news = message("history", self.course.history.series()) + news
+        self.listeners.tell(news)
+
+    def end(self) -> None:
+        """Send the final statistics. Nobody can join after that."""
+        self.listeners.close(self._news("end"))
+
+    def greeting(self) -> bytes:
+        """Return the first message for a new listener. All listeners that join between two ticks share one: after a
+        restart many join at once, and serialising the history takes some 30 ms."""
+        if self._greets is None:
+            past = message("history", self.course.history.series())
+            self._greets = past + self._now("tick", self.stats(), self.course.events.last)
+        return self._greets
+
+    def _news(self, event: str) -> bytes:
+        stats = self.stats()
+        self.course.observe(self.clock(), stats)
+        since, self._told = self._told, self.course.events.last
+        self._greets = None
+        beside = self._beside()
+        return self._now(event, stats, since, beside) if len(self.listeners) else b""
+
+    def _now(self, event: str, stats: dict[str, Any], since: int, beside: Mapping[str, Any] | None = None) -> bytes:
+        """Return a message with the current statistics and the events after number ``since``, only the last ones if
+        there are many."""
+        events = self.course.events
+        news = events.after(since)
+        if len(news) > _NEWS_MOST:
+            news = news[-_NEWS_MOST:]
+            since = news[0]["number"] - 1
+        log = {"last": events.last, "after": since, "events": news}
+        words = self.course.words(stats) | (_GONE if self.gone else {})
+        content = {"stats": stats, "point": self.course.history.point(), **words, "log": log}
+        return message(event, content | dict(beside or {}))

@@ -1,0 +1,90 @@
+"""Runs before every route: `access` decides, headers are added, bodies are bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from crawler.service.dashboard.access import COOKIE, LOOKING, Access, cookie_value, token_matches
+
+# Ten thousand URLs of a hundred characters fit; larger requests are sent in parts.
+MOST_BODY = 2**20  # bytes
+BODY_TIMEOUT = 20.0  # seconds for the body to arrive completely
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    # Replaces the library's header, which shows its version and Python's.
+    "Server": "crawler",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_BODY_TIMEOUT = web.AppKey("body_timeout", float)
+
+
+def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> web.Application:
+    """Return an application whose routes answer only those whom ``access`` admits, with ``HEADERS``."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response: web.StreamResponse
+        refusal = access.refusal(request.method, request.path, request.headers, request.query, request.cookies)
+        if refusal is not None:
+            response = refused(request, refusal.status, refusal.text)
+            if refusal.status == web.HTTPUnauthorized.status_code:
+                response.headers["WWW-Authenticate"] = "Bearer"
+        else:
+            try:
+                response = await handler(request)
+            except web.HTTPException as error:
+                response = refused(request, error.status, error.text or error.reason)
+                if isinstance(error, web.HTTPMethodNotAllowed):
+                    response.headers["Allow"] = error.headers["Allow"]
+        if not response.prepared:
+            response.headers.update(HEADERS)
+            if access.to_look and access.token and token_matches(access.token, request.query.get("token")):
+                response.set_cookie(COOKIE, cookie_value(access.token), httponly=True, samesite="Strict")
+        return response
+
+    app = web.Application(middlewares=[guard], client_max_size=MOST_BODY)
+    app[_BODY_TIMEOUT] = body_timeout
+    return app
+
+
+async def json_body(request: web.Request) -> Any:
+    """Return the JSON of a request's body, of at most ``MOST_BODY`` bytes.
+
+    Raises the HTTP errors for everything else: 413, 415, 408 and 400, each with one line.
+    """
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="The body must be JSON: send Content-Type: application/json.")
+    try:
+        async with asyncio.timeout(request.app[_BODY_TIMEOUT]):
+            body = await request.read()
+        return json.loads(body)
+    except web.HTTPRequestEntityTooLarge:
+        raise web.HTTPRequestEntityTooLarge(
+            MOST_BODY, text=f"The body is larger than {MOST_BODY} bytes: send it in parts."
+        ) from None
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text="The body is incomplete.") from None
+    except ConnectionError:
+        raise web.HTTPBadRequest(text="The body is incomplete.") from None  # read by nobody any more
+    except (ValueError, RecursionError, web.RequestPayloadError):
+        raise web.HTTPBadRequest(text="The body is not JSON.") from None
+
+
+def refused(request: web.Request, status: int, text: str) -> web.Response:
+    """Return an error in one line, as JSON for programs."""
+    if "/api/" in request.path or request.method not in LOOKING:
+        return web.json_response({"error": text}, status=status, headers=HEADERS)
+    return web.Response(status=status, text=f"{text.rstrip()}\n", headers=HEADERS)

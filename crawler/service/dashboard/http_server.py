@@ -1,0 +1,169 @@
+"""The HTTP server of the dashboard: it bounds the number of connections, and its answers do not name the libraries.
+
+A connection that brings no request takes a place until it is closed. If all places are taken, a new connection gets the
+place of the one that has been without a request for longest: those who ask are answered, however many others are slow.
+What is being answered, such as a stream of events, keeps its place. So at most three quarters of the places have that
+at once: the rest are for those who come, and for ``/healthz``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http import HttpProcessingError
+from msgspec import Struct
+
+from crawler.service.dashboard.access import HEALTH, Access
+from crawler.service.dashboard.guard import BODY_TIMEOUT, HEADERS, Handler, guarded_application, refused
+
+
+class Limits(Struct, frozen=True):
+    """What visitors may use."""
+
+    connections: int = 1_024  # at a time, including idle ones; they take file descriptors that the crawl needs too
+    idle_timeout: float = 20.0  # seconds after which a connection without a complete request is closed
+    write_timeout: float = 30.0  # seconds after which a listener that reads nothing is dropped
+    body_timeout: float = BODY_TIMEOUT  # seconds for a request's body to arrive completely
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Return whether a line of the library belongs in the crawl's log. It does not if a stranger sent something that is
+    not HTTP."""
+    theirs = (HttpProcessingError, web.RequestPayloadError)
+    return record.exc_info is None or not isinstance(record.exc_info[1], theirs)
+
+
+_log = logging.getLogger("crawler.service.dashboard")
+_log.addFilter(_is_ours)
+_no_log = logging.getLogger("crawler.service.dashboard.access")
+_no_log.disabled = True
+
+
+class HttpServer:
+    """Serves ``routes`` to those whom ``access`` admits."""
+
+    def __init__(self, access: Access, routes: Sequence[web.RouteDef], limits: Limits) -> None:
+        self._limits = limits
+        self._app = guarded_application(access, limits.body_timeout)
+        self._app.add_routes(routes)
+        self._runner = web.AppRunner(self._app, shutdown_timeout=0.2)
+        self._server: asyncio.Server | None = None
+        self._waiting: dict[_Protocol, None] = {}  # connections without a request, in the order in which that began
+        self._answered = 0  # requests that are being answered
+        self._app.middlewares.insert(0, self._answering)
+
+    @property
+    def paths(self) -> set[str]:
+        """The addresses that are served."""
+        return {resource.canonical for resource in self._app.router.resources()}
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return 0 if self._runner.server is None else len(self._runner.server.connections)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The address on which it listens, once it has started."""
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return host, port
+
+    def unsent(self) -> list[int]:
+        """For each connection, the bytes that wait to be sent."""
+        server = self._runner.server
+        open_ones = [] if server is None else [each.transport for each in server.connections]
+        return [transport.get_write_buffer_size() for transport in open_ones if transport is not None]
+
+    async def start(self, listening: socket.socket) -> None:
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._protocol, sock=listening, backlog=128)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        await self._runner.cleanup()
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        server = self._runner.server
+        assert server is not None
+        if len(server.connections) >= self._limits.connections:
+            if not self._waiting:
+                return _Full()
+            next(iter(self._waiting)).give_up()
+        timeout = self._limits.idle_timeout
+        return _Protocol(
+            self._waiting,
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=_no_log,
+            logger=_log,
+            keepalive_timeout=timeout,
+        )
+
+    @web.middleware
+    async def _answering(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Note that the connection of a request has one."""
+        if self._answered >= max(1, self._limits.connections * 3 // 4) and request.path != HEALTH:
+            return refused(request, 503, "Too many requests are being answered: try again later.")
+        protocol = request.protocol
+        assert isinstance(protocol, _Protocol)
+        self._waiting.pop(protocol, None)
+        self._answered += 1
+        try:
+            return await handler(request)
+        finally:
+            self._answered -= 1
+            if protocol.transport is not None:
+                self._waiting[protocol] = None
+
+
+class _Protocol(web.RequestHandler):
+    """Answers malformed requests and bugs without the names and versions of the libraries. It is among ``waiting``
+    until its first request has come."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self, waiting: dict[_Protocol, None], server: web.Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._waiting = waiting
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._waiting[self] = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._waiting.pop(self, None)
+        super().connection_lost(exc)
+
+    def give_up(self) -> None:
+        """Close the connection at once: another one needs its place."""
+        self._waiting.pop(self, None)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        response = super().handle_error(request, status, exc, message)
+        response.headers.update(HEADERS)
+        return response
+
+
+class _Full(asyncio.Protocol):
+    """Answers that there are too many connections and closes, before anything is read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        transport.close()

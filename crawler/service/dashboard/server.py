@@ -1,0 +1,218 @@
+"""The dashboard's routes.
+
+``/`` the page, ``/page/NAME`` its parts, ``/metrics``, ``/api/stats``, ``/api/log``, ``/api/events``, ``/healthz``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import resources
+from typing import Protocol
+
+from aiohttp import web
+from prometheus_client import ProcessCollector
+
+from crawler.base.settings import DashboardSettings
+from crawler.job.metrics.prometheus import exposition
+from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.event_stream import Listeners
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.guard import HEADERS
+from crawler.service.dashboard.http_server import HttpServer, Limits
+from crawler.service.dashboard.listen import is_loopback, parse_listen
+
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+class Ticking(Protocol):
+    """What a server shows to its listeners: it has it tick at intervals."""
+
+    def observe(self) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class LiveServer:
+    """Serves ``routes``, and has ``shown`` tick once every ``settings.interval`` seconds.
+
+    Raises ValueError with one line if the settings name no usable address, or an address beyond this machine without a
+    token for looking.
+    """
+
+    def __init__(
+        self,
+        settings: DashboardSettings,
+        shown: Ticking,
+        routes: Sequence[web.RouteDef],
+        access: Access | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._listen = host, _ = parse_listen(settings.listen or "")
+        access = access or Access(settings.token or None, to_look=bool(settings.token))
+        if not is_loopback(host) and not (access.to_look and access.token):
+            raise ValueError(f"a dashboard on {host} can be reached from other machines: it needs a token")
+        self._shown = shown
+        self._interval = settings.interval
+        self.server = HttpServer(access, routes, limits or Limits())
+        self.ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> str:
+        """Bind, and return the URL to open (without the token). Raises OSError if it cannot bind."""
+        host, port = self._listen
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+        _page_files()
+        await self.server.start(listening)
+        self._shown.observe()
+        self.ticking = asyncio.create_task(self._tick())
+        shown = f"[{host}]" if family == socket.AF_INET6 else host
+        return f"http://{shown}:{listening.getsockname()[1]}/"
+
+    async def stop(self) -> None:
+        """Send all listeners the final statistics and stop. Raises what ``stats`` raised, if it did."""
+        if self.ticking is None:
+            return
+        ticking, self.ticking = self.ticking, None
+        ticking.cancel()
+        try:
+            with suppress(asyncio.CancelledError):
+                await ticking
+            self._shown.end()
+        finally:
+            await self.server.stop()
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            # Ticks are due on a grid. After a stall they continue from now, without a burst.
+            due = max(due + self._interval, loop.time())
+            await asyncio.sleep(due - loop.time())
+            self._shown.tick()
+
+
+class JobPage:
+    """What is served of one job: the page, its numbers for programs, and its events. ``feed`` is all that it knows of
+    the job; whoever serves the page has the feed tick."""
+
+    def __init__(self, feed: Feed, write_timeout: float = 30.0) -> None:
+        self.feed = feed
+        self._write_timeout = write_timeout
+        self._process = ProcessCollector(registry=None)
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/", self._page),
+            web.get("/page/{name}", self._page),
+            web.get("/metrics", self._metrics),
+            web.get("/api/stats", self._api_stats),
+            web.get("/api/log", self._api_log),
+            web.get("/api/events", self._api_events, allow_head=False),
+            web.get("/healthz", self._healthz),
+        ]
+
+    async def _page(self, request: web.Request) -> web.Response:
+        return page_file(request, request.match_info.get("name", "index.html"))
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        text, kind = exposition(self.feed.stats(), request.headers.get("Accept", ""), self._process)
+        return web.Response(body=text, headers={"Content-Type": kind, "Cache-Control": "no-store", "Vary": "Accept"})
+
+    async def _api_stats(self, request: web.Request) -> web.Response:
+        text = json.dumps(self.feed.stats(), allow_nan=False)
+        return web.Response(text=text, content_type="application/json", headers=_NO_STORE)
+
+    async def _api_log(self, request: web.Request) -> web.Response:
+        asked = request.query.get("after", "0")
+        if not (asked.isascii() and asked.isdigit() and len(asked) < 20):
+            raise web.HTTPBadRequest(text="after must be the number of an event.")
+        events = self.feed.course.events
+        text = json.dumps({"last": events.last, "events": events.after(int(asked))})
+        return web.Response(text=text, content_type="application/json", headers=_NO_STORE)
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        state = self.feed.stats().get("state")
+        over = state in ("ended", "stopped")
+        return web.Response(status=503 if over else 200, text=f"{state if over else 'ok'}\n", headers=_NO_STORE)
+
+    async def _api_events(self, request: web.Request) -> web.StreamResponse:
+        return await stream(request, self.feed.listeners, self.feed.greeting, self._write_timeout)
+
+
+class Dashboard(LiveServer):
+    """Shows the feed of one job to all viewers.
+
+    ``routes`` are those that need more of the crawl than its statistics; the caller provides them, and they are guarded
+    like all others. Raises ValueError as ``LiveServer`` does.
+    """
+
+    def __init__(
+        self,
+        settings: DashboardSettings,
+        feed: Feed,
+        routes: Sequence[web.RouteDef] = (),
+        access: Access | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        super().__init__(settings, feed, [*JobPage(feed, limits.write_timeout).routes(), *routes], access, limits)
+        self.feed = feed
+
+
+async def stream(
+    request: web.Request, listeners: Listeners, greeting: Callable[[], bytes], write_timeout: float
+) -> web.StreamResponse:
+    """Answer with the messages for ``listeners``, after the one that greets a new listener, until the last one or until
+    the client reads no more."""
+    if listeners.full:
+        raise web.HTTPServiceUnavailable(text="Too many listeners.\n")
+    response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    await response.prepare(request)
+    with listeners.join() as listener:
+        listener.offer(greeting())
+        last = False
+        while not last:
+            news, last = await listener.take()
+            try:
+                # Returns when the connection's buffer has room again.
+                async with asyncio.timeout(write_timeout):
+                    await response.write(news)
+            except (ConnectionError, TimeoutError):
+                # Otherwise the server would wait for what the listener has not read.
+                if request.transport is not None:
+                    request.transport.abort()
+                break
+    return response
+
+
+def page_file(request: web.Request, name: str) -> web.Response:
+    """Answer with a file that the browser may load. Raises HTTPNotFound."""
+    files = _page_files()
+    if name not in files:
+        raise web.HTTPNotFound
+    body, etag = files[name]
+    # Revalidated on each load, and answered with 304: a new version of the program is never mixed with an old one.
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if request.headers.get("If-None-Match") == etag:
+        return web.Response(status=304, headers=headers)
+    kind = _TYPES[name.rpartition(".")[2]]
+    return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+
+
+@cache
+def _page_files() -> dict[str, tuple[bytes, str]]:
+    """Return name -> content and entity tag of everything that the browser may load."""
+    files = {}
+    for file in resources.files("crawler.service.dashboard").joinpath("page").iterdir():
+        body = file.read_bytes()
+        files[file.name] = body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+    return files

@@ -1,0 +1,84 @@
+"""Finds the dashboard's token: in the configuration, in a file that is named there, or in the job."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+from crawler.base.disk import private_opener, read_regular
+from crawler.base.settings import DashboardSettings
+from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.listen import is_loopback, parse_listen
+
+TOKEN = "dashboard-token"
+# 16 random characters cannot be guessed over a network.
+LEAST = 16
+_TOKEN = re.compile(rf"[!-~]{{{LEAST},512}}")
+
+
+def checked_token(text: str, source: str) -> str:
+    """Return ``text`` if a header can carry it and it is hard to guess. Raises ValueError with one line."""
+    if _TOKEN.fullmatch(text) is None:
+        raise ValueError(f"{source} must be {LEAST} to 512 printable ASCII characters without spaces")
+    return text
+
+
+def token_from_file(path: Path) -> str:
+    """Return the first and only line of the file. Raises ValueError with one line."""
+    try:
+        data = read_regular(path, 1_024)
+    except OSError as error:
+        raise ValueError(f"cannot read the dashboard's token file {path}: {error.strerror}") from error
+    return checked_token(data.decode("latin-1").strip(), f"the token in {path}")
+
+
+def job_token(directory: Path) -> str:
+    """Return the token that the job keeps, so that an open page stays valid when the crawl resumes; a new one if it
+    keeps no usable token."""
+    try:
+        return token_from_file(directory / TOKEN)
+    except ValueError:
+        return secrets.token_urlsafe(24)
+
+
+def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None:
+    """Store the job's own token in the job for its owner, unless it is already there. Raises OSError."""
+    if settings.token or settings.token_file or job_token(directory) == token:
+        return
+    path = directory / TOKEN
+    part = directory / f"{TOKEN}.part"
+    part.unlink(missing_ok=True)
+    with open(part, "x", opener=private_opener) as stream:
+        stream.write(f"{token}\n")
+    os.replace(part, path)
+
+
+def access_of(settings: DashboardSettings, directory: Path) -> Access:
+    """Return the access to the crawl in ``directory``, which need not exist yet.
+
+    Raises ValueError with one line if an address or a token cannot be used.
+    """
+    host, _ = parse_listen(settings.listen or "")
+    if settings.token is not None and settings.token_file is not None:
+        raise ValueError("dashboard.token and dashboard.token_file are both given: keep one")
+    given: str | None = None
+    if settings.token is not None:
+        given = checked_token(settings.token, "dashboard.token")
+    elif settings.token_file is not None:
+        given = token_from_file(Path(settings.token_file))
+    return Access(given or job_token(directory), to_look=given is not None or not is_loopback(host))
+
+
+def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list[str]:
+    """Return the lines printed at the start: the address, and how to get in. A configured token is not repeated,
+    because the output may be kept in a log."""
+    lines = [f"dashboard: {address}"]
+    if settings.token_file:
+        lines.append(f"with the token in {settings.token_file}")
+    elif settings.token:
+        lines.append("with dashboard.token of the configuration")
+    elif access.token is not None:
+        lines.append(f"with its token: {access.link(address)}")
+    return lines

@@ -1,0 +1,142 @@
+"""Shows a running crawl: on a terminal a few lines that change in place, in a log plain lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from crawler.base.printable import printable, terminal
+from crawler.base.say import say, turn_away, watched
+from crawler.job.metrics import count, counted, noun, per_second, probability, standing, waiting
+from crawler.job.metrics.sentences import crawls_along
+from crawler.service.progress.wrapped import wrapped
+
+_BAR = 30  # characters of the bar, at most
+_RATE_OVER = 10.0  # seconds over which the shown rate is averaged
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # rich would exit the program.
+        turn_away(self.file)  # type: ignore[arg-type]
+
+
+class Progress:
+    """Shows a crawl on ``stream`` while it runs. A context manager, which restores the terminal at the end.
+
+    On a terminal each `update` redraws the view; four per second are enough. On any other stream, one line is written
+    every ``every`` seconds of the crawl's time.
+    """
+
+    def __init__(self, stream: TextIO, every: float = 10.0, *, force: bool = False) -> None:
+        """``force`` draws the live view even if the stream is not a terminal."""
+        self._stream = stream
+        self._every = every
+        self._next_line = 0.0
+        self._course: deque[tuple[float, int]] = deque()
+        self._live: Live | None = None
+        # Ask the stream itself: rich also trusts environment variables, and would fill a log with escape sequences.
+        console = _Console(file=terminal(stream), force_terminal=force or stream.isatty())
+        if console.is_terminal and (force or not console.is_dumb_terminal):
+            self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._live is not None:
+            with watched(self._stream):
+                self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            with watched(self._stream):
+                self._live.stop()
+
+    def update(self, stats: Mapping[str, Any], fetched: int | None = None) -> None:
+        """Show the statistics. ``fetched``: the pages that count for the rate, if the statistics have those of others
+        too."""
+        elapsed = stats["elapsed_seconds"]
+        rate = self._rate(elapsed, stats["pages_fetched"] if fetched is None else fetched)
+        if self._live is not None:
+            with watched(self._stream):
+                self._live.update(_view(stats, rate, self._live.console.width), refresh=True)
+        elif elapsed >= self._next_line:
+            self._next_line = elapsed + self._every
+            say(self._stream, _line(stats, rate))
+
+    def say(self, text: str) -> None:
+        """Write a line of its own, above the live view if there is one."""
+        if self._live is not None:
+            with watched(self._stream):
+                self._live.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+        else:
+            say(self._stream, text)
+
+    def _rate(self, elapsed: float, pages: int) -> float | None:
+        """Return the pages per second over the last seconds; None at the first update."""
+        self._course.append((elapsed, pages))
+        while len(self._course) > 2 and self._course[1][0] <= elapsed - _RATE_OVER:
+            self._course.popleft()
+        since, before = self._course[0]
+        return (pages - before) / (elapsed - since) if elapsed > since else None
+
+
+def _line(stats: Mapping[str, Any], rate: float | None) -> str:
+    seen = stats.get("seen") or {}
+    pace = "" if rate is None else f" ({per_second(rate)}/s)"
+    why = f"; {text}" if (text := _why_nothing(stats, rate)) else ""
+    return (
+        f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{pace},"
+        f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
+        f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')},"
+        f" fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))}){why}"
+    )
+
+
+def _why_nothing(stats: Mapping[str, Any], rate: float | None) -> str:
+    """Return why hardly a page comes; empty if pages come, or if it is not known."""
+    if stats.get("paused"):
+        return str(stats["paused"])
+    return waiting(stats) if crawls_along(rate) else ""
+
+
+def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
+    seen = stats.get("seen") or {}
+    fetched, admitted = stats["pages_fetched"], stats["urls_admitted"] or 0
+    finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
+    if stats.get("endless"):
+        finished += stats["revisits_pending"]  # these were finished once
+    figures = [
+        Text.assemble((count(fetched), "bold"), f" {noun(fetched, 'page')}"),
+        Text(f"{per_second(rate or 0)}/s"),
+        Text(f"{count(stats['urls_pending'])} pending"),
+        Text(f"{count(stats['urls_in_flight'])} in flight"),
+        Text(counted(stats["hosts"], "host")),
+        Text(f"{count(stats['pages_failed'])} failed"),
+    ]
+    known = Text(f"{count(finished)} of {counted(admitted, 'known URL')}, {standing(stats)}")
+    wide = min(_BAR, width)
+    bar = ProgressBar(
+        total=max(admitted, 1), completed=finished, width=wide, complete_style="blue", finished_style="green"
+    )
+    estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
+    too_high = estimated is not None and target is not None and estimated > target
+    trusted = [
+        Text.assemble("fpp ", (probability(estimated), "bold red" if too_high else "green")),
+        Text(f"target {probability(target)}"),
+        Text(f"bound {probability(seen.get('fpp_bound'))}"),
+    ]
+    together = Table.grid(padding=(0, 1))
+    if wide + 1 + known.cell_len <= width:
+        together.add_row(bar, known)
+    else:
+        together.add_row(bar)
+        together.add_row(known)
+    why = [Text(printable(text), "yellow")] if (text := _why_nothing(stats, rate)) else []
+    return Group(wrapped(figures, width), together, wrapped(trusted, width), *why)

@@ -1,0 +1,216 @@
+"""Summarises a crawl in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crawler.job.metrics import count, counted, forecast, probability, share, size, trust
+from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
+from crawler.service.progress.text_table import text_table
+from crawler.url.scope import OF_PAGES
+
+_SCOPE = "crawl.scope"
+
+
+def left_over(done: Mapping[str, int], had: int, seconds: float) -> str:
+    """Return a few lines about a worker that has no partition at its end. ``done``: what it did in those that it
+    ``had``."""
+    if not had:
+        return "no partition was left for this worker: others have them all"
+    several = "its partition has" if had == 1 else f"its {count(had)} partitions have"
+    return f"over after {_duration(seconds)}: {several} moved, and others go on with them\n{_this_run(done)}"
+
+
+def _this_run(done: Mapping[str, int]) -> str:
+    return f"this run  {_pages(done)}, {counted(done['urls_admitted'], 'URL')} admitted"
+
+
+def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:
+    """Return a few lines about the crawl, without a line break at the end.
+
+    ``before``: the statistics without what this run did, if there was anything: of the job when this run resumed it, or
+    of what others did in the partitions of a worker. The summary then also says what this run did."""
+    get = stats.get
+    lines, runs = [_state(stats)], ""
+    if before is not None:
+        lines.append(_this_run({key: stats[key] - before[key] for key in (*_PAGES, "urls_admitted")}))
+        runs = "; by all runs"
+    returned = f" ({count(get('urls_returned'))} of them queued again)" if get("urls_returned") else ""
+    lines += [
+        f"pages     {_pages(stats)}{returned}{runs}",
+        f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'link')} seen before,"
+        f" {count(stats['urls_pending'])} pending, {counted(stats['hosts'], 'host')}",
+    ]
+    if get("urls_known"):
+        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
+    answers = [f"{count(number)} {kind}" for kind, number in (get("status") or {}).items() if number]
+    if answers:
+        lines.append(f"answers   {', '.join(answers)}")
+    held_back = [f"{count(number)} {rule}" for rule, number in (get("urls_held_back") or {}).items() if number]
+    if held_back:
+        lines.append(
+            f"held back {', '.join(held_back)} (rules of this crawl; `crawler explain` says what permits a URL)"
+        )
+    if get("pages_code_failed"):
+        lines.append(f"your code failed on {counted(get('pages_code_failed'), 'page')} (`data_error` in their records)")
+    failed_calls = [
+        f"{setting} {count(number)}" for setting, number in (get("calls_code_failed") or {}).items() if number
+    ]
+    if failed_calls:
+        lines.append(f"your code failed in calls: {', '.join(failed_calls)}")
+    if get("harvest"):
+        lines.append(_harvest(stats["harvest"]))
+    left_out = _left_out(get("links_left_out") or {})
+    if left_out:
+        pages = counted(stats["pages_at_border"], "page")
+        lines.append(
+            f"left out  {', '.join(left_out)}; a later run with wider limits visits {pages} again to follow them"
+        )
+    if get("revisits"):
+        lines.append(
+            f"revisits  {count(stats['revisits'])} queued, {count(stats['revisits_changed'])} found a change,"
+            f" {count(stats['revisits_not_modified'])} answered 304,"
+            f" {counted(stats['pages_scheduled'], 'page')} scheduled"
+        )
+    lines += [*_replicas(get("replicas")), *_outputs(get("outputs") or {})]
+    return "\n".join([*lines, *_seen(stats), *_partitions(get("partitions") or ())])
+
+
+def replicas_text(replicas: Mapping[str, Any]) -> str:
+    """How many replicas partitions have, and how far they are behind."""
+    behind = f", up to {_duration(replicas['seconds'])} behind" if replicas["seconds"] >= 1.0 else ""
+    return f"{replicas['in_step']} of {replicas['wanted']} in step{behind}"
+
+
+def _replicas(told: Mapping[str, Any] | None) -> list[str]:
+    return [f"replicas  {replicas_text(told)}"] if told else []
+
+
+def _partitions(told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each partition of a crawl, if the statistics are of one."""
+    if not told:
+        return []
+    from_afar = any("machine" in each for each in told)
+    heads = ["partition", "state", "fetched", "pending", "in flight", "hosts", "to others"]
+    shown = [each for each in told if each["state"] in (GONE, UNTOLD) or any(each[key] for key in _OF_PARTITIONS)]
+    rows = [_partition(each, from_afar=from_afar) for each in shown]
+    if from_afar:
+        heads += ["told", "machine"]
+    if any(_where(each) for each in shown):  # a worker is to be started there
+        heads.append("directory")
+        rows = [(*row, _where(each)) for row, each in zip(rows, shown, strict=True)]
+    table = text_table(heads, rows) if rows else []
+    elsewhere = sum(each["state"] == ELSEWHERE for each in told)
+    beside = sum(each["state"] == BESIDE for each in told)
+    empty = len(told) - len(rows) - elsewhere - beside
+    lines = [f"{counted(empty, 'partition')} of {len(told)} had no URL yet"] if empty else []
+    lines += [f"{counted(beside, 'partition')} of {len(told)} with other workers of this directory"] if beside else []
+    lines += [f"{counted(elsewhere, 'partition')} of {len(told)} in other directories"] if elsewhere else []
+    return ["", *table, *lines]
+
+
+_WAITING = (GONE, "stopped")  # for a worker
+_OF_PARTITIONS = ("pages_fetched", "urls_pending", "urls_in_flight", "hosts", "messages_waiting")
+
+
+def _partition(told: Mapping[str, Any], *, from_afar: bool) -> tuple[str, ...]:
+    state = str(told["state"])
+    is_unknown = state == UNTOLD or (state == GONE and not from_afar)
+    figures = ("" if is_unknown else count(told[key]) for key in _OF_PARTITIONS)
+    row = (f"{told['partition']:02}", state, *figures)
+    if not from_afar:
+        return row
+    age = f"{_duration(told['age_seconds'])} ago" if "age_seconds" in told else "never"
+    return (*row, age, str(told.get("machine", "")))
+
+
+def _where(told: Mapping[str, Any]) -> str:
+    """The directory of a partition that waits for a worker, on its machine."""
+    return str(told.get("directory", "")) if told["state"] in _WAITING else ""
+
+
+def _state(stats: Mapping[str, Any]) -> str:
+    elapsed, state = stats["elapsed_seconds"], str(stats["state"])
+    reasons = [stats["paused"]] if state == "paused" and stats.get("paused") else []
+    reasons += [stats["stopped"]] if state == "stopped" and stats.get("stopped") else []
+    reasons += [each["stopped"] for each in (stats.get("hooks") or {}).values() if each.get("stopped")]
+    why = f": {reasons[0]}" if reasons else ""
+    return f"{state}{why}" if elapsed is None else f"{state} after {_duration(elapsed)}{why}"
+
+
+def _harvest(harvest: Mapping[str, Any]) -> str:
+    """How many pages were relevant."""
+    pages = counted(harvest["rated"], "page")
+    words = f"harvest   {count(harvest['relevant'])} of {pages} relevant ({harvest['rate']:.1%})"
+    if harvest["recent_rate"] is None or harvest["recent_pages"] == harvest["rated"]:
+        return words
+    return f"{words}, {harvest['recent_rate']:.1%} of the last {count(harvest['recent_pages'])}"
+
+
+def _left_out(links: Mapping[str, int]) -> list[str]:
+    """What limits left out: links, or the rest of pages."""
+    words = []
+    for limit, number in links.items():
+        what = "the rest of " + counted(number, "page") if limit in OF_PAGES else counted(number, "link")
+        words += [f"{what} out of scope ({limit})" if limit == _SCOPE else f"{what} by {limit}"] if number else []
+    return words
+
+
+def _outputs(outputs: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """How large the outputs are, if there are others than ``pages.jsonl``."""
+    if len(outputs) < 2:
+        return []
+    sizes = [f"{name} {size(each['bytes'])} in {counted(each['files'], 'file')}" for name, each in outputs.items()]
+    return [f"kept      {', '.join(sizes)}"]
+
+
+def _seen(stats: Mapping[str, Any]) -> list[str]:
+    """The seen-set, and how far it can be trusted."""
+    seen = stats.get("seen")
+    if not seen:
+        return []
+    slices = len(seen.get("slices") or ())
+    shape = [counted(slices, "slice")] if slices else []
+    shape += _bits(seen)
+    shape += [_hash(seen["hash"])] if seen.get("hash") else []
+    shape += [f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"]
+    ahead = forecast(stats)
+    lines = [f"seen-set  {', '.join(shape)}", f"          {trust(stats)}"]
+    return [*lines, f"          {ahead}"] if ahead else lines
+
+
+def _bits(seen: Mapping[str, Any]) -> list[str]:
+    """How large the seen-set is, and how full; bits per URL once it is half full, because before they say nothing."""
+    bits, slices = seen.get("bits_per_url"), seen.get("slices") or ()
+    room = sum(each["capacity"] for each in slices)
+    full = sum(each["count"] for each in slices) / room if room else None
+    words = [size(seen["bytes"])] if seen.get("bytes") else []
+    words += [] if full is None else [f"{share(full)} full"]
+    return words + ([f"{bits:.1f} bits/URL"] if bits is not None and (full is None or full >= _HALF) else [])
+
+
+def _hash(found: Mapping[str, Any]) -> str:
+    return f"{found['algorithm']} {'with' if found['keyed'] else 'without'} a secret"
+
+
+_HALF = 0.5  # of its capacity
+_RARE = {"pages_soft404": "soft 404", "pages_blocked": "blocked"}  # told if there are any
+_PAGES = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded")
+
+
+def _pages(stats: Mapping[str, Any]) -> str:
+    fetched, failed, redirected, excluded = (stats.get(key) for key in _PAGES)
+    redirects = counted(redirected, "redirect")
+    more = [f"{count(stats[key])} {words}" for key, words in _RARE.items() if stats.get(key)]
+    return ", ".join(
+        [f"{count(fetched)} fetched", f"{count(failed)} failed", redirects, f"{count(excluded)} excluded", *more]
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min {rest} s" if hours else f"{minutes} min {rest} s"

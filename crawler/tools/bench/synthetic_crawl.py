@@ -1,0 +1,186 @@
+"""Measures crawlers on a synthetic web: each in a process of its own, which is not that of the servers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler.tools.bench.child import Cost, module_environment, run
+from crawler.tools.bench.contenders import Contender
+from crawler.tools.bench.crawl_truth import Found, Verdict, judge_crawl
+from crawler.tools.bench.made_certificates import authority, make_certificates
+from crawler.tools.bench.stage_samples import PARSERS, STAGES, Taken
+from crawler.tools.bench.synthetic_server import Requested
+from crawler.tools.bench.synthetic_web import Shape, SyntheticWeb, address_of
+
+_PATIENCE = 20.0  # seconds that a server may take to end
+
+
+class CrawlFailedError(Exception):
+    """A crawl or its web did not finish. The text is one line for the user."""
+
+
+class Latency(Struct, frozen=True):
+    """How long requests took, in milliseconds; -1: not known."""
+
+    median: float = -1.0
+    most: float = -1.0  # 95 of 100 took no longer
+
+
+class Measured(Struct, frozen=True):
+    """One crawl of a synthetic web."""
+
+    name: str
+    verdict: Verdict
+    cost: Cost
+    latency: Latency
+    requested: Requested
+    taken: Taken | None = None
+
+    @property
+    def microseconds(self) -> float:
+        """CPU time of a page."""
+        return 1e6 * self.cost.cpu / max(1, self.verdict.pages)
+
+    @property
+    def pages_a_second(self) -> float:
+        return self.verdict.pages / self.cost.wall
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """CPU time of a page by stage, in microseconds."""
+        if self.taken is None:
+            return {}
+        page = 1e6 / max(1, self.verdict.pages)
+        samples = self.taken.samples
+        one = page * (self.cost.cpu - self.taken.others) / max(1, sum(samples.values()))
+        own = {stage: one * samples.get(stage, 0) for stage in STAGES}
+        return {**own, PARSERS: page * self.taken.others}
+
+
+def measure(contender: Contender, shape: Shape, home: Path, environment: dict[str, str]) -> Measured:
+    """Crawl the whole web of a shape, which is served meanwhile. Writes to ``home``, a directory that exists.
+    ``environment`` is that of the crawl.
+
+    Raises CrawlFailedError, OSError.
+    """
+    seeds, log, samples = home / "seeds.txt", home / "log", home / "samples.json"
+    with WebServers(shape) as servers:
+        web = SyntheticWeb(servers.shape)
+        seeds.write_text("".join(f"{url}\n" for url in web.seeds), "ascii")
+        if servers.trusted is not None:
+            environment = {**environment, "SSL_CERT_FILE": str(servers.trusted)}
+        cost = run(contender.command(seeds, home), log, home, env=environment)
+        requested = servers.stop()
+    if cost.code:
+        last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+        raise CrawlFailedError(f"{contender.name} ended with exit code {cost.code}: {' '.join(last)}")
+    times: Counter[int] = Counter()
+    verdict = judge_crawl(web, _timed(contender.found(home), times), contender.kinds)
+    taken = msgspec.json.decode(samples.read_bytes(), type=Taken) if samples.exists() else None
+    return Measured(contender.name, verdict, cost, latency_of(times), requested, taken)
+
+
+def _timed(output: Iterable[Found], times: Counter[int]) -> Iterator[Found]:
+    """Pass on what was found, and count how many milliseconds it took."""
+    for found in output:
+        if found.seconds is not None:
+            times[round(1000 * found.seconds)] += 1
+        yield found
+
+
+def latency_of(times: Counter[int]) -> Latency:
+    """Return the quantiles of so many requests by milliseconds."""
+    return Latency(_quantile(times, 50), _quantile(times, 95)) if times else Latency()
+
+
+def _quantile(times: Counter[int], percent: int) -> float:
+    left = -(-times.total() * percent // 100)
+    for milliseconds in sorted(times):
+        left -= times[milliseconds]
+        if left <= 0:
+            return float(milliseconds)
+    raise ValueError("there are no times")
+
+
+class WebServers:
+    """The processes that serve a web, each a share of its hosts: one for every two cores."""
+
+    def __init__(self, shape: Shape, shares: int = 0) -> None:
+        self.shape = shape
+        self._shares = min(shape.hosts, shares or max(1, (os.cpu_count() or 1) // 2))
+        self._processes: list[subprocess.Popen[str]] = []
+        self._home: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> WebServers:
+        serving = self.shape.serving
+        if serving.https:
+            self._home = tempfile.TemporaryDirectory(prefix="bench-crawl-")
+            make_certificates(Path(self._home.name), map(address_of, range(self.shape.hosts)))
+            self.shape = replace(self.shape, serving=replace(serving, certificates=self._home.name))
+        try:
+            for share in range(self._shares):
+                self.shape = replace(self.shape, port=self._start(share))
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+
+    @property
+    def trusted(self) -> Path | None:
+        """The file of who signed the certificates."""
+        home = self.shape.serving.certificates
+        return authority(Path(home)) if home else None
+
+    def stop(self) -> Requested:
+        """End the servers. Returns what was requested of them. Raises CrawlFailedError."""
+        total = Requested()
+        for process in self._processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                told, _ = process.communicate(timeout=_PATIENCE)
+            if process.returncode != 0:
+                raise CrawlFailedError(f"a server of the synthetic web ended with {process.returncode}")
+            total += msgspec.json.decode(told, type=Requested)
+        return total
+
+    def _start(self, share: int) -> int:
+        """Start a server. Returns its port."""
+        words = [sys.executable, "-P", "-m", "crawler.tools.bench.synthetic_server", str(share), str(self._shares)]
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=module_environment(),
+            start_new_session=True,  # Ctrl-C is for us: the server ends when its standard input does
+        )
+        self._processes.append(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(msgspec.json.encode(self.shape).decode() + "\n")
+        process.stdin.flush()
+        port = process.stdout.readline().strip()
+        if not port:
+            raise CrawlFailedError("a server of the synthetic web ended at once")
+        return int(port)
+
+    def _kill(self) -> None:
+        for process in self._processes:
+            with process:
+                if process.poll() is None:
+                    process.kill()
+        if self._home is not None:
+            self._home.cleanup()

@@ -1,0 +1,146 @@
+"""Rebuilds the chain of a stream as one slice, as a crawl does, from the digests in the file beside its filter.
+
+A chain of ``slices`` slices is copied into one larger slice in pieces, between the blocks of lines: at most a third of
+the time, so that lines are never held back for long. The piece that reaches the end of the digests puts the slice in
+the place of the chain. Between two blocks the file has exactly the keys of the seen-set, so none can be missed. A crash
+or the end of the run only discards the work. At most a piece of digests is held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+
+from crc32c import crc32c
+
+from crawler.seen.filters import DIGEST_BYTES, FilterError, ScalableBloomFilter, Successor
+from crawler.seen.filters.advisor import successor_plan
+from crawler.seen.filters.memory_budget import check_memory
+from crawler.tools.dedup.digest_file import DigestFile, DigestsLostError, Mark
+from crawler.tools.dedup.store import FilterFile, StoredFilter
+
+_PIECE = 4_096  # digests; a fraction of a millisecond
+_LONGEST = 0.05  # seconds that a block of lines waits
+
+
+class ChainRebuild(AbstractContextManager["ChainRebuild"]):
+    """The digests of a seen-set, and the slice that is made of them."""
+
+    def __init__(
+        self,
+        seen: ScalableBloomFilter,
+        digests: DigestFile,
+        slices: int,
+        say: Callable[[str], object],
+        clock: Callable[[], float],
+    ) -> None:
+        """``slices``: the length at which a chain is rebuilt; 0: never. ``say`` is called with what went wrong."""
+        self._seen = seen
+        self._digests: DigestFile | None = digests
+        self.slices = slices
+        self._say = say
+        self._clock = clock
+        self._rested = clock()
+        self._successor: Successor | None = None
+        self._checksum = 0  # of the digests that were put into it
+        self._put = 0
+        self.done = 0
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._digests is not None:
+            self._digests.close()
+
+    @property
+    def mark(self) -> Mark | None:
+        """Of the digests that are kept; None if they no longer are."""
+        return None if self._digests is None else self._digests.mark
+
+    def added(self, digests: bytes) -> None:
+        """Keep the digests of new keys. Raises OSError."""
+        if self._digests is not None and digests:
+            self._digests.append(digests)
+
+    def sync(self) -> None:
+        """Make durable what ``mark`` says. Raises OSError."""
+        if self._digests is not None:
+            self._digests.sync()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is a piece to do."""
+        if self._digests is None:
+            return False
+        return self._successor is not None or 0 < self.slices <= self._seen.slices
+
+    def advance(self) -> None:
+        """Do some pieces: half as long as passed since the last one, and not long. Raises OSError."""
+        began = self._clock()
+        until = began + min(_LONGEST, (began - self._rested) / 2)
+        while self.pending:
+            self.piece()
+            if self._clock() >= until:
+                break
+        self._rested = self._clock()
+
+    def piece(self) -> None:
+        """Do one piece. Raises OSError."""
+        try:
+            self._piece()
+        except (DigestsLostError, FilterError) as problem:
+            self._say(f"the seen-set stays a chain of {self._seen.slices} slices: {problem}")
+            self._successor = None
+            if isinstance(problem, FilterError):
+                self.slices = 0  # in this run: another may have the memory
+            elif self._digests is not None:
+                self._digests.close()
+                self._digests = None
+
+    def _piece(self) -> None:
+        digests = self._digests
+        if digests is None:
+            return
+        if self._successor is None:
+            check_memory(successor_plan(len(self._seen), self._seen.parameters()).size, "the slice for all keys")
+            self._successor, self._put, self._checksum = self._seen.successor(), 0, 0
+        if not self._successor.touch():
+            return
+        piece = digests.read(self._put, _PIECE)
+        if len(piece) // DIGEST_BYTES > self._successor.room:
+            self._successor = None  # the chain outgrew it: begin again with a larger one
+            return
+        self._successor.put(piece)
+        self._checksum = crc32c(piece, self._checksum)
+        self._put += len(piece) // DIGEST_BYTES
+        if self._put < digests.mark.count:
+            if not piece:
+                raise DigestsLostError(f"{digests.path} was cut off")
+            return
+        if self._checksum != digests.mark.checksum or self._put != len(self._seen):
+            raise DigestsLostError(f"{digests.path} does not hold the digests of its keys")
+        self._seen.succeed(self._successor)
+        self._successor = None
+        self.done += 1
+
+
+def keep_digests(
+    file: FilterFile, stored: StoredFilter, slices: int, say: Callable[[str], object], clock: Callable[[], float]
+) -> AbstractContextManager[ChainRebuild | None]:
+    """Keep the digests of a scalable seen-set beside its file, if it is new, or if they were kept from the beginning.
+
+    ``slices`` is as for ``ChainRebuild``, and 0 keeps none of a new one. ``say`` is called if those of an old one are
+    gone. Raises OSError, and DigestsLostError if a file is in the way."""
+    seen = stored.seen
+    if not isinstance(seen, ScalableBloomFilter):
+        return nullcontext()
+    try:
+        if stored.digests is not None:
+            if stored.digests.count != len(seen):
+                raise DigestsLostError(f"{file.digests} is of another version of {file.path}")
+            return ChainRebuild(seen, DigestFile.resume(file.digests, stored.digests), slices, say, clock)
+    except DigestsLostError as problem:
+        say(f"the seen-set stays a chain: {problem}")
+        return nullcontext()
+    if slices == 0 or file.path.exists():
+        return nullcontext()
+    return ChainRebuild(seen, DigestFile.create(file.digests), slices, say, clock)

@@ -1,0 +1,60 @@
+"""Exchanges filters with other libraries: Guava's (``crawler.seen.filters.guava``).
+
+A seen-set of kind ``bloom`` and layout ``guava``, or ``guava32`` for the strategy MURMUR128_MITZ_32, has exactly the
+bits of a Guava filter, so conversion loses nothing in either direction. A Guava file does not say how many keys it
+holds or was made for. The first is estimated from its bits. The second is taken to be the number at which half of the
+bits are set and the fpp is 2**-k.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crawler.seen.filters import BloomFilter, Filter, FilterError, FormatError, load_seen
+from crawler.seen.filters.guava import GuavaBloomFilter
+from crawler.seen.filters.watched_keys import WatchedKeys
+from crawler.seen.slices.classic_slice import classic_fpp
+from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS, GuavaSlice, GuavaSlice32
+from crawler.tools.dedup.store import open_filter
+
+
+def read_guava(path: Path) -> Filter:
+    """Read the filter that Guava wrote to ``path``. Raises FilterFileError."""
+    with open_filter(path) as (inp, size):
+        found = GuavaBloomFilter.read_from(inp, limit=size)
+        if inp.read(1):
+            raise FormatError("there is more data after its last word")
+        seen = seen_from_guava(found)
+    return seen
+
+
+def seen_from_guava(found: GuavaBloomFilter) -> Filter:
+    """Return a seen-set that uses the filter's words. Raises FilterError."""
+    bits, hashes = found.bits, found.hashes
+    capacity = max(1, int(bits * math.log(2) / hashes))
+    fpp = classic_fpp(capacity, bits, hashes)
+    layout = (GuavaSlice32 if found.narrow else GuavaSlice).layout
+    state: Any = copy.deepcopy(BloomFilter(capacity, fpp, layout=layout, bits=bits, hashes=hashes).snapshot().state)
+    part = state["slices"][0]
+    part["count"] = part["admitted"] = round(min(found.count_estimated(), bits))
+    # It is unknown which keys are in the filter, so none can be watched: each would look like a false positive.
+    return load_seen(state, {part["segment"]: found.words.data, "watched": WatchedKeys(0).dump()})
+
+
+def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
+    """Return the Guava filter that uses the words of ``seen``. Raises FilterError if the bits of ``seen`` are laid out
+    differently."""
+    parameters: Any = seen.parameters()
+    if parameters.get("layout") not in GUAVA_LAYOUTS:
+        made = f"kind {seen.kind}" + (f" and layout {parameters['layout']}" if "layout" in parameters else "")
+        raise FilterError(
+            f"it is of {made}, whose bits are laid out differently: build it with --layout guava, or guava32 for "
+            "MURMUR128_MITZ_32"
+        )
+    words = np.frombuffer(seen.snapshot().segments[0].buffer, "<u8")
+    return GuavaBloomFilter(words, parameters["hashes"], narrow=parameters["layout"] == GuavaSlice32.layout)

@@ -1,0 +1,122 @@
+"""Makes the key of a line, which decides whether the line was seen.
+
+    raw     the key is the line's bytes, whatever they are
+    URLs    the key is that of the URL in the line (``crawler.url.urls``), the same for all spellings of a URL; lines
+            that are not UTF-8 or not an http(s) URL are skipped and counted by reason
+
+A line ends with a line feed, which is not part of it; the last line may lack one. All work is done on blocks of lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from crawler.job.metrics import counted
+from crawler.seen.filters import JSON, FilterError, KeyHash
+from crawler.url.urls import Canonicaliser, Rejected
+
+NOT_UTF8 = Rejected("not UTF-8")
+EMPTY = Rejected("empty line")
+
+
+class KeySpec(Struct, frozen=True):
+    """How the keys of a filter were made from lines. It is stored with the filter, because other keys would find
+    nothing in it."""
+
+    raw: bool = False
+    rules: tuple[str, ...] = ()  # of canonicalisation
+
+    def __str__(self) -> str:
+        return self.named("raw lines" if self.raw else "URLs")
+
+    def counted(self, lines: int) -> str:
+        """That many lines, in words."""
+        return self.named(counted(lines, "raw line" if self.raw else "URL"))
+
+    def named(self, lines: str) -> str:
+        return f"{lines} by the rules {', '.join(self.rules)}" if self.rules and not self.raw else lines
+
+    def as_json(self) -> dict[str, JSON]:
+        return {"from": "lines" if self.raw else "urls", "rules": list(self.rules)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> KeySpec:
+        """Return the specification that ``as_json`` stored. Raises FilterError for keys made in an unknown way."""
+        made, rules = stored.get("from"), stored.get("rules")
+        if made not in ("lines", "urls") or not isinstance(rules, list):
+            raise FilterError(f"its keys were made in an unknown way: {dict(stored)}")
+        return cls(made == "lines", tuple(rules))
+
+    def reader(self, hash: KeyHash) -> LineKeys:
+        """Return a reader of lines whose keys are hashed with ``hash``. Raises ValueError for an unknown rule."""
+        return RawLines(hash) if self.raw else UrlLines(hash, Canonicaliser(self.rules))
+
+
+class LineKeys(Protocol):
+    """Makes keys from lines. ``skipped`` counts the lines without one, by reason."""
+
+    skipped: Counter[str]
+
+    def read(self, block: bytes) -> tuple[list[bytes], bytes]:
+        """Return the lines of a block that have a key, and the digests of those keys, 16 bytes each."""
+        ...
+
+
+def split_lines(block: bytes) -> list[bytes]:
+    lines = block.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+class RawLines:
+    """Uses every line as its own key."""
+
+    def __init__(self, hash: KeyHash) -> None:
+        self.skipped: Counter[str] = Counter()
+        self._hash = hash
+
+    def read(self, block: bytes) -> tuple[list[bytes], bytes]:
+        lines = split_lines(block)
+        return lines, self._hash.digest_lines(lines)
+
+
+class UrlLines:
+    """Uses the key of the URL in a line."""
+
+    def __init__(self, hash: KeyHash, canonicaliser: Canonicaliser) -> None:
+        self.skipped: Counter[str] = Counter()
+        self._hash = hash
+        self._canonicaliser = canonicaliser
+
+    def read(self, block: bytes) -> tuple[list[bytes], bytes]:
+        lines = split_lines(block)
+        try:
+            texts = block.decode().split("\n")[: len(lines)]
+        except UnicodeDecodeError:
+            lines, texts = self._decodable(lines)
+        if b"\r" in block:
+            texts = [text.removesuffix("\r") for text in texts]
+        keys = self._canonicaliser.keys(texts)
+        known = [key for key in keys if isinstance(key, str)]
+        if len(known) < len(keys):
+            for text, key in zip(texts, keys, strict=True):
+                if isinstance(key, Rejected):
+                    self.skipped[(key if text.strip() else EMPTY).reason] += 1
+            lines = [line for line, key in zip(lines, keys, strict=True) if isinstance(key, str)]
+        return lines, self._hash.digest_keys(known)
+
+    def _decodable(self, lines: list[bytes]) -> tuple[list[bytes], list[str]]:
+        kept, texts = [], []
+        for line in lines:
+            try:
+                texts.append(line.decode())
+            except UnicodeDecodeError:
+                self.skipped[NOT_UTF8.reason] += 1
+            else:
+                kept.append(line)
+        return kept, texts

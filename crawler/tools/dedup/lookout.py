@@ -1,0 +1,55 @@
+"""Warns about a seen-set that fills up with a stream of keys: once for each cause, in time to act.
+
+A forecast reads a part of the filter, so it is not made for each batch. The counts at which it matters are known in
+advance: when a tenth of the newest slice is left, and when that slice is full. Keys are added only up to the next of
+these counts at once, so a large batch does not step over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crawler.seen.filters import DIGEST_BYTES, Filter, advise
+from crawler.seen.filters.advisor import Cause, matters_at
+
+
+class Lookout:
+    """Adds keys to a seen-set, and warns about its future."""
+
+    def __init__(
+        self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None], compact_slices: int = 0
+    ) -> None:
+        """``memory`` returns the free bytes, or None if unknown; ``compact_slices`` is as for ``advise``."""
+        self._seen = seen
+        self._compact_slices = compact_slices
+        self._say = say
+        self._memory = memory
+        self._said: set[Cause] = set()
+        self._next = self._look()
+
+    def add_digests(self, digests: bytes) -> list[int]:
+        """As ``add_digests`` of the seen-set."""
+        count, start, new = len(digests) // DIGEST_BYTES, 0, list[int]()
+        while start < count:
+            end = min(count, start + self._next - len(self._seen))
+            found = self._seen.add_digests(digests[start * DIGEST_BYTES : end * DIGEST_BYTES])
+            new += [start + position for position in found] if start else found
+            start = end
+            if len(self._seen) >= self._next:
+                self._next = self._look()
+        return new
+
+    def look_again(self) -> None:
+        """Call after the slices of the seen-set were replaced."""
+        self._next = self._look()
+
+    def _look(self) -> int:
+        """Warn if there is a reason, and return the number of keys at which to look again."""
+        now = self._seen.statistics()
+        parameters, compact_slices = self._seen.parameters(), self._compact_slices
+        advice = advise(now, parameters, memory=self._memory(), compact_slices=compact_slices)
+        if advice.warning is not None and advice.cause not in self._said:
+            self._say(advice.warning)
+        if advice.cause is not None:
+            self._said.add(advice.cause)
+        return matters_at(now, advice)

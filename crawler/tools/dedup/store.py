@@ -1,0 +1,180 @@
+"""Keeps a seen-set in a file, replaced whole or not at all, and held by one process at a time.
+
+FILE          a stored seen-set (docs/reference/format-slice.md); ``keys`` in the header of its first segment says
+              how keys were made from lines, and ``digests`` how far FILE.digests belongs to it
+FILE.digests  the digests of its keys (``digest_file``)
+FILE.part     its next version, while it is written
+FILE.lock     held (flock) by the process that will replace FILE; it contains the pid
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Protocol
+
+from msgspec import Struct
+
+from crawler.base.disk import Appender, Disk, RealDisk
+from crawler.seen.filters import JSON, Filter, FilterError, FormatError, KeyHash, load_seen
+from crawler.seen.filters.chain import hash_of
+from crawler.seen.filters.filter_file import check_end, read_parts, read_state
+from crawler.seen.filters.memory_budget import check_memory
+from crawler.seen.filters.segment_format import Output, check_version
+from crawler.tools.dedup.digest_file import Mark
+from crawler.tools.dedup.key_spec import KeySpec
+
+
+class FilterFileError(Exception):
+    """The file is not the filter that was asked for. The text is one line for the user."""
+
+
+class StoredFilter(Struct, frozen=True):
+    """The contents of a file. ``keys`` is None if the file does not say, ``digests`` if none are kept beside it."""
+
+    seen: Filter
+    keys: KeySpec | None
+    digests: Mark | None = None
+
+
+def read_filter(path: Path) -> StoredFilter:
+    """Read a filter. Raises FilterFileError, also if the file is missing or does not fit into memory."""
+    with open_filter(path) as (inp, size):
+        stored = read_stored(inp, size)
+        check_end(inp)
+    return stored
+
+
+@contextlib.contextmanager
+def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """Open the file of a filter that fits into memory, and yield it with its size. Raises FilterFileError, also for an
+    OSError, FormatError or FilterError inside the block."""
+    try:
+        with open(path, "rb", opener=open_without_waiting) as inp:
+            found = os.fstat(inp.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise FilterFileError(f"{path} is not a regular file")
+            check_version(inp)
+            check_memory(found.st_size, "the filter in it")
+            yield inp, found.st_size
+    except OSError as error:
+        raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
+    except (FormatError, FilterError) as problem:
+        raise FilterFileError(f"filter {path}: {problem}") from problem
+
+
+def read_hash(path: Path) -> KeyHash:
+    """Read the hash of a filter, and nothing else of it. Raises FilterFileError."""
+    with open_filter(path) as (inp, _):
+        return hash_of(read_state(inp)[1])
+
+
+def open_without_waiting(path: str, flags: int) -> int:
+    """Open a file, as an opener for ``open``, without waiting for the writer of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
+    """Read what ``write_stored`` wrote. ``limit`` bounds the bytes of a segment; ``inp`` is left after it.
+
+    Raises FormatError, FilterError.
+    """
+    found = read_parts(inp, limit)
+    keys, digests = found.header.get("keys"), found.header.get("digests")
+    spec = KeySpec.from_json(keys) if isinstance(keys, Mapping) else None
+    mark = Mark.from_json(digests) if isinstance(digests, Mapping) else None
+    return StoredFilter(load_seen(found.state, found.segments), spec, mark)
+
+
+def write_stored(out: Output, stored: StoredFilter) -> None:
+    """Write as ``Filter.save`` does, with more in the first header. ``read_stored`` also reads what ``save`` wrote."""
+    header: dict[str, JSON] = {}
+    if stored.keys is not None:
+        header["keys"] = stored.keys.as_json()
+    if stored.digests is not None:
+        header["digests"] = stored.digests.as_json()
+    stored.seen.write_to(out, header)
+
+
+class Writer(Protocol):
+    """Writes all bytes of a file."""
+
+    def __call__(self, out: Output, /) -> object: ...
+
+
+def replace_with(disk: Disk, path: Path, write: Writer) -> None:
+    """Do as ``replace_file``, for content that is too large to hold in memory twice. Raises OSError."""
+    part = path.with_name(path.name + ".part")
+    if part.exists():
+        disk.unlink(part)  # left by a run that was killed, perhaps of an earlier version, and readable by others
+    file = disk.open(part, create=True)
+    try:
+        file.truncate(0)
+        write(Appender(file))
+        file.sync()
+    except OSError as error:
+        disk.unlink(part)
+        raise OSError(error.errno, error.strerror, str(part)) from error
+    finally:
+        file.close()
+    disk.replace(part, path)
+    disk.sync_directory(path.parent)
+
+
+class FilterFile:
+    """The file of a filter, locked inside the context. ``path`` has symbolic links resolved."""
+
+    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+        self.path = Path(os.path.realpath(path))
+        self._disk = disk or RealDisk()
+        self._lock = self.path.with_name(self.path.name + ".lock")
+        self.digests = self.path.with_name(self.path.name + ".digests")
+        self._fd: int | None = None
+
+    def __enter__(self) -> FilterFile:
+        """Raises FilterFileError if another process holds the file, or if it cannot be written."""
+        if self.path.exists() and not self.path.is_file():
+            raise FilterFileError(f"{self.path} is not a regular file")
+        while self._fd is None:
+            self._fd = self._take()
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._fd is not None:
+            # Unlink it while it is locked: a process that has opened it since finds the name gone, and starts again.
+            os.unlink(self._lock)
+            os.close(self._fd)
+            self._fd = None
+
+    def _take(self) -> int | None:
+        """Return the descriptor of the lock; None if its holder removed it after we opened it and before we locked
+        it."""
+        try:
+            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise FilterFileError(f"cannot write filter {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(fd)
+            raise FilterFileError(f"filter {self.path} is in use by process {holder or 'unknown'}") from None
+        if self._lock.exists() and os.path.samestat(os.fstat(fd), os.stat(self._lock)):
+            return fd
+        os.close(fd)
+        return None
+
+    def write(self, stored: StoredFilter) -> None:
+        """Replace the file. After a crash it is the old one or the new one, complete. Raises OSError."""
+        self.replace(lambda out: write_stored(out, stored))
+
+    def replace(self, write: Writer) -> None:
+        """Do the same for any bytes."""
+        replace_with(self._disk, self.path, write)

@@ -1,0 +1,223 @@
+"""Lines in, new lines out, in order.
+
+It works a block at a time: hash the lines, look them up and add them, write the new ones, and only then read on. So new
+lines are written as soon as the input pauses, and between two blocks the seen-set holds exactly what was written. It is
+stored only there: at the end, when a signal asks to stop, and at intervals.
+
+    after                          the file holds
+    the end, SIGINT, SIGTERM       all that was written: the next run prints none of it again
+    SIGKILL, a write that fails    what was written when it was last stored: later lines are printed again
+
+Where the digests of its keys are kept beside the file, a chain is rebuilt as one slice between the blocks
+(``chain_rebuild``), and after the last one.
+
+So every new line is printed at least once, whatever happens. An output file is synced before the seen-set is stored:
+otherwise a power loss could keep the seen-set and lose the lines.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from crawler.base.memory import available_memory
+from crawler.seen.filters import DIGEST_BYTES, Filter, FilterError, KeyHash
+from crawler.seen.slices.digests import digest_words
+from crawler.tools.dedup.chain_rebuild import ChainRebuild
+from crawler.tools.dedup.filter_setup import room_of
+from crawler.tools.dedup.key_spec import KeySpec, LineKeys
+from crawler.tools.dedup.lines import LineSource, LineTooLongError, Pause, write_all
+from crawler.tools.dedup.lookout import Lookout
+from crawler.tools.dedup.store import FilterFile, StoredFilter
+
+_SHARE = 10  # storing takes at most a tenth of the time
+
+
+class Tally(Struct):
+    """What happened to the lines."""
+
+    lines: int = 0  # with a key
+    new: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)  # without a key, by reason
+    interrupted: bool = False
+    stopped: str | None = None  # why the rest of the input was not read
+
+
+class Keeper:
+    """Stores the seen-set of a stream in a file, at intervals."""
+
+    def __init__(
+        self,
+        file: FilterFile,
+        keys: KeySpec,
+        out: int,
+        rebuild: ChainRebuild | None,
+        *,
+        interval: float,
+        clock: Callable[[], float],
+    ) -> None:
+        """``out`` is the descriptor for new lines; ``interval`` is in seconds of ``clock``. ``rebuild`` keeps the
+        digests of the keys; None: nothing does."""
+        self._file = file
+        self._rebuild = rebuild
+        self._keys = keys
+        self._out = out
+        self._interval = interval
+        self._clock = clock
+        self._changed = not file.path.exists()
+        self._due = clock() + interval
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until there is something to do; None if there is not."""
+        if self._rebuild is not None and self._rebuild.pending:
+            return 0.0
+        return self._due - self._clock() if self._changed else None
+
+    @property
+    def compact_slices(self) -> int:
+        """The length at which a chain is rebuilt; 0: never."""
+        return 0 if self._rebuild is None else self._rebuild.slices
+
+    @property
+    def rebuilt(self) -> int:
+        """How often the slices of the seen-set were replaced."""
+        return 0 if self._rebuild is None else self._rebuild.done
+
+    def written(self, new: bytes) -> None:
+        """Note that lines were written, and keep the digests of their keys, which the seen-set has. Raises OSError."""
+        self._changed |= bool(new)
+        if self._rebuild is not None:
+            self._rebuild.added(new)
+
+    def work(self, seen: Filter) -> None:
+        """Do what is due between two blocks. Raises OSError."""
+        if self._rebuild is not None and self._rebuild.pending:
+            before = self._rebuild.done
+            self._rebuild.advance()
+            self._changed |= self._rebuild.done > before
+        if self._changed and self._clock() >= self._due:
+            self.store(seen)
+
+    def settle(self, seen: Filter, interrupted: Callable[[], bool]) -> None:
+        """Store ``seen``; then, unless a signal comes, end a rebuilding that is under way, and store it again. Raises
+        OSError."""
+        self.store(seen)
+        while self._rebuild is not None and self._rebuild.pending and not interrupted():
+            before = self._rebuild.done
+            self._rebuild.piece()
+            self._changed |= self._rebuild.done > before
+        self.store(seen)
+
+    def store(self, seen: Filter) -> None:
+        """Store ``seen`` in the file. Raises OSError."""
+        if not self._changed:
+            return
+        began = self._clock()
+        if stat.S_ISREG(os.fstat(self._out).st_mode):
+            os.fsync(self._out)
+        if self._rebuild is not None:
+            self._rebuild.sync()
+        self._file.write(StoredFilter(seen, self._keys, None if self._rebuild is None else self._rebuild.mark))
+        ended = self._clock()
+        self._changed = False
+        self._due = ended + max(self._interval, (ended - began) * _SHARE)
+
+
+def deduplicate(
+    source: LineSource,
+    keys: LineKeys,
+    seen: Filter,
+    out: int,
+    keeper: Keeper | None = None,
+    warn: Callable[[str], object] = bool,
+) -> Tally:
+    """Write the lines of ``source`` whose keys are new to ``out``, to the end of ``source`` or until a signal comes.
+
+    ``warn`` is called with each warning about ``seen``, before it happens. Raises OSError; then nothing was stored
+    since the last time.
+    """
+    tally = Tally(skipped=keys.skipped)
+    room, rebuilt = room_of(seen), 0
+    lookout = Lookout(seen, warn, available_memory, keeper.compact_slices if keeper else 0)
+    while True:
+        try:
+            if keeper and keeper.rebuilt > rebuilt:
+                room, rebuilt = room_of(seen), keeper.rebuilt
+                lookout.look_again()
+            got = source.next(keeper.seconds_left() if keeper else None)
+            if got is Pause.IDLE and keeper:
+                keeper.work(seen)
+                continue
+            if isinstance(got, Pause):
+                tally.interrupted = got is Pause.INTERRUPTED
+                break
+            lines, digests = keys.read(got)
+            room.need(len(seen) + len(lines))
+        except (LineTooLongError, FilterError) as problem:
+            tally.stopped = str(problem)
+            break
+        new = lookout.add_digests(digests)
+        tally.lines += len(lines)
+        tally.new += len(new)
+        if new:
+            write_all(out, b"\n".join((*chosen_lines(new, lines), b"")))
+        if keeper:
+            keeper.written(_digests_at(new, digests))
+            keeper.work(seen)
+    if keeper:
+        keeper.settle(seen, lambda: tally.interrupted or source.interrupted())
+    return tally
+
+
+class Asked(Protocol):
+    """What only answers whether it has keys."""
+
+    @property
+    def hash(self) -> KeyHash: ...
+
+    def contains_digests(self, digests: bytes) -> list[bool]:
+        """For each digest: whether its key is in."""
+        ...
+
+
+def contained(source: LineSource, keys: LineKeys, seen: Asked, out: int) -> Tally:
+    """Write the lines of ``source`` whose keys are in ``seen``; ``new`` counts the others. Raises OSError."""
+    tally = Tally(skipped=keys.skipped)
+    while True:
+        try:
+            got = source.next()
+        except LineTooLongError as problem:
+            tally.stopped = str(problem)
+            break
+        if isinstance(got, Pause):
+            tally.interrupted = got is Pause.INTERRUPTED
+            break
+        lines, digests = keys.read(got)
+        held = [line for line, found in zip(lines, seen.contains_digests(digests), strict=True) if found]
+        tally.lines += len(lines)
+        tally.new += len(lines) - len(held)
+        if held:
+            write_all(out, b"\n".join((*held, b"")))
+    return tally
+
+
+def _digests_at(positions: list[int], digests: bytes) -> bytes:
+    if len(positions) * DIGEST_BYTES == len(digests):
+        return digests
+    return digest_words(digests).take(positions, axis=0).tobytes() if positions else b""
+
+
+def chosen_lines(positions: list[int], lines: list[bytes]) -> Sequence[bytes]:
+    """The lines at ``positions``, at least one."""
+    if len(positions) == len(lines):
+        return lines
+    if len(positions) == 1:
+        return (lines[positions[0]],)
+    chosen: tuple[bytes, ...] = itemgetter(*positions)(lines)
+    return chosen

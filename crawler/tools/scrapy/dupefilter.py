@@ -1,0 +1,71 @@
+"""DUPEFILTER_CLASS: the seen-set of the job, asked for Scrapy's own fingerprints."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol, Self
+
+from scrapy import Request, Spider
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.misc import load_object
+
+from crawler.base.settings import SettingsError
+
+log = logging.getLogger(__name__)
+
+_NO_SEEN_SET = 'crawler.scrapy.DupeFilter has no seen-set: it needs SCHEDULER = "crawler.scrapy.Scheduler"'
+
+
+class Fingerprinter(Protocol):
+    """REQUEST_FINGERPRINTER_CLASS."""
+
+    def fingerprint(self, request: Request) -> bytes: ...
+
+
+class DupeFilter(BaseDupeFilter):
+    """Whether a request was enqueued before. The scheduler, which stores requests and what was seen of them in one
+    transaction, gives it the seen-set. Asking changes nothing."""
+
+    def __init__(self, fingerprinter: Fingerprinter, *, debug: bool = False) -> None:
+        self.fingerprinter = fingerprinter
+        self.debug = debug
+        self._told = False
+        self._knows: Callable[[str], bool] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Self:
+        """Raises SettingsError."""
+        if not getattr(load_object(crawler.settings["SCHEDULER"]), "has_seen_set", False):
+            # Refused here: what fails for each request only leaves a crawl of nothing, which looks like a whole one.
+            log.critical("The spider does not start: %s", _NO_SEEN_SET)
+            raise SettingsError(_NO_SEEN_SET)
+        return cls(crawler.request_fingerprinter, debug=crawler.settings.getbool("DUPEFILTER_DEBUG"))
+
+    def attach(self, knows: Callable[[str], bool]) -> None:
+        """Ask this seen-set from now on."""
+        self._knows = knows
+
+    def name(self, request: Request) -> str:
+        """What identifies the request: its fingerprint as text."""
+        return self.fingerprinter.fingerprint(request).hex()
+
+    def request_seen(self, request: Request) -> bool:
+        if self._knows is None:
+            raise RuntimeError(_NO_SEEN_SET)
+        return self._knows(self.name(request))
+
+    def log(self, request: Request, spider: Spider) -> None:
+        if self.debug:
+            log.debug("Filtered duplicate request: %(request)s", {"request": request}, extra={"spider": spider})
+        elif not self._told:
+            self._told = True
+            log.debug(
+                "Filtered duplicate request: %(request)s - no more duplicates will be shown (see DUPEFILTER_DEBUG to "
+                "show all duplicates)",
+                {"request": request},
+                extra={"spider": spider},
+            )
+        stats = spider.crawler.stats
+        assert stats is not None
+        stats.inc_value("dupefilter/filtered")

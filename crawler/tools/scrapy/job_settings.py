@@ -1,0 +1,88 @@
+"""The settings of a job that another fetcher works on: its pace is not ours, and it honours robots.txt itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crawler.base.settings import Settings, SettingsError, settings_from
+from crawler.job.crawl_file import check_whole
+from crawler.job.directory import JobError
+from crawler.job.identity import check_fetcher, check_shape, shape_of_job, shaping_of
+
+SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "digest")  # of those, none asks for the host of a key
+FETCHER = "Scrapy"
+
+# What a user of Scrapy chooses: its name there, the setting that it is here, and how to read it.
+_CHOICES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "CRAWLER_SEEN": ("seen", "kind", str),
+    "CRAWLER_FPP": ("seen", "fpp", float),
+    "CRAWLER_CAPACITY": ("seen", "capacity", int),
+    "CRAWLER_SYNC_INTERVAL": ("durability", "sync_interval", float),
+    "CRAWLER_CHECKPOINT_INTERVAL": ("durability", "checkpoint_interval", float),
+}
+_KINDS: dict[Any, str] = {float: "a number", int: "a whole number"}
+
+# No gap, no hold and no snooze of ours. Hosts take turns after each request: a session pays only where we connect.
+_POLITENESS = {
+    "delay": 0.0,
+    "errors_max": 0.0,
+    "snooze_after": 0,
+    "retire_after": 0,
+    "retire_throttled": 0,
+    "slow_share": 1.0,
+    "session_pages": 1,
+}
+
+
+def choices(chosen: Callable[[str], Any]) -> dict[str, dict[str, Any]]:
+    """What the user chose of the job, by table; ``chosen`` gives a setting of Scrapy, or None. Raises SettingsError."""
+    given: dict[str, dict[str, Any]] = {}
+    for name, (table, key, kind) in _CHOICES.items():
+        value = chosen(name)
+        if value is None:
+            continue
+        try:
+            given.setdefault(table, {})[key] = kind(value)
+        except (ValueError, TypeError, OverflowError):
+            raise SettingsError(f"{name} must be {_KINDS[kind]}, not {value!r}") from None
+    kind = given.get("seen", {}).get("kind", SEEN_KINDS[0])
+    if kind not in SEEN_KINDS:
+        raise SettingsError(f"CRAWLER_SEEN is one of {', '.join(SEEN_KINDS)}, not {kind!r}")
+    return given
+
+
+def _as_chosen(text: str) -> str:
+    """The text with the names that users of Scrapy know."""
+    for name, (table, key, _) in _CHOICES.items():
+        text = text.replace(f"{table}.{key}", name)
+    return text
+
+
+def settings_of_job(directory: Path, per_host: int, out: int, given: Mapping[str, Mapping[str, Any]]) -> Settings:
+    """The settings of a run on the job in the directory. So many requests are ``out`` at a time, and so many of one
+    host. ``given`` are the ``choices`` of the user; a job keeps what shaped it, and refuses another choice.
+    Raises JobError, SettingsError."""
+    check_whole(directory)
+    check_fetcher(directory, FETCHER)
+    tables: dict[str, dict[str, Any]] = shape_of_job(directory)
+    # The seen-set is asked before a request is made: nothing is doubted, and nothing looked up later.
+    tables.setdefault("seen", {}).setdefault("ledger", False)
+    own: dict[str, dict[str, Any]] = {
+        # Twice as many slots as there can be requests out: the frontier never lacks any.
+        "crawl": {"scope": "any", "concurrency": 2 * max(out, per_host)},
+        "robots": {"ignore": True},
+        "politeness": _POLITENESS | {"per_host": per_host},
+    }
+    for chosen in (own, given):
+        for table, values in chosen.items():
+            tables.setdefault(table, {}).update(values)
+    try:
+        settings = settings_from(tables, "Scrapy's settings")
+        check_shape(directory, shaping_of(settings))
+    except SettingsError as error:
+        raise SettingsError(_as_chosen(str(error))) from None
+    except JobError as error:
+        raise JobError(_as_chosen(error.fault), new_job=error.new_job) from None
+    return settings

@@ -1,0 +1,258 @@
+"""A job whose requests another fetcher makes. It knows of each its name, where it belongs in its host's queue, and its
+bytes.
+
+Requests that come in and requests that are done wait in memory for the next ``flush``, which writes them in one
+transaction. Whoever hands out requests flushes first, so what is in memory is what came since: a request is never out
+before its own transaction is written.
+
+The bytes of a request outlive its end until that is durable. After a power loss the end of a request may be undone,
+because its record in ``pages.jsonl`` is lost; then it is queued again, and needs its bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from crawler.base.clock import SteadyClock
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import Settings
+from crawler.frontier import ANSWERED, Entry, Lease, Limits
+from crawler.job.found import Brought
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.job.records import Outcome, PageRecord, decode_done
+from crawler.job.run_settings import write_run
+from crawler.job.store import RequestStore
+from crawler.tools.scrapy.job_settings import FETCHER
+from crawler.tools.scrapy.spider_status import SpiderStatus
+from crawler.tools.scrapy.upkeep import EndedNames, Upkeep, delete
+from crawler.url.urls.request_name import name_in
+
+log = logging.getLogger(__name__)
+
+TOGETHER = 512  # requests that should wait in memory at most, before they are written
+_RECENT = 32_768  # names that were asked for lately; on most pages nearly all links are among them
+_NOTE = b"+"  # before the name of a note, which no name of a request begins with
+
+
+class Ending(Struct, frozen=True):
+    """How a request ended."""
+
+    outcome: Outcome
+    status: int | None = None
+    error: str | None = None
+    content_type: str | None = None
+    size: int | None = None
+    location: str | None = None
+
+
+class Taken(Struct, eq=False):
+    """A request that is out."""
+
+    name: str
+    stored: bytes | None  # None: the store lacks it
+    entry: Entry
+    lease: Lease
+    answered: bool = False
+
+
+class _Unwritten(Struct):
+    """What the next transaction has."""
+
+    brought: dict[str, Brought] = field(default_factory=dict)
+    ended: list[tuple[Lease, PageRecord]] = field(default_factory=list)
+    notes: dict[bytes, bytes] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.brought or self.ended or self.notes)
+
+
+class RequestJob:
+    """The job in a directory, opened for writing. Always close it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings,
+        clock: Callable[[], float] | None = None,
+        platform: Platform | None = None,
+    ) -> None:
+        """Raises JobError, OSError when the disk fails, and the codecs' errors when stored bytes are damaged."""
+        steady = SteadyClock()
+        self.clock = clock or steady
+        now = self.clock()
+        anchor = None if clock is not None else steady.anchor
+        self.job = job = Job(
+            directory,
+            settings,
+            now,
+            platform or Platform(open_store=RequestStore, fetcher=FETCHER),
+            anchor,
+        )
+        try:
+            write_run(job.disk, directory, settings)
+            # Ends that a killed run left: whether they are durable is not known.
+            ended = [name_in(decode_done(value).entry.href) for _, value in job.store.rows(Family.DONE)]
+        except BaseException:
+            job.close()
+            raise
+        self._unwritten = _Unwritten()
+        self._recent: dict[str, None] = {}
+        self._ended = EndedNames([name.encode("ascii") for name in ended])
+        self._upkeep = Upkeep(job, self._ended, settings.durability, now)
+        self._settings = settings
+        self._status = SpiderStatus(job, settings, self.clock)
+        self._blocked = False
+
+    # -- requests come in --------------------------------------------------------------------------------------
+
+    def knows(self, name: str) -> bool:
+        """Whether a request of that name was brought, as far as the seen-set can tell. Counts it as a duplicate."""
+        known = name in self._recent or name in self._unwritten.brought or self._was_seen(name)
+        if known:
+            self._remember(name)
+            self.job.counters.duplicates += 1
+        return known
+
+    def _was_seen(self, name: str) -> bool:
+        return self.job.seen.contains_many([name])[0]
+
+    def may_be_new(self, name: str) -> bool:
+        """Whether the seen-set can tell that no request of that name was brought. It counts nothing."""
+        return name not in self._unwritten.brought and not self._was_seen(name)
+
+    def bring(self, brought: Brought) -> int:
+        """Queue a request of which ``knows`` said that it is new, or whose name is of this call alone. Returns how many
+        wait to be written."""
+        self._unwritten.brought[brought.name] = brought
+        self._remember(brought.name)
+        return len(self._unwritten.brought)
+
+    def _remember(self, name: str) -> None:
+        recent = self._recent
+        recent.pop(name, None)
+        recent[name] = None
+        if len(recent) > _RECENT:
+            del recent[next(iter(recent))]
+
+    def note(self, name: bytes) -> bytes | None:
+        """What was noted under a name."""
+        name = _NOTE + name
+        noted = self._unwritten.notes.get(name)
+        return self.job.store.get(Family.REQUESTS, name) if noted is None else noted
+
+    def put_note(self, name: bytes, noted: bytes) -> None:
+        """Note something, in the transaction of the requests that wait."""
+        self._unwritten.notes[_NOTE + name] = noted
+
+    # -- requests go out ---------------------------------------------------------------------------------------
+
+    def take(self) -> Taken | None:
+        """The request whose turn it is; None while there is none. Call ``flush`` before."""
+        frontier, now = self.job.frontier, self.clock()
+        while frontier.queued:
+            lease = frontier.take(now)
+            if lease is not None and lease.entry is not None:
+                name = name_in(lease.entry.href)
+                self._status.taken(lease)
+                stored = self.job.store.get(Family.REQUESTS, name.encode("ascii"))
+                return Taken(name, stored, lease.entry, lease)
+            ready = frontier.next_ready()
+            if lease is None and (ready is None or ready > now):
+                return None  # those hosts have as many requests out as they may have
+        return None
+
+    def answered(self, taken: Taken) -> None:
+        """The request has left the network: its host may be asked for the next one."""
+        if not taken.answered:
+            taken.answered = True
+            self.job.frontier.answered(taken.lease, ANSWERED, self.clock())
+
+    def end(self, taken: Taken, ending: Ending) -> None:
+        """The request is done."""
+        record = PageRecord(
+            taken.entry,
+            ending.outcome,
+            self.clock(),
+            ending.status,
+            ending.error,
+            ending.content_type,
+            ending.size,
+            location=ending.location,
+        )
+        self._unwritten.ended.append((taken.lease, record))
+        self._status.ended(taken.lease)
+
+    def allow(self, per_host: int) -> None:
+        """From now on a host may have so many requests out, if that is more than before."""
+        politeness = self._settings.politeness
+        if per_host > politeness.per_host:
+            self._settings = replace(self._settings, politeness=replace(politeness, per_host=per_host))
+            for _ in self.job.frontier.change(self._settings.politeness, Limits.of(self._settings)):
+                pass
+
+    @property
+    def waiting(self) -> int:
+        """Requests that are queued and not out."""
+        return self.job.frontier.queued + len(self._unwritten.brought)
+
+    # -- durability --------------------------------------------------------------------------------------------
+
+    def flush(self) -> bool:
+        """Write what waits. False while the disk is full: nothing can be handed out then. Raises OSError for any other
+        fault."""
+        job = self.job
+        if not job.writer.write_again():
+            self._say_blocked()
+            return False
+        self._blocked = False
+        if self._unwritten or self._ended.durable:
+            now, unwritten, self._unwritten = self.clock(), self._unwritten, _Unwritten()
+            gone = self._ended.take_durable()
+
+            def also(batch: Batch) -> None:
+                delete(gone, batch)
+                for name, noted in unwritten.notes.items():
+                    batch.put(Family.REQUESTS, name, noted)
+
+            self._ended.add(name_in(record.entry.href).encode("ascii") for _, record in unwritten.ended)
+            job.exchange(unwritten.ended, list(unwritten.brought.values()), also, now)
+            if job.blocked is not None:
+                self._say_blocked()
+                return False
+        self._keep_up(self.clock())
+        return True
+
+    @property
+    def _is_broken(self) -> bool:
+        """Whether the disk failed in a way that waiting does not mend: memory is ahead of it then."""
+        writer = self.job.writer
+        return writer.failed is not None or (writer.in_transaction and writer.blocked is None)
+
+    def _say_blocked(self) -> None:
+        if not self._blocked:
+            log.warning("%s: no request is sent until there is room; nothing is lost", self.job.blocked)
+        self._blocked = True
+
+    def _keep_up(self, now: float) -> None:
+        """Show the status, and go on with what makes the job durable. Raises OSError."""
+        self._status.show(now)
+        self._upkeep.go_on(now)
+
+    def sync(self) -> None:
+        """Make everything that was written durable. Raises OSError."""
+        self._upkeep.sync()
+
+    def close(self) -> None:
+        """Write what waits, make it durable and release the directory. Requests that are out come again."""
+        try:
+            if not self._is_broken and self.flush() and self.job.writer.whole:
+                self._upkeep.end(self.clock())
+        finally:
+            self._status.take_away()
+            self.job.close()

@@ -1,0 +1,330 @@
+"""SCHEDULER: Scrapy's requests in a durable frontier."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import logging
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from scrapy import Request, Spider
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.job import job_dir
+from scrapy.utils.misc import load_object
+from scrapy.utils.reactor import CallLaterOnce
+
+from crawler.job.directory import JobError, check_vacant, holds_job
+from crawler.job.records import Outcome
+from crawler.tools.scrapy.dupefilter import DupeFilter
+from crawler.tools.scrapy.in_progress import watch_engine
+from crawler.tools.scrapy.item_feeds import ItemFeeds
+from crawler.tools.scrapy.job_settings import choices, settings_of_job
+from crawler.tools.scrapy.request_job import TOGETHER, Ending, RequestJob, Taken
+from crawler.tools.scrapy.request_rows import RequestRows, UnreadableError, UnserialisableError, own_name
+from crawler.tools.scrapy.start_requests import StartRequests
+
+log = logging.getLogger(__name__)
+
+_SPIDER = b"spider"
+_OF_SCRAPY = ("spider.state", "requests.seen")  # what else Scrapy keeps in a job directory
+_TAKEN = ("requests.queue", "requests.seen")  # what its own scheduler and dupefilter keep there
+_ENDED = Ending(Outcome.FAILED, error="the engine dropped it")
+
+
+class Scheduler(BaseScheduler):
+    """Hands out the requests of a job, and ends each when its callback's output has been consumed."""
+
+    has_seen_set: ClassVar[bool] = True  # DupeFilter asks the class in SCHEDULER
+
+    def __init__(self, crawler: Any) -> None:
+        """Raises JobError, SettingsError, OSError, and whatever DUPEFILTER_CLASS raises."""
+        self.crawler = crawler
+        self.spider: Spider = crawler.spider
+        self._memory = MemoryRequests()
+        self._start = StartRequests()
+        self._out: dict[Request, tuple[Taken, Ending]] = {}
+        self._writing: CallLaterOnce[bool] | None = None  # None: not opened
+        self._broken = False
+        self._feeds = ItemFeeds(crawler)
+        with contextlib.ExitStack() as held:
+            self._job, self._rows = self._open_job(held)
+            self.df = self._dupefilter()
+            self._held = held.pop_all()
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Self:
+        # Whatever can be refused is refused here, and not in ``open``. When that fails, Scrapy closes what was not
+        # opened: its SpiderState then empties the file of a spider's state.
+        try:
+            scheduler = cls(crawler)
+        except Exception as error:
+            log.critical("The spider does not start: %s", error, extra={"spider": crawler.spider})
+            raise
+        scheduler._start.watch(crawler.engine.scraper.spidermw.methods)
+        return scheduler
+
+    # -- the run -----------------------------------------------------------------------------------------------
+
+    def _open_job(self, held: contextlib.ExitStack) -> tuple[RequestJob, RequestRows]:
+        settings = self.crawler.settings
+        given = choices(settings.get)
+        directory = _directory(job_dir(settings), held)
+        _check_vacant(directory)
+        out = settings.getint("CONCURRENT_REQUESTS")
+        job = RequestJob(directory, settings_of_job(directory, _per_host(settings), out, given))
+        held.callback(job.close)
+        _check_spider(job, directory, str(self.spider.name))
+        rows = RequestRows(
+            self.spider,
+            newest_first="fifo" not in str(settings.get("SCHEDULER_DISK_QUEUE")).lower(),
+            start_last=bool(settings.get("SCHEDULER_START_DISK_QUEUE", True)),
+        )
+        return job, rows
+
+    def _dupefilter(self) -> Any:
+        """Made when the directory is known to be the spider's: another one may write to it at once."""
+        filter_class = load_object(self.crawler.settings["DUPEFILTER_CLASS"])
+        make = getattr(filter_class, "from_crawler", None)
+        made = filter_class() if make is None else make(self.crawler)
+        if isinstance(made, DupeFilter):
+            made.attach(self._job.knows)
+        return made
+
+    def open(self, spider: Spider) -> Any:
+        try:
+            watch_engine(self.crawler.engine, self._answered, self._done)
+            self._start.begin(self._job)
+            opened = self.df.open()
+        except BaseException:
+            self._held.close()
+            raise
+        if self._job.waiting:
+            log.info("Resuming crawl (%(n)d requests scheduled)", {"n": self._job.waiting}, extra={"spider": spider})
+        for line in self._job.job.notes:
+            log.info("%s", line, extra={"spider": spider})
+        self._writing = CallLaterOnce(self._write)
+        return opened
+
+    def close(self, reason: str) -> Any:
+        if self._writing is None:  # something failed before the scheduler was open
+            self._held.close()
+            return None
+        self._writing.cancel()
+        self._feeds.flush()
+        try:
+            self._held.close()
+        except OSError as error:
+            if not self._broken:
+                raise
+            # The fault is that which stopped the spider, and the log has it.
+            log.error("The job is closed as it is on the disk: %s", error, extra={"spider": self.spider})
+        finally:
+            closed = self.df.close(reason)
+        return closed
+
+    # -- requests ----------------------------------------------------------------------------------------------
+
+    def has_pending_requests(self) -> bool:
+        return len(self) > 0
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+        return 0 if self._broken else self._job.waiting + len(self._memory)
+
+    def enqueue_request(self, request: Request) -> bool:
+        start, noted = self._start.is_start(request), b""
+        if request.dont_filter:
+            if start:
+                noted = self.crawler.request_fingerprinter.fingerprint(request)
+                if not self._start.is_due(noted):
+                    self._count("scheduler/start/resumed")
+                    return False
+            name = self._name_of_its_own()
+        elif self._is_duplicate(request):
+            self.df.log(request, self.spider)
+            return False
+        else:
+            name = self._name_of_new(request)
+        slot = request.meta.get("download_slot")
+        if slot is not None and slot != urlparse_cached(request).hostname:
+            # Slots of its own: the requests of one host are in several.
+            self._job.allow(self.crawler.settings.getint("CONCURRENT_REQUESTS"))
+        try:
+            row = self._rows.row(request, name, start=start)
+        except UnserialisableError as error:
+            self._keep_in_memory(request, name, error)
+        else:
+            if noted:
+                self._start.queued(noted)
+            if self._job.bring(row) >= TOGETHER:
+                self._write()
+            self._count("scheduler/enqueued/disk")
+        self._count("scheduler/enqueued")
+        return True
+
+    def _is_duplicate(self, request: Request) -> bool:
+        if not isinstance(self.df, DupeFilter):
+            return bool(self.df.request_seen(request))
+        names = self._memory.names
+        return (bool(names) and self.df.name(request) in names) or self.df.request_seen(request)
+
+    def _name_of_new(self, request: Request) -> str:
+        """The name of a request that the dupefilter takes for new."""
+        if not isinstance(self.df, DupeFilter):
+            return self._name_of_its_own()
+        name = self.df.name(request)
+        if type(self.df) is not DupeFilter and not self._job.may_be_new(name):
+            return self._name_of_its_own()  # a subclass wants it again: it must not take the place of the first
+        return name
+
+    def _name_of_its_own(self) -> str:
+        name = own_name()
+        while not self._job.may_be_new(name):  # the seen-set takes it for another
+            name = own_name()
+        return name
+
+    def _keep_in_memory(self, request: Request, name: str, error: UnserialisableError) -> None:
+        if not self._memory.names:
+            log.warning(
+                "Unable to serialize request: %(request)s - reason: %(reason)s - it is kept in memory, and lost if the "
+                "spider is killed; no more unserializable requests will be logged (stats being collected)",
+                {"request": request, "reason": error},
+                extra={"spider": self.spider},
+            )
+        self._memory.push(request, name)
+        self._count("scheduler/unserializable")
+        self._count("scheduler/enqueued/memory")
+
+    def next_request(self) -> Request | None:
+        request = self._memory.pop()
+        if request is not None:
+            self._count("scheduler/dequeued/memory")
+        else:
+            request = self._take()
+            if request is None:
+                return None
+            self._count("scheduler/dequeued/disk")
+        self._count("scheduler/dequeued")
+        return request
+
+    def _take(self) -> Request | None:
+        while self._write() and (taken := self._job.take()) is not None:
+            try:
+                if taken.stored is None:
+                    raise UnreadableError("its bytes are not in the store")
+                request = self._rows.request(taken.stored)
+            except UnreadableError as error:
+                # It stays in the job, and comes again at the next start: perhaps with the code that it needs.
+                log.error("A stored request of %s cannot be read: %s", taken.entry.href, error)
+                self._job.answered(taken)
+                self._count("scheduler/unreadable")
+                continue
+            self._out[request] = (taken, _ENDED)
+            return request
+        return None
+
+    def _write(self) -> bool:
+        """Write what waits. False if that is not possible now: nothing can be handed out then."""
+        if self._broken:
+            return False
+        self._feeds.flush()
+        try:
+            return self._job.flush()
+        except OSError as error:
+            self._broken = True
+            log.critical(
+                "The job cannot be written: %s: the spider stops. Start it again once this is fixed: what was stored "
+                "is whole",
+                error,
+                extra={"spider": self.spider},
+            )
+            stop = getattr(self.crawler, "stop_async", None)
+            if stop is None:
+                self.crawler.stop()
+            else:
+                deferred_from_coro(stop())
+            return False
+
+    def _answered(self, request: Request, ending: Ending) -> None:
+        """The download of a request has ended."""
+        out = self._out.get(request)
+        if out is not None:
+            self._job.answered(out[0])
+            self._out[request] = (out[0], ending)
+
+    def _done(self, request: Request) -> None:
+        """The engine has nothing more to do for a request."""
+        out = self._out.pop(request, None)
+        if out is not None:
+            self._job.end(*out)
+            self._feeds.ended()
+            # What came out of the request is in memory too: written together, once this turn of the reactor ends.
+            if self._writing is not None:
+                self._writing.schedule()
+
+    def _count(self, name: str) -> None:
+        self.crawler.stats.inc_value(name)
+
+
+def _directory(job: str | None, held: contextlib.ExitStack) -> Path:
+    """The directory of the job; one that goes with what is held if the user has named none."""
+    if job is not None:
+        return Path(job)
+    log.warning("JOBDIR is not set: the requests are in a directory that is removed when the spider closes")
+    return Path(held.enter_context(tempfile.TemporaryDirectory(prefix="crawler-scrapy-")))
+
+
+def _check_spider(job: RequestJob, directory: Path, name: str) -> None:
+    """Raise JobError if the job is that of another spider."""
+    kept = job.note(_SPIDER)
+    if kept is None:
+        job.put_note(_SPIDER, name.encode())
+    elif kept != name.encode():
+        raise JobError(
+            f"{directory} is the job of the spider {kept.decode()!r}, not of {name!r}: give each spider a JOBDIR of "
+            "its own"
+        )
+
+
+def _check_vacant(directory: Path) -> None:
+    """Raise JobError if a new job would be mixed with other files, among them a crawl of Scrapy's own scheduler."""
+    if not holds_job(directory):
+        for name in _TAKEN:
+            path = directory / name
+            if path.is_dir() or (path.is_file() and path.stat().st_size):  # a spider that did not start left it empty
+                raise JobError(
+                    f"{directory} holds a crawl of Scrapy's own scheduler ({name}), which cannot be taken over: finish "
+                    "it with that scheduler, or set JOBDIR to a new directory"
+                )
+    check_vacant(directory, _OF_SCRAPY)
+
+
+class MemoryRequests:
+    """Requests that cannot be stored, by priority, the newest first. ``names``: of all that there were."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Request]] = []
+        self._numbers = itertools.count(0, -1)
+        self.names: set[str] = set()
+
+    def push(self, request: Request, name: str) -> None:
+        heapq.heappush(self._heap, (-request.priority, next(self._numbers), request))
+        self.names.add(name)
+
+    def pop(self) -> Request | None:
+        return heapq.heappop(self._heap)[2] if self._heap else None
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+
+def _per_host(settings: Any) -> int:
+    """How many requests of one host can be in the downloader. Scrapy takes 0 for 1."""
+    slots = settings.getdict("DOWNLOAD_SLOTS").values()
+    most = [int(slot.get("concurrency") or 0) for slot in slots]
+    return max(1, int(settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")), *most)

@@ -1,0 +1,94 @@
+"""``live.json`` of a job while its spider runs, for ``crawler stats``, ``top`` and ``dashboard``.
+
+A crawl of this project measures more of itself: what only its own engine knows is null.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from typing import Any
+
+from crawler.base.disk import Expendable
+from crawler.base.settings import Settings
+from crawler.frontier import Lease
+from crawler.inspect.host_states import HostStates
+from crawler.inspect.host_table import HostTableSettings
+from crawler.inspect.statistics import HostFigures, JobFigures, assemble
+from crawler.job.directory import LIVE
+from crawler.job.job import Job
+from crawler.job.live_status import Live, write_live
+from crawler.url.urls.request_name import without_name
+
+INTERVAL = 1.0  # seconds
+PAUSE = 50.0  # times the duration of a count of all hosts: the pause after it
+
+
+class SpiderStatus:
+    """Says what the job of a running spider has. A status that cannot be written hurts nothing."""
+
+    def __init__(self, job: Job, settings: Settings, clock: Callable[[], float]) -> None:
+        self._job = job
+        self._clock = clock
+        self._began = clock()
+        self._next = self._next_count = self._began
+        self._states = HostStates(job.store, job.frontier, HostTableSettings.of(settings), clock)
+        self._file = Expendable(str(job.directory / LIVE))
+        self.out: dict[Lease, str] = {}  # the URLs of requests that are out
+
+    def show(self, now: float) -> None:
+        """Write the status, if it is time to."""
+        if now < self._next:
+            return
+        self._next = now + INTERVAL
+        with self._file:
+            under_way = {url: lease.taken_at for lease, url in self.out.items()}
+            write_live(
+                self._job.directory, Live(self._stats(now), under_way, self._job.checkpointer.durable_end, None, ())
+            )
+
+    def _stats(self, now: float) -> dict[str, Any]:
+        job, frontier = self._job, self._job.frontier
+        self._count_hosts(now)
+        figures = JobFigures(
+            job.counters,
+            job.seen,
+            job.checkpointer.manifest,
+            None,
+            len(job.checkpointer.generations.numbers()),
+            shutil.disk_usage(job.directory).free,
+            job.revisiting.border.counts,
+            job.files.outputs.sizes(),
+        )
+        hosts = HostFigures(frontier.hosts_pending, self._states.counts)
+        stats = assemble(figures, hosts, None, state="running", now=now, advice=None)
+        return stats | {
+            "elapsed_seconds": now - self._began,
+            "urls_pending": frontier.queued,
+            "urls_in_flight": job.counters.pending - frontier.queued,
+            "commits": job.writer.commits,
+        }
+
+    def _count_hosts(self, now: float) -> None:
+        """Count the hosts by state; many are counted seldom, so that it takes a bounded share of the time."""
+        if now >= self._next_count:
+            began = time.perf_counter()
+            self._states.settle()
+            self._next_count = now + PAUSE * (time.perf_counter() - began)
+
+    def taken(self, lease: Lease) -> None:
+        """A request is out."""
+        if lease.entry is not None:
+            self.out[lease] = without_name(lease.entry.href)
+
+    def ended(self, lease: Lease) -> None:
+        """A request is done."""
+        self.out.pop(lease, None)
+
+    def take_away(self) -> None:
+        """The spider has ended: what is stored says all."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._job.directory / LIVE)

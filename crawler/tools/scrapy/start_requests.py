@@ -1,0 +1,89 @@
+"""Start requests: a spider yields them all at each start, and those that an earlier run has queued are left out.
+
+What an earlier run had not come to when it was killed is new, and is queued. A request that a spider yields twice in
+one run is wanted twice: of each fingerprint the job notes how often it was queued, and how often it came in which run.
+"""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+
+from scrapy import Request
+
+from crawler.tools.scrapy.request_job import RequestJob
+
+_NOTED = struct.Struct("<IIQ")  # queued in all; came in that run; the run
+_RUNS = b"runs"
+_START = b"start"
+_NUMBER = struct.Struct("<Q")
+
+
+class StartRequests:
+    """Recognises the start requests of this run. It is a spider middleware that stands before all others: what it sees
+    is what the engine gets."""
+
+    def __init__(self) -> None:
+        self._coming: weakref.WeakSet[Request] = weakref.WeakSet()
+        self._job: RequestJob | None = None
+        self._run = 0
+
+    def watch(self, methods: defaultdict[str, deque[Any]]) -> None:
+        """Stand before the spider middlewares. Before 2.13 start requests were a generator, now they are an
+        asynchronous one."""
+        methods["process_start"].append(self.process_start)
+        methods["process_start_requests"].append(self.process_start_requests)
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for each in start:
+            yield self._noted(each)
+
+    def process_start_requests(self, start_requests: Iterable[Any], spider: Any) -> Iterator[Any]:
+        return map(self._noted, start_requests)
+
+    def _noted(self, each: Any) -> Any:
+        if isinstance(each, Request):
+            self._coming.add(each)
+        return each
+
+    def begin(self, job: RequestJob) -> None:
+        """A run begins."""
+        noted = job.note(_RUNS)
+        self._run = 1 if noted is None else _NUMBER.unpack(noted)[0] + 1
+        self._job = job
+        job.put_note(_RUNS, _NUMBER.pack(self._run))
+
+    def is_start(self, request: Request) -> bool:
+        """Whether the request has just come from the spider's start; asked once for each request."""
+        if request in self._coming:
+            self._coming.discard(request)
+            return True
+        return False
+
+    def is_due(self, fingerprint: bytes) -> bool:
+        """Whether a start request with that fingerprint is to be queued; ``queued`` says that it was. If it is not,
+        notes that it came."""
+        queued, came = self._counts(fingerprint)
+        if came < queued:
+            self._note(fingerprint, queued, came + 1)
+        return came >= queued
+
+    def queued(self, fingerprint: bytes) -> None:
+        """The request is queued, in the same transaction as this note. One that is only in memory is not: the next run
+        has it again."""
+        queued, came = self._counts(fingerprint)
+        self._note(fingerprint, queued + 1, came + 1)
+
+    def _counts(self, fingerprint: bytes) -> tuple[int, int]:
+        """How often it was queued in all, and came in this run."""
+        assert self._job is not None
+        noted = self._job.note(_START + fingerprint)
+        queued, came, run = (0, 0, 0) if noted is None else _NOTED.unpack(noted)
+        return queued, came if run == self._run else 0
+
+    def _note(self, fingerprint: bytes, queued: int, came: int) -> None:
+        assert self._job is not None
+        self._job.put_note(_START + fingerprint, _NOTED.pack(queued, came, self._run))

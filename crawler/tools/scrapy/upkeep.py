@@ -1,0 +1,130 @@
+"""Makes a job of requests durable beside the spider: its syncs and generations run in the job's thread, a piece at each
+look, and the spider never waits for the disk.
+
+It also knows the requests that have ended and whose bytes are still stored: these go once the end is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import DurabilitySettings
+from crawler.job.checkpointer import Walk, drive
+from crawler.job.job import Job
+
+
+def delete(names: Iterable[bytes], batch: Batch) -> None:
+    """Delete the bytes of these requests."""
+    for name in names:
+        batch.delete(Family.REQUESTS, name)
+
+
+class EndedNames:
+    """Requests that have ended and whose bytes are still stored. A sync makes the ends durable that were written before
+    it began."""
+
+    def __init__(self, found: list[bytes]) -> None:
+        self._written = found
+        self._syncing: list[bytes] = []
+        self.durable: list[bytes] = []
+
+    def add(self, names: Iterable[bytes]) -> None:
+        """The ends of these requests are being written."""
+        self._written.extend(names)
+
+    def begin_sync(self) -> None:
+        """A sync begins. If one before it has failed, it makes those ends durable too."""
+        self._syncing += self._written
+        self._written = []
+
+    def synced(self) -> None:
+        """That sync has ended."""
+        self.durable += self._syncing
+        self._syncing = []
+
+    def take_durable(self) -> list[bytes]:
+        """Those whose ends no crash takes back; the caller deletes them."""
+        gone, self.durable = self.durable, []
+        return gone
+
+
+class Upkeep:
+    """Syncs and generations of one job, one after the other."""
+
+    def __init__(self, job: Job, ended: EndedNames, settings: DurabilitySettings, now: float) -> None:
+        self._job = job
+        self._ended = ended
+        self._settings = settings
+        self._next_sync = now + settings.sync_interval
+        self._next_checkpoint = now + settings.checkpoint_interval
+        self._walk: Walk[Any] | None = None
+        self._piece: Future[None] | None = None
+        self._after: Callable[[], None] = ended.synced
+
+    def go_on(self, now: float) -> None:
+        """Begin what is due, or go on with what was begun. Raises OSError."""
+        if self._walk is not None:
+            self._step()
+        elif now >= self._next_sync:
+            self._next_sync = now + self._settings.sync_interval
+            self._begin_sync()
+        elif now >= self._next_checkpoint and self._job.writer.whole:
+            self._next_checkpoint = now + self._settings.checkpoint_interval
+            self._forget_bytes()
+            if self._job.writer.whole:
+                self._begin(Walk(self._job.checkpointer.checkpoint(now)), lambda: None)
+
+    def _begin_sync(self) -> None:
+        self._ended.begin_sync()
+        self._begin(Walk(self._job.checkpointer.sync()), self._ended.synced)
+
+    def _begin(self, walk: Walk[Any], after: Callable[[], None]) -> None:
+        self._walk, self._after = walk, after
+        self._piece = walk.go_on(self._job.files.executor)
+        if self._piece is None:
+            self._finish()
+
+    def _step(self) -> None:
+        assert self._walk is not None
+        if self._piece is not None:
+            if not self._piece.done():
+                return
+            self._piece.result()
+        self._piece = self._walk.go_on(self._job.files.executor)
+        if self._piece is None:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._walk = None
+        self._after()
+
+    def _settle(self) -> None:
+        """Wait until what was begun has ended. Raises OSError."""
+        while self._walk is not None:
+            if self._piece is not None:
+                self._piece.result()
+            self._step()
+
+    def sync(self) -> None:
+        """Make everything that was written durable, and wait for it. Raises OSError."""
+        self._settle()
+        self._begin_sync()
+        self._settle()
+
+    def _forget_bytes(self) -> None:
+        # A generation lets go of the journal before it, which says what has ended: their bytes go first.
+        gone = self._ended.take_durable()
+        if gone:
+            self._job.change_hosts(partial(delete, gone))
+
+    def end(self, now: float) -> None:
+        """Write the last generation, and wait for it. Raises OSError."""
+        self.sync()
+        self._forget_bytes()
+        if self._job.writer.whole:
+            drive(self._job.checkpointer.checkpoint(now, whole=True))
+            self.sync()

@@ -1,0 +1,185 @@
+"""The rules by which the crawler itself refuses to ask a host, whatever leads there.
+
+A page on the public web may link to ``http://10.0.0.1/admin`` or to the mail server's port, or resolve its name to
+127.0.0.1, and thus use a crawler against services that are not meant for it. The user who runs the crawl permits what
+is wanted, by flag or setting:
+
+    private-address    loopback, private and reserved addresses       ``--allow-private``, ``--allow-network``
+    link-local         169.254.0.0/16 and fe80::/10                   ``--allow-network`` with a network inside these
+    metadata-address   where clouds hand out credentials              ``--allow-network`` with that very address
+    blocked-port       ports that browsers block                      ``fetch.allow_ports``
+    too-many-ports     more than ``traps.max_ports`` of one name      ``traps.max_ports``
+    too-many-hosts     more than ``traps.max_hosts`` of one domain    ``traps.max_hosts``
+
+``refusal_of`` judges what a URL says, ``refusal_of_address`` an address that is about to be dialled. A name may resolve
+to another address at every look-up, so the second check is made for each connection, on the address itself.
+
+What is decided here is pure and costs no request, so it comes before robots.txt and politeness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from enum import StrEnum
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final
+
+from msgspec import Struct
+
+from crawler.base.settings import FetchSettings
+from crawler.url.refusal.addresses import Address, bare, special_use
+from crawler.url.urls.host_key import PORTS, is_address, split_origin
+
+Network = IPv4Network | IPv6Network
+
+# The bad ports of https://fetch.spec.whatwg.org/#port-blocking. They belong to other protocols, whose servers may
+# take an HTTP request for one of theirs.
+# fmt: off
+BLOCKED_PORTS: Final = frozenset({
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
+    110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530,
+    531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190,
+    5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+})
+# fmt: on
+
+_LINK_LOCAL: Final = (ip_network("169.254.0.0/16"), ip_network("fe80::/10"))
+_INSTANCE = "169.254.169.254"
+# Who can ask these may get the credentials of the machine: the clouds' own documentation names them.
+_METADATA: Final = frozenset(
+    bare(address)
+    for address in (
+        _INSTANCE,  # AWS, Azure, Google, Oracle, OpenStack, DigitalOcean
+        "169.254.169.253",  # AWS: name server
+        "169.254.170.2",  # AWS: credentials of containers
+        "169.254.170.23",  # AWS: credentials of pods
+        "169.254.0.23",  # Tencent
+        "100.100.100.200",  # Alibaba
+        "192.0.0.192",  # Oracle, before
+        "168.63.129.16",  # Azure: the host's agent
+        "fd00:ec2::254",  # AWS
+        "fd00:ec2::23",  # AWS: credentials of pods
+        "fd20:ce::254",  # Google
+    )
+)
+# Names whose addresses are known without a look-up, which a proxy would do.
+_LOOPBACK: Final = ("127.0.0.1", "::1")  # RFC 6761
+_NAMES: Final = {
+    "localhost": _LOOPBACK,
+    "instance-data": (_INSTANCE,),
+    "instance-data.ec2.internal": (_INSTANCE,),
+    "metadata": (_INSTANCE,),
+    "metadata.azure.internal": (_INSTANCE,),
+    "metadata.goog": (_INSTANCE, "fd20:ce::254"),
+    "metadata.google.internal": (_INSTANCE, "fd20:ce::254"),
+    "metadata.tencentyun.com": ("169.254.0.23",),
+}
+
+
+class Rule(StrEnum):
+    """A rule of ours that excludes a URL. The names stand in records."""
+
+    PRIVATE_ADDRESS = "private-address"
+    LINK_LOCAL = "link-local"
+    METADATA_ADDRESS = "metadata-address"
+    BLOCKED_PORT = "blocked-port"
+    TOO_MANY_PORTS = "too-many-ports"  # this and the next are decided where URLs are admitted
+    TOO_MANY_HOSTS = "too-many-hosts"
+
+
+class Refusal(Struct, frozen=True):
+    """Why a rule of ours forbids to ask. ``subject`` is the address or the port; ``permit`` names what permits it."""
+
+    rule: Rule
+    subject: str
+    why: str
+    permit: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.why}; {self.permit} permits it"
+
+    @property
+    def error(self) -> str:
+        """The ``error`` field of a record."""
+        return f"{self.rule.value}: {self.words}"
+
+
+class Permits(Struct, frozen=True):
+    """What the user permits."""
+
+    private: bool
+    networks: tuple[Network, ...]
+    ports: frozenset[int]
+
+    @classmethod
+    def of(cls, settings: FetchSettings) -> Permits:
+        return _permits(settings.allow_private, settings.allow_networks, settings.allow_ports)
+
+
+@lru_cache(maxsize=64)
+def _permits(private: bool, networks: tuple[str, ...], ports: tuple[int, ...]) -> Permits:
+    return Permits(private, tuple(map(ip_network, networks)), frozenset(ports))
+
+
+def refusal_of(host: str, port: int, settings: FetchSettings) -> Refusal | None:
+    """Why a URL with this host and port must not be asked, as far as they tell without a name server; None if nothing
+    speaks against it. ``host`` is that of a canonical URL: an IPv6 address may have its brackets."""
+    return _refusal_of(host, port, Permits.of(settings))
+
+
+@lru_cache(maxsize=4_096)
+def _refusal_of(host: str, port: int, permits: Permits) -> Refusal | None:
+    name = host.rstrip(".")
+    addresses = _NAMES.get(name, _LOOPBACK if name.endswith(".localhost") else ())
+    if is_address(host):
+        addresses = (host.strip("[]"),)
+    refused = None
+    with contextlib.suppress(ValueError):  # nobody can ask a host like 1.2.3, which no parser of URLs returns
+        refusals = [refusal_of_address(address, permits) for address in addresses]
+        refused = refusals[0] if refusals and all(refusals) else None
+    if refused is None and port in BLOCKED_PORTS and port not in permits.ports:
+        return refusal_of_port(port)
+    return refused
+
+
+def refusal_of_port(port: int) -> Refusal:
+    """Why a blocked port must not be asked."""
+    why = f"port {port} belongs to another protocol, browsers block it"
+    return Refusal(Rule.BLOCKED_PORT, str(port), why, f"fetch.allow_ports = [{port}]")
+
+
+def refusal_of_href(href: str, settings: FetchSettings) -> Refusal | None:
+    """``refusal_of`` for the host and port of an href."""
+    scheme, host, port, _ = split_origin(href)
+    return refusal_of(host, int(port) if port else PORTS[scheme], settings)
+
+
+def refusal_of_address(text: str, permits: Permits) -> Refusal | None:
+    """Why the address must not be dialled; None if it may be. Raises ValueError for text that is not an address."""
+    address = bare(text)
+    if address in _METADATA:
+        if any(network.num_addresses == 1 and _within(address, network) for network in permits.networks):
+            return None
+        why = f"{address} hands out metadata of machines in clouds"
+        return Refusal(Rule.METADATA_ADDRESS, str(address), why, f"--allow-network {address}")
+    use = special_use(text)
+    if use is None:
+        return None
+    if use == "link-local":
+        if any(_within(address, network) and _is_link_local(network) for network in permits.networks):
+            return None
+        return Refusal(Rule.LINK_LOCAL, str(address), f"{address} is link-local", f"--allow-network {address}")
+    if permits.private or any(_within(address, network) for network in permits.networks):
+        return None
+    permit = f"--allow-private or --allow-network {address}"
+    return Refusal(Rule.PRIVATE_ADDRESS, str(address), f"{address} is {use}", permit)
+
+
+def _within(address: Address, network: Network) -> bool:
+    return address.version == network.version and address in network
+
+
+def _is_link_local(network: Network) -> bool:
+    return any(each.version == network.version and network.subnet_of(each) for each in _LINK_LOCAL)  # type: ignore[arg-type]

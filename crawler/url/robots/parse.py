@@ -1,0 +1,214 @@
+"""robots.txt by RFC 9309, as plain data: bytes in, rules out.
+
+A group belongs to the agents on the lines right above its rules. Groups of one agent are merged. ``*`` counts only if
+no group names the crawler. Sitemap lines and unknown lines neither end a list of agents nor start a group. Only what
+concerns one crawler is kept. Time and memory are linear in the bytes that are read, and these are bounded.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from enum import StrEnum
+
+from crawler.url.robots.path_patterns import Patterns
+
+LINE_BYTES = 16_664  # of one line, as Google's parser: eight times the longest URL of some browsers
+SITEMAPS_MOST = 1_000  # taken from one robots.txt
+
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
+_COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^;]*compatible;\s*([A-Za-z0-9_.-]+)")
+_MARK = re.compile("\xef(?:\xbb\xbf?)?")  # also a part of the byte order mark
+# A line with a known key, common misspellings included. The colon may be missing, except after Sitemap.
+_LINE = re.compile(
+    r"""^[ \t\0]*+
+    (?: (user[ -]?agent | allow | dis{1,2}al{1,2}ow | diasllow | disallaw | crawl[ -]?delay) (?: [ \t]*+ : | [ \t]++ )
+      | (site-?map) [ \t]*+ : )
+    [ \t\0]*+ ([^\n#]*+)""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE | re.ASCII,
+)
+_LONG_LINE = re.compile("^([^\n]{%d})[^\n]++" % (LINE_BYTES - 1), re.MULTILINE)  # noqa: UP031, braces
+_BLANK = " \t\0"
+
+
+class RobotsRecordError(ValueError):
+    """Stored bytes are not a robots record."""
+
+
+class Cut(StrEnum):
+    """What of a robots.txt was left out."""
+
+    BYTES = "bytes"  # it is longer than is read
+    LINES = "lines"  # the rest of lines that are too long
+    PATTERNS = "patterns"  # patterns with ``*`` beyond their budget
+    SITEMAPS = "sitemaps"
+
+    @property
+    def words(self) -> str:
+        return _CUT[self]
+
+
+_CUT = {
+    Cut.BYTES: "it is longer than robots.max_bytes",
+    Cut.LINES: f"lines are cut at {LINE_BYTES:,} bytes",
+    Cut.PATTERNS: "it has more patterns with * than can be matched in time",
+    Cut.SITEMAPS: f"it lists more than {SITEMAPS_MOST:,} sitemaps",
+}
+
+
+class RobotsRules:
+    """The rules of one host for one crawler. ``size`` is their memory in bytes."""
+
+    __slots__ = ("_otherwise", "_patterns", "crawl_delay", "cut", "sitemaps", "size")
+
+    def __init__(
+        self,
+        patterns: Patterns | None,
+        *,
+        otherwise: bool = True,
+        crawl_delay: float | None = None,
+        sitemaps: tuple[str, ...] = (),
+        cut: tuple[Cut, ...] = (),
+    ) -> None:
+        self._patterns = patterns
+        self._otherwise = otherwise
+        self.sitemaps = sitemaps  # of the host, as written, for all crawlers
+        self.crawl_delay = crawl_delay  # seconds between two requests; None if not given
+        self.cut = cut
+        own = (self, sitemaps, *sitemaps)
+        self.size = sum(map(sys.getsizeof, own)) + (0 if patterns is None else patterns.size)
+
+    def allowed(self, href: str) -> bool:
+        """Whether an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may be."""
+        target = _target(href)
+        if target.partition("?")[0] == "/robots.txt":
+            return True
+        return self._otherwise if self._patterns is None else self._patterns.allow(target)
+
+
+ALLOW_ALL = RobotsRules(None)
+DISALLOW_ALL = RobotsRules(None, otherwise=False)
+
+
+def parse_robots(body: bytes, user_agent: str, max_bytes: int) -> RobotsRules:
+    """The rules of a robots.txt for the crawler that sends ``user_agent``.
+
+    It accepts any bytes and never raises. At most ``max_bytes`` are read. A line cut by that limit is dropped, since
+    half a path would be a different rule.
+    """
+    cut: dict[Cut, None] = {}
+    head = body[:max_bytes]
+    if len(body) >= max_bytes:
+        head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1]
+        cut[Cut.BYTES] = None
+    text = head.decode("latin-1")  # one character for each byte
+    mark = _MARK.match(text)
+    text = text[0 if mark is None else mark.end() :].replace("\r", "\n")
+    while "\n\n" in text:
+        text = text.replace("\n\n", "\n")
+    text, long_lines = _LONG_LINE.subn(r"\1", text)
+    if long_lines:
+        cut[Cut.LINES] = None
+    rules, delays, sitemaps = _own_group(text, product_token(user_agent).lower())
+    patterns = Patterns(rules)
+    if patterns.cut:
+        cut[Cut.PATTERNS] = None
+    if len(sitemaps) > SITEMAPS_MOST:
+        cut[Cut.SITEMAPS] = None
+    return RobotsRules(
+        patterns or None,
+        crawl_delay=max(delays, default=None),
+        sitemaps=tuple(sitemaps[:SITEMAPS_MOST]),
+        cut=tuple(cut),
+    )
+
+
+def robots_for_status(status: int, body: bytes | None, user_agent: str, max_bytes: int) -> RobotsRules:
+    """The rules that follow from the answer to the request for robots.txt (RFC 9309, 2.3.1).
+
+    2xx: the rules of the file. Unreachable: everything is forbidden until the file can be read. 4xx: there is no file,
+    so everything is allowed; likewise for a 3xx that remains after five redirects or has no target.
+    """
+    if 200 <= status < 300:
+        return parse_robots(body or b"", user_agent, max_bytes)
+    return DISALLOW_ALL if unreachable(status) else ALLOW_ALL
+
+
+def unreachable(status: int) -> bool:
+    """Return whether a status says nothing about robots.txt, not even that there is none: 5xx, 429, and what is no
+    status."""
+    return status == 429 or not 200 <= status < 500
+
+
+def product_token(user_agent: str) -> str:
+    """The crawler's name in robots.txt: ``crawler`` for ``crawler/0.1 (+https://example.com)``.
+
+    For a browser-like ``Mozilla/5.0 (compatible; name/1.0)`` it is ``name``. Empty if there is none.
+    """
+    found = _COMPATIBLE.match(user_agent)
+    if found is not None:
+        return found[1]
+    plain = _TOKEN.match(user_agent)
+    return "" if plain is None else plain[0]
+
+
+def robots_url(href: str) -> str:
+    """The URL of the robots.txt for an absolute http or https URL: same scheme, host and port."""
+    scheme, _, rest = href.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{authority.rpartition('@')[2]}/robots.txt"
+
+
+def _target(href: str) -> str:
+    """Path and query of an absolute URL."""
+    start = href.find("/", href.find("://") + 3)
+    return "/" if start < 0 else href[start:].partition("#")[0]
+
+
+def _own_group(text: str, token: str) -> tuple[list[tuple[bool, str]], list[float], list[str]]:
+    """The rules (whether it is Allow, and the pattern) and crawl delays (seconds) that apply to ``token``, and the
+    distinct sitemaps, which belong to no group. Lines end with LF."""
+    # By whether the group names the crawler, or ``*``: the lines of rules as they are found.
+    groups: dict[bool, dict[tuple[str, str, str], None]] = {True: {}, False: {}}
+    sitemaps: dict[str, None] = {}
+    own = in_agents = False
+    named: set[bool] = set()  # in the agents above the line
+    for line in _LINE.findall(text):
+        key, sitemap, value = line
+        if sitemap:
+            if len(sitemaps) <= SITEMAPS_MOST:
+                sitemaps[value.strip(_BLANK).encode("latin-1").decode("utf-8", "replace")] = None
+        elif key[0] in "uU":
+            if not in_agents:
+                named, in_agents = set(), True
+            if value[:1] == "*" and not value[1:2].strip():
+                named.add(False)
+            elif token and _agent_token(value) == token:
+                named.add(True)
+                own = True
+        else:
+            in_agents = False
+            for group in named:
+                groups[group][line] = None
+    sitemaps.pop("", None)
+    rules = [
+        (key[0] in "aA", pattern)
+        for key, _, value in groups[own]
+        if key[0] in "aAdD" and (pattern := value.strip(_BLANK))
+    ]
+    delays = [second for key, _, value in groups[own] if key[0] in "cC" for second in _seconds(value.strip(_BLANK))]
+    return rules, delays, list(sitemaps)
+
+
+def _agent_token(value: str) -> str | None:
+    found = _TOKEN.match(value)
+    return None if found is None else found[0].lower()
+
+
+def _seconds(value: str) -> list[float]:
+    try:
+        seconds = float(value)
+    except ValueError:
+        return []
+    return [seconds] if math.isfinite(seconds) and seconds >= 0 else []

@@ -1,0 +1,203 @@
+"""Decides which of the links found belong to the crawl, and why the others do not.
+
+The rules apply in this order, and a link is counted by the first rule that rejects it:
+
+    depth      links from a seed                          ``crawl.max_depth``
+    scope      host, domain or prefix of the seeds        ``crawl.scope``, ``crawl.hops_outside``
+    include    one of them must match, if there are any   ``scope.include``
+    exclude    none of them may match                     ``scope.exclude``
+    length     characters                                 ``links.max_url_length``
+
+A ``[[site]]`` may have other include and exclude patterns for its URLs. Include and exclude do not apply to seeds and
+their redirects, because the user named them. Include does not apply to sitemaps, because only the URLs in them are
+wanted. The crawl's own include does not apply to hops off the site, because it is about the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from crawler.base.settings import LEAF, ScopeSettings, Settings
+from crawler.url.scope.modes import L, Scope
+from crawler.url.scope.patterns import Pattern, first_match
+from crawler.url.scope.url_sites import UrlSites
+
+
+class Outside(StrEnum):
+    """Why a link does not belong to the crawl."""
+
+    TOO_DEEP = "too_deep"
+    OFF_SCOPE = "off_scope"
+    NOT_INCLUDED = "not_included"
+    EXCLUDED_BY_PATTERN = "excluded_by_pattern"
+    TOO_LONG = "too_long"
+    FILTERED = "filtered"  # by code of the user, which is asked last
+
+
+class Reach(Struct):
+    """The links of one page that are off the site. ``page``: how many hops off the site the page is. ``of`` holds the
+    reach of those links that belong to the crawl, by href: hops, or LEAF."""
+
+    page: int
+    of: dict[str, int] = field(default_factory=dict)
+
+
+class Boundary:
+    """The boundary of one run. ``scope`` may grow while it is used. Raises PatternError for a pattern that no URL can
+    match."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        patterns: ScopeSettings,
+        max_depth: int | None,
+        max_length: int,
+        sites: UrlSites | None = None,
+        hops: int = 0,
+    ) -> None:
+        """``max_depth`` in links from a seed, ``max_length`` of a URL in characters, ``hops`` off the scope in a
+        row."""
+        self._sites = sites
+        self._scope = scope
+        self._include = tuple(map(Pattern, patterns.include))
+        self._exclude = tuple(map(Pattern, patterns.exclude))
+        self._max_depth = max_depth
+        self._max_length = max_length
+        self._hops = hops
+
+    @classmethod
+    def of(cls, scope: Scope, settings: Settings) -> Boundary:
+        crawl, sites = settings.crawl, UrlSites.of_settings(settings)
+        return cls(scope, settings.scope, crawl.max_depth, settings.links.max_url_length, sites, crawl.hops_outside)
+
+    def reach(self, href: str, reach: int) -> Reach:
+        """That of the links on a page."""
+        return Reach(self.hops(href, reach))
+
+    def hops(self, href: str, reach: int) -> int:
+        """How many hops off the site a page is. The scope may have grown since the page was found."""
+        return reach if reach and not self._scope.contains(href) else 0
+
+    def inside(
+        self,
+        links: Sequence[L],
+        depth: int,
+        outside: dict[Outside, int],
+        *,
+        seed: bool = False,
+        listing: bool = False,
+        reach: Reach | None = None,
+    ) -> list[L]:
+        """The links that belong to the crawl; the others are counted in ``outside``. ``seed``: they are seeds or their
+        redirects; ``listing``: they are sitemaps, which need not match an include pattern. Without ``reach`` no link
+        may lead off the site."""
+        if self._max_depth is not None and depth > self._max_depth:
+            _count(outside, Outside.TOO_DEEP, len(links))
+            return []
+        left = self._scope.inside(links)
+        beyond: set[str] = set()
+        if reach is not None and reach.page < self._hops and len(left) < len(links):
+            beyond = {link.href for link in links}.difference([link.href for link in left])
+            left = list(links)
+        _count(outside, Outside.OFF_SCOPE, len(links) - len(left))
+        if (self._include or self._exclude or self._sites is not None) and not seed:
+            left = self._matching(left, outside, beyond, listing=listing)
+        short = [link for link in left if len(link.href) <= self._max_length]
+        _count(outside, Outside.TOO_LONG, len(left) - len(short))
+        if beyond and reach is not None:
+            reach.of.update((link.href, reach.page + 1) for link in short if link.href in beyond)
+        return short
+
+    def embedded(
+        self, links: Sequence[L], depth: int, outside: dict[Outside, int], reach: Reach, *, anywhere: bool
+    ) -> list[L]:
+        """Those of a page's embedded resources that are to be fetched: what belongs to the crawl as a link would, and
+        leaves. ``anywhere``: off the scope too."""
+        if not anywhere:
+            wanted = self._scope.inside(links)
+            _count(outside, Outside.OFF_SCOPE, len(links) - len(wanted))
+            links = wanted
+        as_links = {link.href for link in self.inside(links, depth, {}, reach=reach)}
+        found: list[L] = []
+        for link in links:
+            if link.href not in as_links:
+                if self.excluded(link.href) is not None:
+                    _count(outside, Outside.EXCLUDED_BY_PATTERN, 1)
+                    continue
+                if len(link.href) > self._max_length:
+                    _count(outside, Outside.TOO_LONG, 1)
+                    continue
+                reach.of[link.href] = LEAF
+            found.append(link)
+        return found
+
+    def excluded(self, href: str) -> str | None:
+        """The rule that now excludes a pending URL; None if it may be fetched."""
+        if not self._exclude and self._sites is None:
+            return None
+        _, exclude = self._patterns(href)
+        pattern = first_match(exclude, href)
+        if pattern is None:
+            return None
+        return f"{'scope' if exclude is self._exclude else 'site'}.exclude: {pattern.text}"
+
+    def explain(self, href: str, depth: int | None) -> list[str]:
+        """Sentences that give the verdict of each rule on a URL at ``depth`` (None: not known)."""
+        said = [self._scope.explain(href)]
+        if self._hops and not self._scope.contains(href):
+            far = "1 hop" if self._hops == 1 else f"{self._hops} hops"
+            said.append(f"It is followed up to {far} off the scope (crawl.hops_outside), if a page leads there.")
+        include, exclude = self._patterns(href)
+        if include is self._include and self._hops and not self._scope.contains(href):
+            include = ()  # it is about the site
+        if include:
+            pattern, place = first_match(include, href), "scope" if include is self._include else "site"
+            said.append(
+                f"Included: it matches {pattern.text}." if pattern else f"Not included: it matches no {place}.include."
+            )
+        excluded = self.excluded(href)
+        if exclude:
+            place = "scope" if exclude is self._exclude else "site"
+            said.append(
+                f"Not excluded: it matches no {place}.exclude." if excluded is None else f"Excluded by {excluded}."
+            )
+        if depth is not None and self._max_depth is not None:
+            word = "Too deep" if depth > self._max_depth else "Not too deep"
+            said.append(f"{word}: depth {depth}, crawl.max_depth is {self._max_depth}.")
+        if len(href) > self._max_length:
+            said.append(f"Too long: {len(href)} characters, links.max_url_length is {self._max_length}.")
+        return said
+
+    def _patterns(self, href: str) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
+        """The include and the exclude patterns that hold for the URL."""
+        if self._sites is None:
+            return self._include, self._exclude
+        own = self._sites.of_url(href)
+        include = self._include if own.include is None else own.include
+        return include, self._exclude if own.exclude is None else own.exclude
+
+    def _matching(
+        self, links: list[L], outside: dict[Outside, int], beyond: Collection[str], *, listing: bool
+    ) -> list[L]:
+        kept: list[L] = []
+        include, exclude = self._include, self._exclude
+        for link in links:
+            if self._sites is not None:
+                include, exclude = self._patterns(link.href)
+            needs = include and not listing and not (include is self._include and link.href in beyond)
+            if needs and first_match(include, link.href) is None:
+                _count(outside, Outside.NOT_INCLUDED, 1)
+            elif first_match(exclude, link.href) is not None:
+                _count(outside, Outside.EXCLUDED_BY_PATTERN, 1)
+            else:
+                kept.append(link)
+        return kept
+
+
+def _count(outside: dict[Outside, int], reason: Outside, links: int) -> None:
+    """Count so many links that do not belong to the crawl; a reason without any has no entry."""
+    if links:
+        outside[reason] = outside.get(reason, 0) + links

@@ -1,0 +1,157 @@
+"""The scope of a crawl: it grows from the seeds, and decides about each outlink.
+
+An *entry* is the contribution of one seed, as text that can be stored and restored:
+
+    host     host name, and port if it is not the scheme's own        ``example.com``, ``example.com:8080``
+    domain   registrable domain, by the public suffix list            ``example.co.uk``
+    prefix   SURT up to the last slash of the path, always as http    ``http://(com,example,)/docs/``
+    any      nothing: every http and https URL belongs
+
+An address, and a host that is itself a public suffix or a single label, stands for itself in ``domain``;
+there the port says nothing. ``prefix`` compares paths by identity, so that ``%7Euser`` and ``~user`` are
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from crawler.base.settings import SCOPES
+from crawler.url.urls.domain import registrable_domain
+from crawler.url.urls.host_key import split_origin, surt
+from crawler.url.urls.steps import tidy_percent
+
+# Bounds the memory that a page with links to endless host names can use.
+ORIGINS_REMEMBERED = 100_000
+
+
+class Linked(Protocol):
+    """Anything with the URL that would be fetched."""
+
+    @property
+    def href(self) -> str: ...
+
+
+L = TypeVar("L", bound=Linked)
+
+
+class Scope:
+    """The scope of one crawl, of a mode in ``settings.SCOPES`` (ValueError otherwise)."""
+
+    def __init__(self, mode: str, origins_remembered: int = ORIGINS_REMEMBERED) -> None:
+        if mode not in SCOPES:
+            raise ValueError(f"unknown scope {mode!r}; known are {', '.join(SCOPES)}")
+        self.mode = mode
+        self._most = origins_remembered
+        self._entries: dict[str, None] = {}  # in the order they came
+        self._longest = 0  # characters, of an entry
+        # Scheme, host and port -> their entry; with ``prefix``, how it begins.
+        self._names: dict[str, str] = {}
+
+    @property
+    def origins_known(self) -> int:
+        """The number of origins whose answer is in memory."""
+        return len(self._names)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything can belong to the crawl."""
+        return self.mode == "any" or bool(self._entries)
+
+    def widen(self, href: str) -> str | None:
+        """Add a seed, or the target of a seed's redirect. Returns the new entry, or None if it belonged already."""
+        if self.mode == "any" or self.contains(href):
+            return None
+        entry = self._entry(href)
+        self.restore([entry])
+        return entry
+
+    def entry(self, href: str) -> str | None:
+        """The entry of the URL, whether it belongs already or not; None in ``any``."""
+        return None if self.mode == "any" else self._entry(href)
+
+    def contains(self, href: str) -> bool:
+        """Whether an href (http or https, canonical) belongs to the crawl."""
+        if self.mode == "any":
+            return True
+        end = href.find("/", 8)
+        name = self._names.get(href[:end]) or self._name(href[: end + 1])
+        if self.mode != "prefix":
+            return name in self._entries
+        return self._prefix_of(name + tidy_percent(href[end:])) is not None
+
+    def inside(self, links: Sequence[L]) -> list[L]:
+        """Those of the links that belong to the crawl: as ``contains``, for all links of a page."""
+        if self.mode in ("any", "prefix"):
+            return [link for link in links if self.contains(link.href)]
+        names, entries, found = self._names, self._entries, list[L]()
+        for link in links:
+            href = link.href
+            end = href.find("/", 8)
+            if (names.get(href[:end]) or self._name(href[: end + 1])) in entries:
+                found.append(link)
+        return found
+
+    def entries(self) -> list[str]:
+        """All entries, oldest first."""
+        return list(self._entries)
+
+    def restore(self, entries: Iterable[str]) -> None:
+        """Add entries of an earlier run in the same mode."""
+        for entry in entries:
+            self._entries[entry] = None
+            self._longest = max(self._longest, len(entry))
+
+    def explain(self, href: str) -> str:
+        """One sentence: why the href is in or out."""
+        if self.mode == "any":
+            return "In scope: every http and https URL is."
+        inside = self.contains(href)
+        if self.mode == "prefix":
+            mine = http_surt(href)
+            if inside:
+                return f"In scope: {mine} starts with {self._prefix_of(mine)}."
+            return f"Out of scope: {mine} starts with none of the prefixes {self._listed()}."
+        entry = self._entry(href)
+        if inside:
+            return f"In scope: its {self.mode} {entry} is one of the seeds'."
+        return f"Out of scope: its {self.mode} {entry} is not among {self._listed()}."
+
+    def _name(self, root: str) -> str:
+        """Look up and remember what ``contains`` needs of a scheme, host and port, given with a slash behind."""
+        if len(self._names) >= self._most:
+            self._names.clear()
+        name = http_surt(root)[:-1] if self.mode == "prefix" else self._entry(root)
+        self._names[root[:-1]] = name
+        return name
+
+    def _prefix_of(self, form: str) -> str | None:
+        """The shortest entry that a SURT starts with."""
+        # Every entry ends with a slash: one look-up for each slash, however many prefixes there are.
+        end = form.find("/", form.index(")"))
+        while 0 <= end < self._longest:
+            if form[: end + 1] in self._entries:
+                return form[: end + 1]
+            end = form.find("/", end + 1)
+        return None
+
+    def _entry(self, href: str) -> str:
+        if self.mode == "host":
+            _, host, port, _ = split_origin(href)
+            return f"{host}:{port}" if port else host
+        if self.mode == "domain":
+            return registrable_domain(split_origin(href)[1])
+        mine = http_surt(href).partition("?")[0]
+        return mine[: mine.rindex("/") + 1]
+
+    def _listed(self, most: int = 5) -> str:
+        shown = ", ".join(list(self._entries)[:most]) or "(no seed yet)"
+        more = len(self._entries) - most
+        return f"{shown} and {more} more" if more > 0 else shown
+
+
+def http_surt(href: str) -> str:
+    """The SURT of an href by its identity, https as http: what prefixes are compared by."""
+    form = surt(tidy_percent(href))
+    return "http" + form[5:] if form.startswith("https:") else form

@@ -1,0 +1,213 @@
+"""Rules that cannot work, found before the crawl begins and named by their place in the settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, field
+
+from crawler.base.settings import OutputSettings, PrioritySettings, ScopeSettings, Settings, SitesSettings
+from crawler.url.scope.modes import Scope, http_surt
+from crawler.url.scope.patterns import REGEX, Pattern, PatternError
+from crawler.url.scope.priority_rules import Rule
+from crawler.url.scope.url_sites import site_patterns
+
+_BRACKETS = re.compile(r"\[([0-9]{1,18})-([0-9]{1,18})\]")
+
+
+class RuleFault(Struct, frozen=True):
+    """A fault in words for the user, and its place: table, key, number in the list, ..."""
+
+    place: tuple[str | int, ...]
+    text: str
+
+
+class RuleSettings(Struct, frozen=True):
+    """The rules, and the other settings that limit the URLs that they can match."""
+
+    scope: ScopeSettings
+    priority: PrioritySettings
+    max_depth: int | None  # in links from a seed
+    sitemaps: bool  # they are read
+    sites: SitesSettings = field(default_factory=SitesSettings)
+    output: OutputSettings = field(default_factory=OutputSettings)
+
+    @classmethod
+    def of(cls, settings: Settings) -> RuleSettings:
+        depth, sitemaps = settings.crawl.max_depth, settings.links.sitemaps
+        return cls(settings.scope, settings.priority, depth, sitemaps, settings.site, settings.output)
+
+
+def rule_faults(settings: RuleSettings) -> Iterator[RuleFault]:
+    """Patterns that no URL can match, and rules that never decide because of another."""
+    yield from _scope_faults(settings.scope)
+    yield from _priority_faults(settings)
+    yield from _site_faults(settings.sites)
+    for place, name, text in _output_texts(settings.output):
+        pattern = _pattern(text)
+        if isinstance(pattern, str):
+            yield RuleFault(place, f"{name} {text!r}: {pattern}")
+
+
+def _site_faults(settings: SitesSettings) -> Iterator[RuleFault]:
+    for number, table in enumerate(settings.tables):
+        for place, text in site_patterns(table):
+            pattern = _pattern(text)
+            if isinstance(pattern, str):
+                yield RuleFault(("site", number, *place), f"site.{place[0]} {text!r}: {pattern}")
+
+
+def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:
+    excludes: list[Pattern] = []
+    for number, text in enumerate(settings.exclude):
+        place = ("scope", "exclude", number)
+        pattern = _pattern(text)
+        if isinstance(pattern, str):
+            yield RuleFault(place, f"scope.exclude {text!r}: {pattern}")
+            continue
+        if pattern.covers(_EVERYTHING):
+            yield RuleFault(place, f"scope.exclude {text!r} matches every URL: no link would be followed")
+        excludes.append(pattern)
+    for number, text in enumerate(settings.include):
+        place = ("scope", "include", number)
+        pattern = _pattern(text)
+        if isinstance(pattern, str):
+            yield RuleFault(place, f"scope.include {text!r}: {pattern}")
+            continue
+        by = _covering(excludes, pattern)
+        if by is not None:
+            yield RuleFault(
+                place, f"scope.include {text!r} can never match: scope.exclude {by.text!r} takes all it would"
+            )
+
+
+def _priority_faults(settings: RuleSettings) -> Iterator[RuleFault]:
+    excludes = [pattern for text in settings.scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
+    before: list[tuple[int, Rule]] = []
+    for number, stated in enumerate(settings.priority.rules):
+        place: tuple[str | int, ...] = ("priority", number)
+        try:
+            rule = Rule(stated)
+        except PatternError as error:
+            yield RuleFault((*place, "pattern"), f"priority rule {number + 1}, pattern {stated.pattern!r}: {error}")
+            continue
+        key, why = _empty(rule, settings)
+        if why is not None:
+            yield RuleFault((*place, key), f"priority rule {number + 1} can never match: {why}")
+            continue
+        if stated.seed is False or stated.min_depth or rule.by_sitemap:
+            why = _excluded(rule, excludes)
+        if why is not None:
+            yield RuleFault((*place, "pattern"), f"priority rule {number + 1} can never match: {why}")
+            continue
+        by = next((other for other, earlier in before if earlier.covers(rule)), None)
+        if by is not None:
+            yield RuleFault(place, f"priority rule {number + 1} can never match: rule {by + 1} takes all it would")
+        before.append((number, rule))
+
+
+def _empty(rule: Rule, settings: RuleSettings) -> tuple[str, str | None]:
+    """The key because of which no URL can match, and why; None if some may match."""
+    stated = rule.stated
+    least = stated.min_depth or 0
+    if stated.max_depth is not None and least > stated.max_depth:
+        return "min_depth", f"min_depth {least} is above max_depth {stated.max_depth}"
+    if settings.max_depth is not None and least > settings.max_depth:
+        return "min_depth", f"min_depth {least} is above crawl.max_depth {settings.max_depth}"
+    if stated.seed and least:
+        return "min_depth", "seeds are at depth 0"
+    if rule.by_sitemap:
+        low, high = stated.min_sitemap_priority or 0.0, stated.max_sitemap_priority
+        key = "min_sitemap_priority" if stated.min_sitemap_priority is not None else "max_sitemap_priority"
+        if high is not None and low > high:
+            return key, f"min_sitemap_priority {low} is above max_sitemap_priority {high}"
+        if not settings.sitemaps:
+            return key, "links.sitemaps is off"
+        if stated.seed:
+            return key, "seeds are not listed by sitemaps"
+        if stated.max_depth == 0 or settings.max_depth == 0:
+            return "max_depth" if stated.max_depth == 0 else key, "what sitemaps list is at depth 1 or more"
+    return "", None
+
+
+def _excluded(rule: Rule, excludes: Sequence[Pattern]) -> str | None:
+    """Why no link that the rule's pattern matches is admitted: an exclude pattern covers it; None if some may be."""
+    by = None if rule.pattern is None else _covering(excludes, rule.pattern)
+    return None if by is None else f"scope.exclude {by.text!r} takes all it would"
+
+
+def rules_for_seeds_alone(scope: ScopeSettings, priority: PrioritySettings) -> Iterator[RuleFault]:
+    """Priority rules of which an exclude pattern takes everything but seeds, that are not about seeds."""
+    excludes = [pattern for text in scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
+    for number, stated in enumerate(priority.rules):
+        why = None if stated.seed else _excluded(Rule(stated), excludes)
+        if why is not None:
+            text = f"priority rule {number + 1} matches nothing but seeds: {why}"
+            yield RuleFault(("priority", number, "pattern"), text)
+
+
+def literal_ranges(settings: RuleSettings) -> Iterator[RuleFault]:
+    """Patterns with a number range as other languages write it. They match, but only URLs with the brackets."""
+    for place, name, text in _texts(settings):
+        found = _BRACKETS.search(text)
+        if found is not None and not text.startswith(REGEX):
+            said = f"{name} {text!r}: {found[0]} matches only itself"
+            yield RuleFault(place, f"{said}; a number range is written {{{int(found[1])}..{int(found[2])}}}")
+
+
+def _texts(settings: RuleSettings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """The place, the name and the text of each pattern."""
+    for key in ("include", "exclude"):
+        for number, text in enumerate(getattr(settings.scope, key)):
+            yield ("scope", key, number), f"scope.{key}", text
+    for number, rule in enumerate(settings.priority.rules):
+        if rule.pattern is not None:
+            yield ("priority", number, "pattern"), f"priority rule {number + 1}, pattern", rule.pattern
+    for number, table in enumerate(settings.sites.tables):
+        for place, text in site_patterns(table):
+            yield ("site", number, *place), f"site.{place[0]}", text
+    yield from _output_texts(settings.output)
+
+
+def _output_texts(settings: OutputSettings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    for key in ("store_include", "store_exclude"):
+        for number, text in enumerate(getattr(settings, key)):
+            yield ("output", key, number), f"output.{key}", text
+
+
+def foreign_hosts(patterns: ScopeSettings, priority: PrioritySettings, scope: Scope) -> Iterator[RuleFault]:
+    """Patterns about one host that the scope does not hold: they match nothing, unless a seed redirects there."""
+    places: list[tuple[tuple[str | int, ...], str, str]] = [
+        (("scope", "include", number), f"scope.include {text!r}", text) for number, text in enumerate(patterns.include)
+    ]
+    for number, rule in enumerate(priority.rules):
+        if rule.pattern is not None:
+            places.append((("priority", number, "pattern"), f"priority rule {number + 1}", rule.pattern))
+    for place, name, text in places:
+        pattern = _pattern(text)
+        if isinstance(pattern, Pattern) and pattern.host is not None and not _holds_host(scope, pattern.host):
+            said = f"{name} is about {pattern.host}, which no seed's scope holds: it matches nothing"
+            yield RuleFault(place, f"{said}, unless a seed redirects there")
+
+
+def _holds_host(scope: Scope, root: str) -> bool:
+    if scope.mode != "prefix":
+        return scope.contains(root)
+    begins = http_surt(root)
+    return any(entry.startswith(begins) for entry in scope.entries())
+
+
+_EVERYTHING = Pattern("*")
+
+
+def _pattern(text: str) -> Pattern | str:
+    try:
+        return Pattern(text)
+    except PatternError as error:
+        return str(error)
+
+
+def _covering(patterns: Sequence[Pattern], pattern: Pattern) -> Pattern | None:
+    """The first that matches whatever ``pattern`` does."""
+    return next((one for one in patterns if one.covers(pattern)), None)

@@ -1,0 +1,47 @@
+"""Which answers are stored as they came, by outputs that hold whole answers."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from crawler.base.settings import OutputSettings
+from crawler.url.scope.patterns import Pattern, first_match
+
+_MISSING = "text/html"  # what browsers take an answer without a type for
+_ANY = "*"
+
+
+class StoreChoice(Struct, frozen=True):
+    """Answers of these types and statuses, whose URLs match a pattern of ``include`` and none of ``exclude``. An empty
+    list does not choose. ``max_size``: bytes of a body that are stored at most, with its content coding."""
+
+    max_size: int
+    types: frozenset[str] = frozenset()
+    statuses: frozenset[str] = frozenset()
+    include: tuple[Pattern, ...] = ()
+    exclude: tuple[Pattern, ...] = ()
+
+    @classmethod
+    def of(cls, settings: OutputSettings) -> StoreChoice:
+        return cls(
+            settings.store_max_size,
+            frozenset(kind.lower() for kind in settings.store_types),
+            frozenset(settings.store_statuses),
+            tuple(map(Pattern, settings.store_include)),
+            tuple(map(Pattern, settings.store_exclude)),
+        )
+
+    def wants(self, href: str, status: int, content_type: str | None) -> bool:
+        """Whether an answer is stored. The type is ``type/subtype`` in lower case."""
+        if self.statuses and self.statuses.isdisjoint((str(status), f"{status // 100}xx")):
+            return False
+        if not self.has_type(content_type):
+            return False
+        if self.include and first_match(self.include, href) is None:
+            return False
+        return not self.exclude or first_match(self.exclude, href) is None
+
+    def has_type(self, content_type: str | None) -> bool:
+        """Whether answers of this type, ``type/subtype`` in lower case, may be among them."""
+        kind = content_type or _MISSING
+        return not self.types or not self.types.isdisjoint((kind, f"{kind.partition('/')[0]}/{_ANY}", f"{_ANY}/{_ANY}"))

@@ -1,0 +1,110 @@
+"""A page's own address, split once for all its links.
+
+Links are resolved by joining strings: this module knows the structure of clean links (see ``clean``), and gives
+None for every link that only the parser can judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawler.url.urls import clean
+from crawler.url.urls.steps import identity
+from crawler.url.urls.whatwg import parse
+
+# Bounds the memory that a page with links to endless host names can use.
+ROOTS_REMEMBERED = 50_000
+
+# Links that begin with more "../" than this are left to the parser.
+_LEVELS = 8
+_NOWHERE = "", b"nowhere"
+
+
+class Roots:
+    """Remembers which roots (scheme, host, port and slash) are clean, ``most`` of them: a crawl meets the same ones
+    again."""
+
+    __slots__ = ("_most", "known")
+
+    def __init__(self, most: int = ROOTS_REMEMBERED) -> None:
+        self._most = most
+        self.known: set[str] = set()
+
+    def join(self, link: str) -> str | None:
+        """The href of an absolute link that is clean if its root is."""
+        slash = link.find("/", 8)
+        root = link[: slash + 1] if slash > 0 else link + "/"
+        if root not in self.known:
+            # An address and a name in punycode are for the parser to judge, once each.
+            if clean.root(root) is None and ("@" in root or parse(root) != root):
+                return None
+            if len(self.known) >= self._most:
+                self.known.clear()
+            self.known.add(root)
+        return link if slash > 0 else root
+
+
+class Base:
+    """The base that the links of a page are resolved against, made from an href."""
+
+    __slots__ = ("_directory", "_origin", "_page", "_roots", "_scheme", "href", "plain")
+
+    def __init__(self, href: str, roots: Roots) -> None:
+        slash = href.index("/", href.index("//") + 2)
+        self.href = href
+        self._roots = roots
+        self._origin = href[:slash]
+        self._scheme = href[: href.index("//")]
+        self._page = href.partition("?")[0]
+        self._directory = self._page[: self._page.rindex("/") + 1]
+        #: Whether a clean link after this base is its own key.
+        self.plain = identity(href) == href
+
+    def join(self, links: Sequence[str], oddities: Sequence[bytes]) -> list[str | None]:
+        """The href of each of a page's links, given as ``clean.distinct_links`` returns them; None for a link that the
+        parser must judge.
+
+        This is the only loop that runs for every link of every page, so it is one function with local names.
+        """
+        page, origin, directory, known = self._page, self._origin, self._directory, self._roots.known
+        above: dict[str, tuple[str, bytes]] = {}
+        joined: list[str | None] = []
+        add = joined.append
+        for link, odd in zip(links, oddities, strict=True):
+            first = link[:1]
+            if first == ".":
+                above = above or self._above()
+                end = link.rfind("../") + 3
+                start, usual = above.get(link[:end], _NOWHERE)
+                add(start + link[end:] if odd == usual and link[end : end + 1] != "/" else None)
+            elif odd and not clean.although_odd(link):
+                add(None)
+            elif first == "/":
+                add(origin + link if link[:2] != "//" else self._roots.join(self._scheme + link))
+            elif first == "?":
+                add(page + link)
+            elif ":" not in link:
+                add(directory + link if first else self.href)
+            elif link[:4] == "http":
+                add(link if link[: link.find("/", 8) + 1] in known else self._roots.join(link))
+            else:
+                add(directory + link if _colon_in_path(link) else None)
+        return joined
+
+    def _above(self) -> dict[str, tuple[str, bytes]]:
+        """How a link may begin -> (the directory that this means, what is odd about the beginning itself).
+
+        The directory above the root is the root.
+        """
+        directory, root = self._directory, len(self._origin) + 1
+        above = {"./": (directory, b"")}
+        for up in range(_LEVELS):
+            directory = directory[: max(directory.rindex("/", 0, -1) + 1, root)]
+            above["../" * (up + 1)] = directory, clean.DOT_SEGMENT * up
+        return above
+
+
+def _colon_in_path(link: str) -> bool:
+    """Whether the first colon comes too late to end a scheme."""
+    head = link.partition(":")[0]
+    return "/" in head or "?" in head

@@ -1,0 +1,88 @@
+"""URLs as people write them: ``example.org/page`` means ``https://example.org/page``.
+
+What has no certificate in most cases gets http: ``localhost``, an address, and whatever names port 80.
+Only for what people type or put into lists. A link of a page never gets a scheme this way: there, ``example.org`` is a
+relative path.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+from crawler.url.urls.host_key import is_address
+from crawler.url.urls.whatwg import TRIMMED
+
+_WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_HTTP = re.compile(r"https?:", re.IGNORECASE)
+# What could be host:port, and is a number of another kind.
+_NUMBERS = frozenset({"tel", "sms", "fax", "callto", "sip", "sips", "geo", "oid", "isbn", "doi", "urn", "data"})
+_AUTHORITY = re.compile(
+    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#]+)(?::(?P<port>[0-9]{1,5}))?(?P<rest>[/?#].*)?\Z", re.S
+)
+# No ASCII characters but letters, digits and _.- occur in names of hosts. Lists such as "17,example.org" and mail
+# addresses have others. Written as a set of the others: one that goes up to U+10FFFF takes long to compile.
+_NAME = re.compile(r"[^\x00-,/:-@\[-^`{-\x7f]+\Z")
+
+
+def has_url_scheme(word: str) -> bool:
+    """Return whether a word is meant for a URL, not for a file of that name: it says so itself. Whatever tells the two
+    apart asks here."""
+    return "://" in word or word.strip(TRIMMED).lower().startswith(("http:", "https:", "mailto:"))
+
+
+def completed(text: str) -> str | None:
+    """Return the text with the scheme that it lacks, or None if it lacks none or names no host.
+
+    A host is a name with a dot, ``localhost``, an address, or any name followed by a port."""
+    text = text.strip(TRIMMED)
+    if _HTTP.match(text):
+        return None
+    if text.startswith("//"):
+        text = text[2:]
+    address = _bare_address(text)
+    if address is not None:
+        return f"http://{address}/"
+    found = _AUTHORITY.match(text)
+    if found is None:
+        return None
+    host, port = found["host"], found["port"]
+    if port is None and _WITH_SCHEME.match(text):
+        return None
+    if port is not None and (int(port) > 0xFFFF or host.lower() in _NUMBERS):
+        return None
+    return f"{_scheme(host, port)}://{text}" if _is_host(host, bool(port)) else None
+
+
+def _scheme(host: str, port: str | None) -> str:
+    own = host.lower() == "localhost" or is_address(host)
+    return "http" if (own and port != "443") or port == "80" else "https"
+
+
+def _is_host(host: str, has_port: bool) -> bool:
+    if host.startswith("["):
+        return _bare_address(host[1:-1]) is not None
+    labels = host.removesuffix(".").split(".")
+    if not _NAME.match(host) or not all(labels):
+        return False
+    if labels[-1].isdigit():  # the standard takes any number for an address, such as 1.5 for 1.0.0.5
+        return _is_address(".".join(labels))
+    return len(labels) > 1 or has_port or host.lower() == "localhost"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        IPv4Address(host)
+    except AddressValueError:
+        return False
+    return True
+
+
+def _bare_address(text: str) -> str | None:
+    """An IPv6 address in brackets, if the text is one without them."""
+    if text.count(":") < 2 or "%" in text:
+        return None
+    try:
+        return f"[{IPv6Address(text)}]"
+    except AddressValueError:
+        return None

@@ -1,0 +1,96 @@
+"""The records of one exchange: response or revisit, request, metadata.
+
+A payload that is archived already is not written again: the record is a revisit then, which has the headers and names
+the first capture. A payload is the body with its content codings, since readers verify its digest without undoing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from crawler.web.archive.http_block import REQUEST_TYPE, RESPONSE_TYPE, request_block, response_head, status_of
+from crawler.web.archive.labels import ID_BYTES, date_label, digest_label, record_id, sha1
+from crawler.web.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, one_line, record
+
+RECORDS = 3  # of one exchange, at most
+RANDOM_BYTES = RECORDS * ID_BYTES  # that the ids of one exchange are made of
+
+_UNCHANGED = 304
+_PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
+_IDENTICAL = _PROFILE + "identical-payload-digest"
+_NOT_MODIFIED = _PROFILE + "server-not-modified"
+
+
+class Capture(NamedTuple):
+    """An exchange. ``at``: when it began, in milliseconds since the epoch. ``request`` and ``head`` are the heads of
+    the messages, as they were on the wire; an empty request is not known. ``body`` has its content codings and no
+    transfer coding. ``address``: the server's, if it is known. ``truncated``: why the body lacks its end, in a word of
+    the standard: ``length``, ``time``, ``disconnect`` or ``unspecified``; empty if it does not."""
+
+    url: str
+    at: int
+    request: bytes
+    head: bytes
+    body: bytes
+    address: str | None = None
+    truncated: str = ""
+
+
+class Earlier(NamedTuple):
+    """The capture that a revisit refers to: its URL and time. ``digest`` is that of its payload, if it is known."""
+
+    url: str
+    at: int
+    digest: bytes | None = None
+
+
+def payload_digest(capture: Capture) -> bytes | None:
+    """What to look an earlier capture up by; None if there is no point, since nothing would be saved, or since other
+    bytes would follow."""
+    return sha1(capture.body) if capture.body and not capture.truncated else None
+
+
+def records(
+    capture: Capture, digest: bytes | None, earlier: Earlier | None, about: Iterable[Field], random: bytes
+) -> list[bytes]:
+    """The records, the answer's first. ``digest`` is what ``payload_digest`` says, ``earlier`` the capture that was
+    found by it; for the answer 304, the one that is still valid. ``about``: the fields of the metadata record; there is
+    none without them. ``random``: ``RANDOM_BYTES`` of them."""
+    own = record_id(random[:ID_BYTES])
+    about_all = f"WARC-Target-URI: {one_line(capture.url)}\r\nWARC-Date: {date_label(capture.at)}\r\n"
+    exchanged = f"{about_all}WARC-IP-Address: {capture.address}\r\n" if capture.address else about_all
+    made = [_answer(capture, digest, earlier, f"WARC-Record-ID: {own}\r\n{exchanged}")]
+    beside = f"WARC-Concurrent-To: {own}\r\n"
+    if capture.request:
+        fields = f"WARC-Record-ID: {record_id(random[ID_BYTES : 2 * ID_BYTES])}\r\n{exchanged}{beside}"
+        made.append(record(Kind.REQUEST, fields, REQUEST_TYPE, request_block(capture.request)))
+    described = fields_block(about)
+    if described:
+        fields = f"WARC-Record-ID: {record_id(random[2 * ID_BYTES :])}\r\n{about_all}{beside}"
+        made.append(record(Kind.METADATA, fields, FIELDS_TYPE, described))
+    return made
+
+
+def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:
+    head = response_head(capture.head)
+    if head.find(b"304", 0, head.find(b"\n")) > 0 and status_of(head) == _UNCHANGED:  # seldom worth a regex
+        payload = None if earlier is None else earlier.digest
+        return _revisit(head, _NOT_MODIFIED, payload, earlier, common)
+    if digest is not None and earlier is not None:
+        # The standard wants it said that the block lacks the payload.
+        return _revisit(head, _IDENTICAL, digest, earlier, f"{common}WARC-Truncated: length\r\n")
+    payload = sha1(capture.body) if digest is None else digest
+    cut = f"WARC-Truncated: {capture.truncated}\r\n" if capture.truncated else ""
+    fields = f"{common}WARC-Payload-Digest: {digest_label(payload)}\r\n{cut}"
+    return record(Kind.RESPONSE, fields, RESPONSE_TYPE, head, capture.body)
+
+
+def _revisit(head: bytes, profile: str, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:
+    fields = [("WARC-Profile", profile)]
+    if digest is not None:
+        fields.append(("WARC-Payload-Digest", digest_label(digest)))
+    if earlier is not None:
+        fields.append(("WARC-Refers-To-Target-URI", earlier.url))
+        fields.append(("WARC-Refers-To-Date", date_label(earlier.at)))
+    return record(Kind.REVISIT, common + lines(fields), RESPONSE_TYPE, head)

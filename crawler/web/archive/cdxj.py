@@ -1,0 +1,48 @@
+"""Lines of the index of an archive, CDXJ: key, time, and a JSON object that says where the record is.
+
+The lines are sorted by their bytes. The fields, and strings for numbers, are those of the cdxj-indexer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from crawler.web.archive.http_block import status_of
+from crawler.web.archive.surt import surt
+from crawler.web.archive.warc_reader import FoundRecord
+from crawler.web.archive.warc_record import Kind
+
+HEAD_MOST = 2**18  # bytes of a block that are needed: the head of its HTTP message
+
+_TYPE = re.compile(rb"\r\ncontent-type:[ \t]*([^;\s]*)", re.IGNORECASE)
+_DIGITS = re.compile("[^0-9]")
+_REVISIT_TYPE = "warc/revisit"
+_NO_TYPE = "unk"
+_NOT_MODIFIED = 304
+
+
+def line_of(found: FoundRecord, file_name: str) -> bytes | None:
+    """The line of a record in the file of this name; None if the index has none: since it is no answer, or the answer
+    304, which has no payload, and would be replayed in the place of what it says is unchanged."""
+    kind = found.fields.get("warc-type")
+    if kind not in (Kind.RESPONSE, Kind.REVISIT):
+        return None
+    url = found.fields.get("warc-target-uri", "")
+    head = found.block.partition(b"\r\n\r\n")[0]
+    status, stated = status_of(head), _TYPE.search(head)
+    if kind == Kind.REVISIT and status == _NOT_MODIFIED:
+        return None
+    mime = _REVISIT_TYPE if kind == Kind.REVISIT else stated[1].decode("latin-1") if stated else ""
+    values = {
+        "url": url,
+        "mime": mime or _NO_TYPE,
+        "status": "" if status is None else f"{status:03}",
+        "digest": found.fields.get("warc-payload-digest", ""),
+        "length": str(found.length),
+        "offset": str(found.offset),
+        "filename": file_name,
+    }
+    named = json.dumps({name: value for name, value in values.items() if value})
+    time = _DIGITS.sub("", found.fields.get("warc-date", ""))[:14]
+    return f"{surt(url)} {time} {named}\n".encode("ascii")

@@ -1,0 +1,73 @@
+"""One WARC record: the version, named fields, an empty line, the block, and two line ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from crawler.web.archive.labels import digest_label, sha1
+
+VERSION = b"WARC/1.1\r\n"
+FIELDS_TYPE = "application/warc-fields"
+
+Field = tuple[str, str]
+
+
+class Kind(StrEnum):
+    """The kinds of records that are written."""
+
+    WARCINFO = "warcinfo"
+    RESPONSE = "response"
+    REVISIT = "revisit"
+    REQUEST = "request"
+    METADATA = "metadata"
+
+
+_BESIDE = (Kind.REQUEST, Kind.METADATA)
+
+
+def record(kind: Kind, fields: str, content_type: str, block: bytes, body: bytes = b"") -> bytes:
+    """The bytes of a record. ``fields`` are lines. ``body``: the rest of the block, which may be long; ``fields`` name
+    its digest then. The digest of the block, which is optional, is left out there, and of what is only beside an
+    answer: it costs as much again, and a gzip member has a checksum."""
+    said = "" if body or kind in _BESIDE else f"WARC-Block-Digest: {digest_label(sha1(block))}\r\n"
+    head = (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\n{fields}Content-Type: {content_type}\r\n"
+        f"{said}Content-Length: {len(block) + len(body)}\r\n\r\n"
+    )
+    return b"".join((head.encode(), block, body, b"\r\n\r\n"))
+
+
+def fields_block(fields: Iterable[Field]) -> bytes:
+    """Named values as a block of the type ``application/warc-fields``. An empty value is left out."""
+    return lines(fields).encode()
+
+
+def lines(fields: Iterable[Field]) -> str:
+    """Named values, one a line. An empty value is left out."""
+    return "".join(
+        [
+            f"{name}: {value if value.isprintable() and value.isascii() else one_line(value)}\r\n"
+            for name, value in fields
+            if value
+        ]
+    )
+
+
+def one_line(text: str) -> str:
+    """Text without what would end its line, and without what no UTF-8 can carry."""
+    if text.isascii() and text.isprintable():
+        return text
+    printable = "".join([each if each.isprintable() or each == " " else "\ufffd" for each in text])
+    return printable.encode("utf-8", "replace").decode("utf-8")
+
+
+def warcinfo(file_name: str, at: str, record_id: str, about: Iterable[Field]) -> bytes:
+    """The record at the head of a file: what wrote it, and whatever ``about`` says of the crawl."""
+    fields = [("WARC-Record-ID", record_id), ("WARC-Date", at), ("WARC-Filename", file_name)]
+    described = [
+        *about,
+        ("format", "WARC File Format 1.1"),
+        ("conformsTo", "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
+    ]
+    return record(Kind.WARCINFO, lines(fields), FIELDS_TYPE, fields_block(described))

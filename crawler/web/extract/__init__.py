@@ -1,0 +1,12 @@
+"""What is taken out of pages for outputs.
+
+edges        the link graph; pure
+page_text    the main text of a page, its rows, and what goes to and from the processes that extract it
+main_text    how it is extracted, by trafilatura
+text_child   what runs in those processes
+text_pool    the crawler's end of them
+"""
+
+from crawler.web.extract.edges import HEADER, REDIRECT, USUAL, Edge, Facts, edge_rows, facts_of
+
+__all__ = ["HEADER", "REDIRECT", "USUAL", "Edge", "Facts", "edge_rows", "facts_of"]

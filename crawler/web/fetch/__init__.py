@@ -1,0 +1,37 @@
+"""One HTTP exchange: an href goes in, a ``Response`` or a ``Failure`` comes out.
+
+Whatever a server or a network does is a value; exceptions are bugs. Nothing here waits, repeats or follows: the
+frontier and the crawl get the result and decide about gaps, tries and redirects. (Only ``fetch_robots`` follows
+redirects, as RFC 9309 asks.)
+"""
+
+from crawler.web.fetch.fetcher import Fetcher, is_html
+from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
+from crawler.web.fetch.patience import OwnDelays
+from crawler.web.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
+from crawler.web.fetch.secret import SecretText, read_secret, with_own
+from crawler.web.fetch.simulated import SimulatedWeb
+from crawler.web.fetch.ways import check_access
+
+__all__ = [
+    "Failure",
+    "FailureKind",
+    "Fetcher",
+    "Fetches",
+    "Followed",
+    "Keeps",
+    "NotNow",
+    "OwnDelays",
+    "RawExchange",
+    "Response",
+    "RobotsResult",
+    "SecretText",
+    "SimulatedWeb",
+    "Truncation",
+    "ask_robots",
+    "check_access",
+    "fetch_robots",
+    "is_html",
+    "read_secret",
+    "with_own",
+]

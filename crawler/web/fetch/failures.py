@@ -1,0 +1,144 @@
+"""Turns the exceptions of aiohttp and the operating system into a kind of failure and one line for people."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+
+import aiohttp
+
+from crawler.base.settings import FetchSettings
+from crawler.web.fetch.connector import HURRIED, Exchange
+from crawler.web.fetch.content_coding import Undecodable
+from crawler.web.fetch.lenient import Malformed
+from crawler.web.fetch.outcome import FailureKind
+from crawler.web.fetch.proxies import ProxyTrouble
+
+# All errors that a URL, a server or a network can cause. `OSError` includes `TimeoutError` and `ssl.SSLError`.
+FAILURES = (aiohttp.ClientError, OSError, Undecodable)
+
+_REFUSED = frozenset((errno.ECONNREFUSED,))
+_ANY_PORT = 9
+_NO_SERVERS = (11, 12)  # ARES_ECONNREFUSED, ARES_ETIMEOUT: no name server could be asked, or none answered
+_CLOSED = frozenset((errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED))
+
+
+def classify(
+    error: aiohttp.ClientError | OSError | Undecodable, exchange: Exchange, settings: FetchSettings
+) -> tuple[FailureKind, str]:
+    """Return the kind and the message of a failed exchange."""
+    if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
+        return FailureKind.BAD_URL, "not a URL that can be requested"
+    if exchange.proxy is not None and (exchange.unchecked or _at_proxy(error, exchange)):
+        return FailureKind.PROXY, _first_line(f"{exchange.proxy.shown}: {_proxy_reason(error)}")
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return FailureKind.UNREACHABLE, f"the proxy answered {error.status}"
+    if isinstance(error, TimeoutError):
+        return _timeout(exchange, settings)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return FailureKind.DNS, _first_line(
+            f"name not found: {error.host}: {error.os_error.strerror or error.os_error}"
+        )
+    if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError, ssl.CertificateError)):
+        return FailureKind.TLS, _first_line(f"TLS: {_tls_reason(error)}")
+    if isinstance(error, Malformed):
+        if not error.http and exchange.connection is not None and exchange.connection.kept:
+            # The server spoke HTTP on it before. These bytes are what it sent too many behind an earlier answer.
+            return FailureKind.CUT_OFF, "what came on a kept connection is no answer"
+        return (FailureKind.MALFORMED if error.http else FailureKind.PROTOCOL), error.message
+    if isinstance(error, Undecodable):
+        return FailureKind.ENCODING, _first_line(f"content encoding: {error}")
+    if isinstance(error, aiohttp.ClientResponseError):
+        return FailureKind.MALFORMED, error.message.partition(":")[0]
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return FailureKind.CUT_OFF, "connection closed before the end of the body"
+    if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)):
+        return FailureKind.CUT_OFF, "connection closed before the response"
+    if isinstance(error, OSError):
+        inner = getattr(error, "os_error", error)
+        if exchange.phase == "connect" and isinstance(inner, ConnectionError) and inner.errno not in _REFUSED:
+            return FailureKind.CUT_OFF, "connection closed in the TLS handshake"
+        return _system(error, exchange)
+    return FailureKind.MALFORMED, _first_line(str(error) or type(error).__name__)
+
+
+_LOGIN_WANTED = 407
+
+
+def _at_proxy(error: Exception, exchange: Exchange) -> bool:
+    """Return whether the proxy itself is at fault, not what is behind it. Before there is a connection to the host, an
+    answer that is none can only be the proxy's."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return error.status == _LOGIN_WANTED
+    return isinstance(error, ProxyTrouble) or (isinstance(error, Malformed) and exchange.phase == "connect")
+
+
+def _proxy_reason(error: Exception) -> str:
+    if isinstance(error, ProxyTrouble):
+        return str(error)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return "it wants another login (407)"
+    if isinstance(error, Malformed):
+        return f"its answer to CONNECT: {error.message}"
+    if isinstance(error, TimeoutError):
+        return "no connection in time"
+    inner = getattr(error, "os_error", None) or error
+    return getattr(inner, "strerror", None) or str(inner)
+
+
+def _timeout(exchange: Exchange, settings: FetchSettings) -> tuple[FailureKind, str]:
+    if exchange.phase == "connect":
+        return FailureKind.CONNECT_TIMEOUT, f"no connection within {settings.connect_timeout:g} s"
+    kind, what, seconds = (
+        (FailureKind.HEADERS_TIMEOUT, "headers", settings.headers_timeout)
+        if exchange.phase == "headers"
+        else (FailureKind.BODY_TIMEOUT, "body", settings.body_timeout)
+    )
+    if exchange.patience.silent:
+        return kind, f"no byte for {settings.idle_timeout:g} s"
+    if exchange.hurried:
+        return kind, f"{what} not complete within {HURRIED:g} s after others waited for its memory"
+    return kind, f"{what} not complete within {seconds:g} s"
+
+
+def _system(error: OSError, exchange: Exchange) -> tuple[FailureKind, str]:
+    text = _first_line(error.strerror or str(error) or type(error).__name__)
+    if error.errno in _REFUSED:
+        return FailureKind.REFUSED, "connection refused"
+    if error.errno in _CLOSED and exchange.phase != "connect":
+        return FailureKind.CUT_OFF, "connection closed before the end of the response"
+    return FailureKind.UNREACHABLE, text
+
+
+def _tls_reason(error: BaseException) -> str:
+    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    return getattr(inner, "verify_message", None) or getattr(inner, "reason", None) or str(inner)
+
+
+def is_local(error: Exception, exchange: Exchange) -> bool:
+    """Return whether this machine itself knows no way to the host: it has no route, or no name server answers."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        cares = error.os_error.__cause__  # where c-ares asks instead of the C library
+        if cares is not None:
+            return bool(cares.args) and cares.args[0] in _NO_SERVERS
+        return error.os_error.errno == socket.EAI_AGAIN
+    number, address = getattr(error, "errno", None), exchange.address
+    if exchange.phase != "connect" or address is None or ":" in address:
+        return False  # many machines never have a route for IPv6: those addresses fail one by one
+    return number == errno.ENETUNREACH or (number == errno.EHOSTUNREACH and not _has_route(address))
+
+
+def _has_route(address: str) -> bool:
+    """Return whether the kernel knows a route to an IPv4 address. Without one this machine is offline; with one, some
+    router said that the host cannot be reached, or it is in this network and silent. No packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, _ANY_PORT))
+        except OSError as error:
+            return error.errno not in (errno.ENETUNREACH, errno.EHOSTUNREACH)
+    return True
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:200]

@@ -1,0 +1,379 @@
+"""Fetches with aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import yarl
+from aiohttp import hdrs
+from aiohttp.abc import AbstractResolver
+from msgspec import Struct
+from msgspec.structs import replace
+from multidict import CIMultiDict
+
+from crawler.base.settings import FetchSettings, Sites
+from crawler.url.refusal import refusal_of
+from crawler.url.urls.host_key import split_origin
+from crawler.url.urls.steps import drop_userinfo
+from crawler.web.fetch.bodies import ReadBody, drop_body, keep_body, keep_rest, read_body
+from crawler.web.fetch.body_memory import BodyMemory
+from crawler.web.fetch.capture import Capture
+from crawler.web.fetch.connector import Connector, Exchange, current_exchange
+from crawler.web.fetch.content_coding import Undecodable
+from crawler.web.fetch.cookies import Cookies
+from crawler.web.fetch.failures import FAILURES, classify, is_local
+from crawler.web.fetch.lenient import Malformed
+from crawler.web.fetch.outcome import Failure, FailureKind, Keeps, RawExchange, Response, browser_text
+from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
+from crawler.web.fetch.proxies import ProxyTrouble
+from crawler.web.fetch.secret import SecretText, with_own
+from crawler.web.fetch.ways import Ways, trust_of
+
+log = logging.getLogger("crawler")
+
+HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
+
+_ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
+_IDLE_CONNECTIONS = 4  # idle connections kept for each fetch that may run at once
+_LOGIN_WANTED = 407  # Proxy Authentication Required
+_REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
+_CONTENT_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:[;,]|$)")
+_CHARSET = re.compile(r";[\t ]*charset[\t ]*=[\t ]*(?:\"([^\"]*)\"|([^\t \";,]+))", re.IGNORECASE)
+
+
+def is_html(content_type: str | None) -> bool:
+    """Return whether the type is HTML or missing: browsers treat a missing type as possible HTML, and most of it is."""
+    return content_type is None or content_type in HTML_TYPES
+
+
+class _Want(Struct, frozen=True):
+    """What is wanted, and how much of it."""
+
+    accept: Callable[[str | None], bool]
+    max_body: int
+    truncate: bool
+    headers: Mapping[str, str] | None
+
+
+class Fetcher:
+    """Owns the connections. An async context manager; any number of ``fetch`` calls may run at once.
+
+    ``settings`` are those of all hosts, or of each. The caller respects ``concurrency`` and ``per_host``; here they
+    only bound the number of idle connections.
+    ``resolver`` replaces the name service, ``environ`` the environment, which may name proxies and secrets.
+    ``delays`` are not part of any time limit nor of the seconds of a result. Raises SettingsError if a proxy, a login
+    or a file of the settings cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: FetchSettings | Sites,
+        *,
+        concurrency: int,
+        per_host: int,
+        resolver: AbstractResolver | None = None,
+        delays: OwnDelays = NO_DELAYS,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        sites = settings if isinstance(settings, Sites) else None
+        settings = settings.settings.fetch if isinstance(settings, Sites) else settings
+        self._settings = settings
+        self._stalled = delays.stalled
+        self._ways = Ways(settings, sites, os.environ if environ is None else environ)
+        self._trust = trust_of(settings)
+        self._cookies = Cookies() if settings.cookies else None
+        self._plain = not self._ways and self._cookies is None
+        self._proxy_fails = False
+        self._memory = BodyMemory(settings.body_memory, delays.waits)
+        self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
+        self._resolver = resolver
+        self._connector: Connector | None = None
+        self._alarm: Alarm | None = None
+        self._headers: CIMultiDict[str] = CIMultiDict()
+
+    def change(self, sites: Sites) -> None:
+        """Go on with other time limits, and other ways to leave of single hosts. Raises SettingsError; then nothing has
+        changed."""
+        settings = sites.settings.fetch
+        self._ways = self._ways.changed(settings, sites)
+        self._settings = settings
+        self._plain = not self._ways and self._cookies is None
+
+    async def __aenter__(self) -> Self:
+        settings = self._settings
+        user_agent = settings.user_agent
+        if settings.contact:
+            user_agent = f"{user_agent} (+{settings.contact})"
+        self._headers = CIMultiDict({"User-Agent": user_agent, "Accept": _ACCEPT})
+        self._connector = Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver, trust=self._trust)
+        self._alarm = Alarm(self._stalled)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._alarm is not None:
+            self._alarm.close()
+        if self._connector is not None:
+            await self._connector.close()
+
+    async def fetch(
+        self,
+        href: str,
+        *,
+        accept: Callable[[str | None], bool] = is_html,
+        max_body: int | None = None,
+        truncate: bool = False,
+        headers: Mapping[str, str] | None = None,
+        keep: Keeps | None = None,
+    ) -> Response | Failure:
+        """GET one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
+
+        ``accept(content_type)`` says whether the body is wanted. A body of more than ``max_body`` bytes after decoding
+        (default: the settings') is a failure, or is cut there with ``truncate``. What ``keep`` wants is kept as it was
+        on the wire.
+        """
+        assert self._alarm is not None, "a Fetcher is used inside `async with`"
+        settings = self._settings
+        want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
+        limit = asyncio.timeout(None)
+        exchange = Exchange(Patience(limit, self._alarm), self._memory, settings)
+        if keep is not None:
+            exchange.keep(Capture(href, keep))
+        token = current_exchange.set(exchange)
+        complete = False
+        try:
+            result = await self._within(limit, href, want, exchange)
+            if exchange.capture is not None and isinstance(result, Failure):
+                result = _with_raw(result, exchange.capture, exchange)
+            complete = isinstance(result, Response) or result.raw is not None
+            return result
+        finally:
+            exchange.keep(None)
+            exchange.patience.end()
+            current_exchange.reset(token)
+            if complete and exchange.share.counts:
+                exchange.share.complete()
+            else:
+                exchange.share.close()
+
+    def let_go(self) -> None:
+        """The running task has nothing more of the body that it fetched last: its memory is for others."""
+        self._memory.let_go()
+
+    async def _within(self, limit: asyncio.Timeout, href: str, want: _Want, exchange: Exchange) -> Response | Failure:
+        """Make the exchange, and end it when its time is over."""
+        try:
+            async with limit:
+                exchange.enter("headers", self._settings.headers_timeout)
+                return await self._exchange(href, want, exchange)
+        except FAILURES as error:
+            if exchange.refused is not None and not exchange.dialled:
+                return Failure.refused(exchange.refused, exchange.patience.seconds)
+            kind, message = classify(error, exchange, exchange.limits)
+            if kind is FailureKind.PROXY:
+                self._tell_of_proxy(message)
+            local = kind in (FailureKind.DNS, FailureKind.UNREACHABLE) and is_local(error, exchange)
+            kept = kind is FailureKind.CUT_OFF and self._lost(exchange, error)
+            seconds = exchange.patience.seconds
+            proxy = None if exchange.proxy is None else exchange.proxy.shown
+            return Failure(kind, message, seconds, address=exchange.address, local=local, kept=kept, proxy=proxy)
+
+    def _lost(self, exchange: Exchange, error: Exception) -> bool:
+        """Return whether a kept connection was closed before the first byte of an answer, or held what belongs to an
+        earlier one."""
+        used = exchange.connection
+        if used is None or not used.kept or self._connector is None:
+            return False
+        if used.protocol.begun and not isinstance(error, Malformed):
+            return False
+        self._connector.lost(used)
+        return True
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user is told when a run begins."""
+        return self._ways.proxies.spoken()
+
+    async def resolve(self, href: str) -> str | None:
+        """Return the IP address of the href's host, or the first in order if it has several. None if it has none or no
+        name server answered in time."""
+        assert self._connector is not None, "a Fetcher is used inside `async with`"
+        assert self._alarm is not None
+        if self._ways and self._ways.to(href).proxy is not None:
+            return None  # only the proxy knows
+        _, host, port, _ = split_origin(href)
+        try:
+            async with asyncio.timeout(None) as limit:
+                patience = Patience(limit, self._alarm)
+                patience.allow(self._settings.connect_timeout)
+                try:
+                    return await self._connector.resolve(host.strip("[]"), int(port or 0))
+                finally:
+                    patience.end()
+        except FAILURES:
+            return None
+
+    async def _exchange(self, href: str, want: _Want, exchange: Exchange) -> Response | Failure:
+        assert self._connector is not None
+        if _REQUESTABLE(href) is None:
+            return Failure(FailureKind.BAD_URL, "not an absolute http or https URL in ASCII", 0.0)
+        try:
+            url = yarl.URL(href, encoded=True)
+            url.raw_host  # noqa: B018, yarl looks at host and port only now
+            if url.raw_user is not None or url.raw_password is not None:
+                # Credentials come from the configuration only. Jobs of earlier versions have queued some.
+                url = yarl.URL(drop_userinfo(href), encoded=True)
+        except ValueError as error:
+            return Failure(FailureKind.BAD_URL, str(error), exchange.patience.seconds)
+        # Before anything is dialled, a proxy or a name server for example.
+        refused = refusal_of(url.raw_host or "", url.port or 0, self._settings)
+        if refused is not None:
+            return Failure.refused(refused)
+        if exchange.capture is not None and want.headers:
+            exchange.capture.hide(name for name, value in want.headers.items() if isinstance(value, SecretText))
+        if self._plain:
+            headers = _with(self._headers, want.headers) if want.headers else self._headers
+            answer = await self._connector.get(url, headers)
+        else:
+            answer = await self._ask(self._connector, url, href, want, exchange)
+        try:
+            return await self._response(answer, want, exchange)
+        finally:
+            # A connection whose response was read to its end is back in the pool by now. Any other cannot be reused.
+            answer.close()
+
+    async def _ask(
+        self, connector: Connector, url: yarl.URL, href: str, want: _Want, exchange: Exchange
+    ) -> aiohttp.ClientResponse:
+        """Send the request the way that the settings say, and return the answer when its headers are complete."""
+        way = self._ways.to(href)
+        asked = want.headers or {}
+        own = {name: value for name, value in asked.items() if isinstance(value, SecretText)}
+        headers = dict(with_own({**asked, **(way.headers or {})}, own))
+        if exchange.capture is not None and way.headers:
+            exchange.capture.hide(way.headers)
+        exchange.proxy = way.proxy
+        if way.limits is not None:
+            exchange.limits = way.limits
+            exchange.enter("headers", way.limits.headers_timeout)
+        through = None if way.proxy is None or way.proxy.socks else way.proxy.url
+        host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
+        if self._cookies is not None and "Cookie" not in headers:
+            cookie = self._cookies.header(host, path, secure=secure, now=time.time())
+            if cookie is not None:
+                headers["Cookie"] = cookie
+        of_proxy = None if through is None else self._headers.copy()
+        answer = await connector.get(url, _with(self._headers, headers), through, of_proxy)
+        if through is not None and answer.status == _LOGIN_WANTED and not secure:
+            answer.close()
+            raise ProxyTrouble("it wants another login (407)")
+        if self._cookies is not None:
+            lines = answer.headers.getall("Set-Cookie", ())
+            self._cookies.note(host, path, lines, secure=secure, now=time.time())
+        if way.proxy is not None and self._proxy_fails:
+            self._proxy_fails = False
+            log.warning("the proxy answers again")
+        return answer
+
+    def _tell_of_proxy(self, message: str) -> None:
+        if not self._proxy_fails:
+            self._proxy_fails = True
+            log.warning("nothing can be fetched through the proxy, and nothing is lost: %s", message)
+
+    async def _response(self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange) -> Response | Failure:
+        content_type, _ = _content_type(answer.headers.get(hdrs.CONTENT_TYPE))
+        capture = exchange.capture
+        if capture is not None and not capture.begin(answer, content_type):
+            exchange.keep(None)
+            capture = None
+        body = ReadBody(None, None)
+        if _location(answer) is None and want.accept(content_type):
+            if not answer.content.is_eof():
+                exchange.enter("body", exchange.limits.body_timeout)
+            try:
+                body = await read_body(answer, want.max_body, want.truncate, exchange)
+            except Undecodable as error:
+                if capture is not None:
+                    capture.undecodable = error
+                    await keep_rest(answer, capture, exchange)
+                raise
+            if body.data is None:
+                message = f"body larger than {want.max_body} bytes"
+                return Failure(FailureKind.TOO_LARGE, message, exchange.patience.seconds)
+            received = len(body.data)
+        elif capture is not None:
+            capture.response = _answered(answer, exchange, body, 0)
+            exchange.enter("body", exchange.limits.body_timeout)
+            received = await keep_body(answer, capture, exchange)
+        else:
+            received = await drop_body(answer, exchange)
+        raw = None if capture is None else capture.raw(exchange.peer)
+        return _answered(answer, exchange, body, received, raw)
+
+
+def _answered(
+    answer: aiohttp.ClientResponse, exchange: Exchange, body: ReadBody, received: int, raw: RawExchange | None = None
+) -> Response:
+    headers, location = answer.headers, _location(answer)
+    content_type, charset = _content_type(headers.get(hdrs.CONTENT_TYPE))
+    return Response(
+        answer.status,
+        headers,
+        content_type,
+        charset,
+        body.data,
+        None if location is None else browser_text(location),
+        browser_text(headers.get(hdrs.RETRY_AFTER, "")) or None,
+        exchange.patience.seconds,
+        received,
+        body.note,
+        None if exchange.proxy is None else exchange.proxy.shown,
+        exchange.peer,
+        raw,
+        body.whole,
+    )
+
+
+def _location(answer: aiohttp.ClientResponse) -> str | None:
+    return answer.headers.get(hdrs.LOCATION) if 300 <= answer.status < 400 else None
+
+
+def _with_raw(result: Failure, capture: Capture, exchange: Exchange) -> Response | Failure:
+    """Add what came of the exchange on the wire. What becomes of a body that is only kept makes no failure."""
+    raw = capture.raw(exchange.peer, result.kind)
+    if capture.undecodable is not None:
+        kind, message = classify(capture.undecodable, exchange, exchange.limits)
+        return replace(result, kind=kind, message=message, raw=raw)
+    if capture.response is None:
+        return replace(result, raw=raw)
+    return replace(capture.response, seconds=result.seconds, received=capture.size, raw=raw)
+
+
+def _with(usual: CIMultiDict[str], own: Mapping[str, str]) -> CIMultiDict[str]:
+    """Headers, of which one's own win."""
+    headers = usual.copy()
+    headers.update(own)
+    return headers
+
+
+@lru_cache(maxsize=512)
+def _content_type(header: str | None) -> tuple[str | None, str | None]:
+    """Return ``type/subtype`` in lower case, and the charset as stated."""
+    if header is None:
+        return None, None
+    found = _CONTENT_TYPE.match(header)
+    charset = _CHARSET.search(header)
+    return (
+        None if found is None else found[1].lower(),
+        None if charset is None else browser_text(charset[1] or charset[2] or "") or None,
+    )

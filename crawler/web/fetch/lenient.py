@@ -1,0 +1,526 @@
+"""Reads HTTP/1.1 as browsers do: strictly as long as that works, leniently where servers are known to be careless.
+
+aiohttp's parser, in C, reads every answer first. Only if it refuses one, or would misread it, the head of that answer
+is read here, by the rules of Chromium, and handed to the C parser again in a form that it takes. So an honest answer
+costs nothing more, and bodies are read in one place only. The same is done with chunks whose lines end in a bare LF.
+What no browser takes is a ``Malformed``.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.hdrs import CONTENT_LENGTH
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawResponseMessage
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+
+if TYPE_CHECKING:
+    from crawler.web.fetch.capture import Capture
+
+MAX_HEADERS = 256  # lines
+MAX_INTERIM = 32  # answers 1xx before the final one
+# A chunk costs 2.5 us, however small: 16 MB in chunks of one byte would take 40 s. So what is no content, the sizes and
+# line ends of chunks, may take this many bytes, and this part of the content.
+MARKS_FREE = 64 * 1024
+MARKS_SHARE = 1 / 16
+PIECE = 16 * 1024  # bytes of a body in chunks that are read in one go
+
+_END = re.compile(rb"\n\r?\n")
+_EMPTY_LINES = re.compile(rb"[\r\n]*")
+_SLOP = 4  # bytes of garbage that browsers forgive before the status line
+_STATUS = re.compile(rb"HTTP(?:/(\d+)(?:\.(\d+))?)?[ \t]+(\d{3})(?![0-9])[ \t]*(.*)", re.IGNORECASE | re.DOTALL)
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
+_LENGTH = re.compile(rb"[0-9]{1,19}").fullmatch
+_STATED = re.compile(rb"\ncontent-length:[ \t]*([0-9]{1,19})\r\n")
+_MOST = 2**63 - 1  # browsers count in signed 64 bits, and ignore a length beyond
+_NO_BODY = frozenset((204, 304))
+_UNKNOWN = 2**64  # more than any length
+_SWITCHED = 101
+_NOTHING: tuple[tuple[Any, ...], bool, bytes] = ((), False, b"")
+
+Messages = tuple[Any, bool, bytes]
+
+
+class Malformed(aiohttp.ClientPayloadError):
+    """An answer that no browser takes. ``http`` says whether it was HTTP at all."""
+
+    def __init__(self, message: str, *, http: bool = True) -> None:
+        super().__init__(message)
+        self.message = message
+        self.http = http
+
+
+class _Head(NamedTuple):
+    status: int
+    clean: bytes  # the same head in a form that every parser understands
+    bodyless: bool
+
+
+def read_head(raw: bytes) -> _Head:
+    """Read the head of an answer, from its status line to the empty line. Raises Malformed."""
+    if b"\0" in raw:
+        raise Malformed("a NUL in the headers")
+    lines = raw.replace(b"\r\n", b"\n").rstrip(b"\r\n").replace(b"\r", b" ").split(b"\n")
+    found = _STATUS.fullmatch(lines[0])
+    if found is None:
+        raise Malformed("no status in the first line")
+    status = int(found[3])
+    if status < 100:
+        raise Malformed(f"status {status}")
+    headers = _fields(lines[1:])
+    bodyless = status < 200 or status in _NO_BODY
+    framing = [] if bodyless else _framing(headers)
+    kept = [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
+    version = b"1.0" if found[1] is None or (int(found[1][:3]), int((found[2] or b"0")[:3])) < (1, 1) else b"1.1"
+    first = b"HTTP/%s %d %s" % (version, status, found[4].strip())
+    return _Head(status, b"\r\n".join([first, *kept, *framing, b"", b""]), bodyless)
+
+
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+
+
+def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return names and values. A line that begins with white space continues the one before; one that is no field is
+    left out."""
+    folded: list[bytes] = []
+    for line in lines:
+        if line[:1] in (b" ", b"\t"):
+            if folded:
+                folded[-1] += b" " + line.strip(b" \t")
+            continue
+        folded.append(line)
+        if len(folded) > MAX_HEADERS:
+            raise Malformed(f"more than {MAX_HEADERS} headers")
+    fields = []
+    for line in folded:
+        name, colon, value = line.partition(b":")
+        name = name.rstrip(b" \t")
+        if colon and _TOKEN(name):
+            fields.append((name, value.strip(b" \t")))
+    return fields
+
+
+def _framing(headers: list[tuple[bytes, bytes]]) -> list[bytes]:
+    """Return the header that says where the body ends; none if the end of the connection does. Raises Malformed if that
+    is in doubt: two readers who disagree about it are what request smuggling is made of."""
+    lengths: set[bytes] = set()
+    for name, value in headers:
+        if name.lower() == b"transfer-encoding":
+            if b"chunked" in (coding.strip(b" \t").lower() for coding in value.split(b",")):
+                return [b"Transfer-Encoding: chunked"]
+        elif name.lower() == b"content-length":
+            lengths.update(length.strip(b" \t") for length in value.split(b","))
+    if len(lengths) > 1:
+        raise Malformed("two different lengths")
+    for length in lengths:
+        if _LENGTH(length) and int(length) <= _MOST:
+            return [b"Content-Length: " + length]
+    return []
+
+
+_SIZE_LINE = re.compile(rb"0*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
+_NEXT_SIZE_LINE = re.compile(rb"\r?\n" + _SIZE_LINE.pattern)  # behind the data of a chunk
+_CRLF_LINE = re.compile(rb"[^\n]*\r\n")
+_LINE_MOST = 16 * 1024  # bytes of such a line, as in browsers
+_NO_CHUNK = b"no chunk\r\n"
+
+
+class _Chunks:
+    """Stands before the parser of a body in chunks. It lets them pass if their first line ends in CRLF.
+
+    If that ends in a bare LF, it reads them itself, with lines that end in either, and puts their data into chunks that
+    every parser understands. ``known``: the first line has passed."""
+
+    def __init__(self, *, known: bool) -> None:
+        self.rewrites = False
+        self._known = known
+        self._left = 0  # bytes of data of the current chunk
+        self._line = b""  # not complete yet
+        self._pattern = _SIZE_LINE
+        self._over = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what the parser gets in place of ``data``."""
+        if self._over or (self._known and not self.rewrites):
+            return data
+        data, self._line = self._line + data, b""
+        if not self._known:
+            end = data.find(b"\n")
+            if end < 0 and len(data) <= _LINE_MOST:
+                self._line = data
+                return b""
+            self._known = True
+            self.rewrites = end >= 0 and not data.endswith(b"\r", 0, end)
+        return self._rewritten(data) if self.rewrites else data
+
+    def _rewritten(self, data: bytes) -> bytes:
+        found, at = [], 0
+        while at < len(data):
+            if self._left:
+                found.append(data[at : at + self._left])
+                self._left -= len(found[-1])
+                at += len(found[-1])
+                continue
+            line = self._pattern.match(data, at)
+            if line is None:
+                self._line = data[at:]
+                whole = self._line.count(b"\n") > (self._pattern is _NEXT_SIZE_LINE)
+                return _chunk(found) + (_NO_CHUNK if whole or len(self._line) > _LINE_MOST else b"")
+            at = line.end()
+            self._left = int(line[1], 16)
+            self._pattern = _NEXT_SIZE_LINE
+            if not self._left:
+                self._over = True
+                return _chunk(found) + b"0\r\n" + data[at:]  # the parser takes trailers as they are
+        return _chunk(found)
+
+
+def _chunk(pieces: list[bytes]) -> bytes:
+    data = b"".join(pieces)
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
+class LenientHandler(ResponseHandler):
+    """aiohttp's protocol of one connection, with a parser that forgives. ``max_head`` bounds all headers of an answer
+    together, those of interim answers included."""
+
+    def __init__(self, loop: Any, max_head: int) -> None:
+        super().__init__(loop)
+        self.max_head = max_head
+        self.begun = False  # a byte of the answer has come
+        self.address: str | None = None  # of the other end
+        self.heard = 0.0  # when the last byte came, by the loop's clock
+        self.time = loop.time
+        self._incoming = select.poll()
+        self.capture: Capture | None = None  # of the exchange that takes place, if that is kept
+        self._options: dict[str, Any] = {}
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if peer else None
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            self._incoming.register(connected.fileno(), select.POLLIN)
+
+    def set_response_params(self, **options: Any) -> None:
+        self._options = options
+        self.begun = False
+        early, self._tail = self._tail, b""
+        super().set_response_params(**options)
+        self._parser: Any = ForgivingParser(self._parser, self)
+        if early:
+            self.data_received(early)
+
+    def has_ended(self) -> bool:
+        """Return whether something has come in on this idle connection, its end for example, that the event loop has
+        not read yet. What is sent now would be lost, or be answered by what was not asked for."""
+        return self.transport is None or bool(self._incoming.poll(0))
+
+    def fresh_parser(self) -> Any:
+        """Return a parser that has seen nothing yet."""
+        forgiving = self._parser
+        super().set_response_params(**self._options)
+        fresh, self._parser = self._parser, forgiving
+        return fresh
+
+    @property
+    def paused(self) -> bool:
+        """Whether the reader of the body has no room for more of it."""
+        return self._reading_paused
+
+    def fail(self, error: Malformed) -> None:
+        """End the exchange and the connection: nobody can tell where the next answer would begin."""
+        self.set_exception(error)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        self.force_close()
+        if self.transport is not None:
+            self.transport.close()
+
+    def set_exception(self, exc: BaseException, *cause: Any) -> None:
+        if not isinstance(self.exception(), Malformed):  # what follows is a consequence of it
+            super().set_exception(exc, *cause)
+
+
+class ForgivingParser:
+    """Stands before aiohttp's parser of one answer."""
+
+    # Defaults of the class: one of these is made for each request, and few requests change more than two of them.
+    _payload: StreamReader | None = None  # of the answer, once its head is complete
+    _size = 0  # bytes of the head so far
+    _left = _UNKNOWN  # bytes that the rest of the body must have
+    _chunks: _Chunks | None = None
+    _marks = 0  # bytes of a body in chunks that are not its content
+    _rest = b""  # of such a body, until its reader has room for more
+    _held: bytearray | None = None  # the head so far, since the strict parser refused it
+    _seen: list[bytes] | None = None  # the head so far, if it did not
+    _heads = 0  # including those of interim answers
+    _failed = False
+
+    def __init__(self, strict: Any, protocol: LenientHandler) -> None:
+        self._strict = strict
+        self._protocol = protocol
+
+    def pause_reading(self) -> None:
+        self._strict.pause_reading()
+
+    def feed_eof(self) -> Any:
+        if self._failed or self._payload is None or self._payload.is_eof():
+            return None
+        return self._strict.feed_eof()
+
+    def feed_data(self, data: bytes) -> Messages:
+        protocol = self._protocol
+        protocol.heard = protocol.time()
+        if self._failed:
+            return _NOTHING
+        if self._payload is not None:
+            return self._feed_chunks(self._payload, data) if self._chunks else self._feed_body(self._payload, data)
+        if len(data) <= PIECE or _is_one_answer(data):
+            return self._feed_head(data)
+        first = self._feed_head(data[:PIECE])
+        then = self.feed_data(data[PIECE:])
+        return first if first[0] else then
+
+    def _feed_head(self, data: bytes) -> Messages:
+        self._protocol.begun = True
+        self._size += len(data)
+        if self._held is not None:
+            self._held += data
+            return self._forgive(self._held, len(self._held) - len(data))
+        try:
+            messages, _, _ = self._strict.feed_data(data)
+        except HttpProcessingError:
+            messages = None
+        if self._seen is not None:
+            self._seen.append(data)
+        elif messages and self._is_plain(messages, data):
+            return messages, False, b""
+        else:
+            self._seen = [data]
+        return self._read_head(self._seen, messages)
+
+    def _is_plain(self, messages: Any, data: bytes) -> bool:
+        """Return whether the first packet has the whole head of an answer with a stated length, as nearly all do."""
+        message, payload = messages[0]
+        length = message.headers.get(CONTENT_LENGTH)
+        end = data.find(b"\n\r\n")
+        if length is None or end < 0 or payload is EMPTY_PAYLOAD or message.chunked or len(messages) > 1:
+            return False
+        if data.find(b"\n\n", 0, end) >= 0:  # the head ends there, and what was found is in the body
+            return False
+        if message.code < 200 or message.code in _NO_BODY:
+            return False
+        self._payload = payload
+        if self._protocol.capture is not None:
+            self._protocol.capture.head = data[: end + 3].lstrip(b"\r\n")
+        self._left = int(length) + end + 3 - len(data)
+        if self._left < 0:
+            self._protocol.force_close()
+        return True
+
+    def _read_head(self, seen: list[bytes], messages: Any) -> Messages:
+        """``messages`` is what the strict parser has found in the last packet, None if it refuses it."""
+        if messages is not None:
+            if not messages:
+                return _NOTHING if self._size <= self._protocol.max_head else self._fail(self._too_long())
+            answer = self._final(messages)
+            if answer is None:
+                return _NOTHING
+            if not _misread(*answer) and self._measure(*answer, b"".join(seen)):
+                return (answer,), False, b""
+        self._held = bytearray().join(seen)
+        seen.clear()
+        return self._forgive(self._held, 0)
+
+    def _final(self, messages: Any) -> tuple[RawResponseMessage, StreamReader] | None:
+        """Return the first answer that is not interim. A second one was not asked for: its connection is not used
+        again."""
+        for number, (message, payload) in enumerate(messages, 1):
+            self._heads += 1
+            if message.code >= 200:
+                if number < len(messages):
+                    self._protocol.force_close()
+                return message, payload
+            if message.code == _SWITCHED:
+                self._fail(Malformed("switched to another protocol unasked"))
+                return None
+        if self._size > self._protocol.max_head or self._heads > MAX_INTERIM:
+            self._fail(self._too_long())
+        return None
+
+    def _measure(self, message: RawResponseMessage, payload: StreamReader, seen: bytes) -> bool:
+        """Find out how many bytes of the body are still to come, and whether more has come already: the strict parser
+        holds the beginning of another answer for nothing unusual. Returns False if it may misread the chunks."""
+        length: str | None = "0" if message.code in _NO_BODY else message.headers.get(CONTENT_LENGTH)
+        begin = end = 0
+        for _ in range(self._heads):
+            begin, found = end, _END.search(seen, end)
+            end = found.end() if found is not None else len(seen)
+        if self._protocol.capture is not None:
+            self._protocol.capture.head = seen[begin:end].lstrip(b"\r\n")
+        if message.chunked:
+            begun = end < len(seen)
+            if begun and not _CRLF_LINE.match(seen, end):
+                return False
+            self._chunks = _Chunks(known=begun)
+        self._payload = payload
+        if message.chunked or length is None:
+            if payload.is_eof() and not _ends(seen):
+                self._protocol.force_close()
+            return True
+        self._left = int(length) + end - len(seen)
+        if self._left < 0:
+            self._protocol.force_close()
+        return True
+
+    def _feed_chunks(self, payload: StreamReader, data: bytes) -> Messages:
+        """``_feed_body`` for a body in chunks, piece by piece, as fast as it is read. It ends if they are too small."""
+        data, self._rest = self._rest + data, b""
+        at = 0
+        while not self._failed:
+            piece, before = data[at : at + PIECE], payload.total_bytes
+            self._feed_body(payload, piece)
+            at += len(piece)
+            if payload.is_eof():
+                if at < len(data):
+                    self._protocol.hang_up()
+                break
+            self._marks += len(piece) - (payload.total_bytes - before)
+            if self._protocol.paused:  # the strict parser holds back some of the piece
+                self._rest = data[at:]
+                break
+            if self._marks > MARKS_FREE + MARKS_SHARE * payload.total_bytes:
+                self._failed = True
+                payload.set_exception(Malformed(f"too many chunks for {payload.total_bytes} bytes of body"))
+                self._protocol.hang_up()
+            if at >= len(data):
+                break
+        return _NOTHING
+
+    def _feed_body(self, payload: StreamReader, data: bytes) -> Messages:
+        if payload.is_eof():
+            if data:  # more than was announced, or unasked: what comes next on this connection may belong to nothing
+                self._protocol.hang_up()
+            return _NOTHING
+        self._left -= len(data)
+        if self._left < 0:  # said before the last byte is read: then the connection may be back in the pool
+            self._protocol.force_close()
+        if self._chunks is not None:
+            data = self._chunks.feed(data)
+            if self._chunks.rewrites:
+                self._protocol.force_close()  # others may see other chunks in it
+        try:
+            messages, _, _ = self._strict.feed_data(data)
+        except HttpProcessingError as error:
+            if payload.is_eof():
+                self._protocol.hang_up()
+                return _NOTHING
+            self._failed = True
+            payload.set_exception(Malformed(f"malformed body: {error.message.partition(':')[0]}"))
+            self._protocol.hang_up()
+            return _NOTHING
+        if messages or (self._left > _UNKNOWN // 2 and payload.is_eof() and not _ends(data)):
+            self._protocol.hang_up()
+        return _NOTHING
+
+    def _forgive(self, held: bytearray, known: int) -> Messages:
+        """Read the head by our own rules. The first ``known`` bytes hold no end of it."""
+        try:
+            while True:
+                _to_status_line(held)
+                end = _END.search(held, max(0, known - 2))
+                if end is None:
+                    return _NOTHING if self._size <= self._protocol.max_head else self._fail(self._too_long())
+                raw = bytes(held[: end.end()])
+                head = read_head(raw)
+                del held[: end.end()]
+                if head.status >= 200:
+                    if self._protocol.capture is not None:
+                        self._protocol.capture.head = raw
+                    return self._resume(head, bytes(held))
+                if head.status == _SWITCHED:
+                    return self._fail(Malformed("switched to another protocol unasked"))
+                self._heads += 1
+                if self._heads > MAX_INTERIM:
+                    return self._fail(self._too_long())
+                known = 0
+        except Malformed as error:
+            return self._fail(error)
+
+    def _resume(self, head: _Head, rest: bytes) -> Messages:
+        """Let the strict parser read the clean head and the body behind it."""
+        self._held = None
+        self._strict = self._protocol.fresh_parser()
+        try:
+            messages, _, _ = self._strict.feed_data(head.clean)
+        except HttpProcessingError as error:
+            return self._fail(Malformed(error.message.partition(":")[0]))
+        message, self._payload = messages[0]
+        if message.chunked:
+            self._chunks = _Chunks(known=False)
+        elif "Content-Length" in message.headers:
+            self._left = int(message.headers["Content-Length"])
+        if head.bodyless:
+            self._payload = EMPTY_PAYLOAD
+            if rest:
+                self._protocol.force_close()
+        elif rest:
+            self.feed_data(rest)
+        return ((message, self._payload),), False, b""
+
+    def _too_long(self) -> Malformed:
+        if self._heads > MAX_INTERIM:
+            return Malformed(f"more than {MAX_INTERIM} interim answers")
+        return Malformed(f"headers larger than {self._protocol.max_head} bytes")
+
+    def _fail(self, error: Malformed) -> Messages:
+        self._failed = True
+        self._protocol.fail(error)
+        return _NOTHING
+
+
+def _is_one_answer(data: bytes) -> bool:
+    """Return whether this is the head of an answer and not more than its body, of a stated length. Then no chunks are
+    in it, which are read piece by piece."""
+    end = data.find(b"\r\n\r\n", 0, PIECE)
+    if end < 0 or not data.startswith(b"HTTP/1.1 200 "):
+        return False
+    head = data[: end + 2].lower()
+    length = _STATED.search(head)
+    if length is None or b"\ntransfer-encoding" in head or b"\n\n" in head:
+        return False
+    return len(data) - end - 4 <= int(length[1])
+
+
+def _misread(message: RawResponseMessage, payload: StreamReader) -> bool:
+    """Return whether the strict parser takes a body for empty although its stated length is not 0: the largest number
+    of 64 bits means "none" to it."""
+    if payload is not EMPTY_PAYLOAD or message.code in _NO_BODY:
+        return False
+    return message.headers.get(CONTENT_LENGTH, "0").strip("0 \t") != ""
+
+
+def _ends(data: bytes) -> bool:
+    """Return whether data that ended the last chunk ends with it."""
+    return b"\r\n\r\n".endswith(data[-4:])
+
+
+def _to_status_line(held: bytearray) -> None:
+    """Remove what browsers skip before the status line. Raises Malformed if there will be none."""
+    empty = _EMPTY_LINES.match(held)
+    if empty is not None:
+        del held[: empty.end()]
+    begin = bytes(held[: _SLOP + 4]).upper()
+    at = begin.find(b"HTTP")
+    if at > 0:
+        del held[:at]
+    elif at < 0 and len(begin) >= _SLOP + 4:
+        raise Malformed("not HTTP", http=False)

@@ -1,0 +1,178 @@
+"""The time that a host takes. The time in which our own event loop stood still is not the host's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from math import inf
+from typing import NamedTuple, Protocol
+
+from crawler.web.fetch.body_memory import Waits
+
+Stalled = Callable[[], float]
+
+SLACK = 0.05  # seconds by which a limit may be late, if another has just been looked at
+_CLOCK = 1e-6  # seconds by which timers may be early
+
+
+def never() -> float:
+    """The stalls of a loop that nobody measures."""
+    return 0.0
+
+
+class OwnDelays(NamedTuple):
+    """What takes time and is not the host's. ``stalled()`` returns the seconds in which the event loop stood still so
+    far. Bodies wait for memory in a context of ``waits``."""
+
+    stalled: Stalled = never
+    waits: Waits = nullcontext
+
+
+NO_DELAYS = OwnDelays()
+
+
+class Heard(Protocol):
+    """A connection: when its last byte came, by the loop's clock, and whether nobody reads what comes now."""
+
+    heard: float
+
+    @property
+    def paused(self) -> bool: ...
+
+
+class Alarm:
+    """Looks at the limits of all exchanges, with one timer of the loop.
+
+    Nearly all exchanges end long before their limits. A timer for each phase of each, and for each byte that ends a
+    silence, would cost more than the rest of an exchange's bookkeeping."""
+
+    def __init__(self, stalled: Stalled = never) -> None:
+        """``stalled()`` returns the seconds, since any moment, in which the loop stood still."""
+        self._loop = asyncio.get_running_loop()
+        self.time = self._loop.time
+        self.stalled = stalled
+        self._limited: dict[Patience, None] = {}
+        self._at = inf  # when the timer rings
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self, patience: Patience, at: float) -> None:
+        """Judge this exchange at ``at``, at most ``SLACK`` late, and from then on whenever its ``judge`` says."""
+        self._limited[patience] = None
+        if at < self._at:
+            self._ring_at(at)
+
+    def forget(self, patience: Patience) -> None:
+        """This one has no limits now."""
+        self._limited.pop(patience, None)
+
+    def looks_at(self, patience: Patience) -> bool:
+        """Whether this one has limits now."""
+        return patience in self._limited
+
+    def close(self) -> None:
+        """Nobody has limits any more."""
+        self._limited.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring_at(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = at
+        self._timer = self._loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._at = None, inf
+        now = self.time()
+        following = inf
+        for patience in tuple(self._limited):
+            at = patience.judge(now)
+            if at is None:
+                self.forget(patience)
+            else:
+                following = min(following, at)
+        if following < inf:
+            self._ring_at(max(following, now + SLACK))
+
+
+class Patience:
+    """Counts the seconds of one exchange, and ends it when one of its phases takes too long.
+
+    While the loop stands still, answers wait unread in their sockets. When it goes on, time limits would strike before
+    the answers are read. So each limit is extended by the stalls since it was set."""
+
+    __slots__ = ("_alarm", "_begun", "_due", "_limit", "_silence", "_since", "connection", "silent")
+
+    def __init__(self, limit: asyncio.Timeout, alarm: Alarm) -> None:
+        """``limit`` ends the exchange; nothing else may reschedule it."""
+        self._limit = limit
+        self._alarm = alarm
+        self._begun = alarm.time() - alarm.stalled()
+        self._due = self._since = 0.0
+        self._silence = inf
+        self.connection: Heard | None = None  # that the exchange takes place on
+        self.silent = False  # it ended because nothing came for too long
+
+    def _now(self) -> float:
+        """Seconds of a clock that stops while the loop does."""
+        return self._alarm.time() - self._alarm.stalled()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the exchange began."""
+        return max(0.0, self._now() - self._begun)
+
+    def allow(self, seconds: float, silence: float = inf) -> None:
+        """Begin a phase that may take so long, and so long without a byte."""
+        alarm = self._alarm
+        now = self._since = alarm.time()
+        self._due = now - alarm.stalled() + seconds
+        self._silence = silence
+        alarm.look(self, now + min(seconds, silence))
+
+    def at_most(self, seconds: float) -> None:
+        """Let the phase that has begun take no longer than this from now on."""
+        if self._alarm.looks_at(self) and self._now() + seconds < self._due:
+            self.allow(seconds, self._silence)
+
+    def end(self) -> None:
+        """The exchange is over."""
+        self._alarm.forget(self)
+
+    def pause(self) -> float:
+        """Stop the time limit; the exchange waits for us. Returns what ``go_on`` needs."""
+        self._alarm.forget(self)
+        return self._now()
+
+    def go_on(self, paused: float) -> None:
+        """The wait that ``pause`` began is over; it does not count."""
+        now = self._now()
+        self._begun += now - paused
+        left = self._due - paused
+        self.allow(max(0.0, left), self._silence)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A context in which the exchange waits for us."""
+        at = self.pause()
+        try:
+            yield
+        finally:
+            self.go_on(at)
+
+    def judge(self, now: float) -> float | None:
+        """Return when to look again; None: the time is over, and so is the exchange."""
+        left = self._due - (now - self._alarm.stalled())
+        quiet = self._heard(now) + self._silence - now
+        if left > _CLOCK and quiet > _CLOCK:
+            return now + min(left, quiet)
+        self.silent = left > _CLOCK
+        self._limit.reschedule(now)
+        return None
+
+    def _heard(self, now: float) -> float:
+        """Since when nothing came that could. What nobody reads does not come."""
+        connection = self.connection
+        return now if connection is None or connection.paused else max(self._since, connection.heard)

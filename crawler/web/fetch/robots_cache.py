@@ -1,0 +1,263 @@
+"""The robots.txt of each host, stored for as long as it may be used and parsed when it is needed.
+
+A stored record is a version, the status (0: no answer) and the time of the answer in seconds since 1970 (``<BHdH``,
+with the length of the error text), then:
+
+    version 1    the error text, the body
+    version 2    status and time of the last good copy (``<Hd``), the error text, the body of that copy
+
+The error text is the name of a kind of failure, a colon, a space, and the message. A copy is good if the host said what
+its rules are, or that there are none; the rules of version 2 are those of the copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import OrderedDict
+from collections.abc import Callable
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from crawler.base.kv import Family, Reader
+from crawler.base.settings import RobotsSettings
+from crawler.url.robots import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status, unreachable
+from crawler.web.fetch.outcome import Failure, FailureKind, Response
+
+LARGE = 32_768  # bytes of a record: a larger one is parsed in a thread
+_ENTRY = 512  # bytes of a parsed record besides its rules
+_VERSION = 1
+_VERSION_WITH_COPY = 2
+_HEAD = struct.Struct("<BHdH")
+_COPY = struct.Struct("<Hd")
+
+
+class RobotsRefusal(Enum):
+    """Why a URL may not be fetched according to robots.txt."""
+
+    DISALLOWED = auto()  # it disallows the URL
+    SERVER_ERROR = auto()  # 5xx or 429: everything is disallowed until it can be fetched (RFC 9309)
+    NO_ANSWER = auto()
+
+    @property
+    def lasting(self) -> bool:
+        """Return whether the URL is excluded for good; otherwise it has failed."""
+        return self is not RobotsRefusal.NO_ANSWER
+
+
+class NoRobots(Struct, frozen=True):
+    """Why a robots.txt could not be fetched. ``kind`` is None if the record names no known kind."""
+
+    kind: FailureKind | None
+    message: str
+
+    @property
+    def text(self) -> str:
+        """Return the text as it is stored and shown."""
+        return self.message if self.kind is None else f"{self.kind.value}: {self.message}"
+
+
+class GoodCopy(Struct, frozen=True):
+    """What a host last said of its rules: ``body`` with a 2xx; any other final status says that there are none.
+    ``stands_in``: an answer after it said nothing, so it was needed before."""
+
+    status: int
+    asked_at: float
+    body: bytes
+    stands_in: bool = False
+
+
+class Robots(Struct, frozen=True):
+    """What a host's robots.txt says. If it could not be fetched, ``status`` is None and ``failure`` is set.
+
+    ``copy_of``: the last answer said nothing, and the rules are those of the copy that was fetched at that time."""
+
+    rules: RobotsRules
+    status: int | None
+    asked_at: float
+    failure: NoRobots | None = None
+    copy_of: float | None = None
+
+    def refusal(self, href: str) -> RobotsRefusal | None:
+        """Return why the URL may not be fetched; None if it may be."""
+        if self.rules.allowed(href):
+            return None
+        if self.copy_of is not None:
+            return RobotsRefusal.DISALLOWED
+        if self.status is None:
+            return RobotsRefusal.NO_ANSWER
+        return RobotsRefusal.SERVER_ERROR if unreachable(self.status) else RobotsRefusal.DISALLOWED
+
+    @property
+    def unreachable(self) -> bool:
+        """Return whether the last answer said nothing of the rules."""
+        return self.status is None or unreachable(self.status)
+
+    @property
+    def answer_words(self) -> str:
+        """Return what came of the last request."""
+        if self.failure is not None:
+            return f"robots.txt could not be fetched: {self.failure.text}"
+        return f"robots.txt answered {self.status}"
+
+    def words(self, refusal: RobotsRefusal) -> str:
+        """Return the words for a refusal, for the ``error`` of a record and for ``explain``."""
+        match refusal:
+            case RobotsRefusal.DISALLOWED:
+                return "disallowed by robots.txt"
+            case RobotsRefusal.SERVER_ERROR:
+                return f"{self.answer_words}: everything is disallowed until it can be fetched (RFC 9309)"
+            case RobotsRefusal.NO_ANSWER:
+                return self.answer_words
+
+
+def encode_robots(answer: Response | Failure, asked_at: float, copy: GoodCopy | None = None) -> bytes:
+    """Return the stored record of an answer. ``copy`` is kept if the answer says nothing of the rules."""
+    if isinstance(answer, Response):
+        status, error, body = answer.status, b"", answer.body or b""
+        if not unreachable(status):
+            copy = None
+    else:
+        status, body = 0, b""
+        error = NoRobots(answer.kind, answer.message).text.encode("utf-8", "replace")[:1_000]
+        if answer.kind.excluded:
+            copy = None
+    if copy is None:
+        return _HEAD.pack(_VERSION, status, asked_at, len(error)) + error + body
+    head = _HEAD.pack(_VERSION_WITH_COPY, status, asked_at, len(error)) + _COPY.pack(copy.status, copy.asked_at)
+    return head + error + copy.body
+
+
+def _failure(text: str) -> NoRobots:
+    name, _, message = text.partition(": ")
+    known = next((kind for kind in FailureKind if kind.value == name), None)
+    return NoRobots(known, text if known is None else message)
+
+
+Parse = Callable[[int, bytes, str, int], RobotsRules | NoRobots]
+
+
+class _Record(Struct, frozen=True):
+    """A stored record. ``status`` and ``body`` are of the good copy if there is one."""
+
+    answered: int  # the status of the last answer
+    asked_at: float
+    error: str
+    copy_of: float | None
+    status: int
+    body: bytes
+
+
+def _read(stored: bytes) -> _Record:
+    try:
+        version, answered, asked_at, length = _HEAD.unpack_from(stored)
+        at, status, copy_of = _HEAD.size, answered, None
+        if version == _VERSION_WITH_COPY:
+            status, copy_of = _COPY.unpack_from(stored, at)
+            at += _COPY.size
+    except struct.error as error:
+        raise RobotsRecordError(f"not a robots record: {error}") from error
+    if version not in (_VERSION, _VERSION_WITH_COPY):
+        raise RobotsRecordError(f"a robots record of version {version}, not {_VERSION} or {_VERSION_WITH_COPY}")
+    if copy_of is not None and unreachable(status):
+        raise RobotsRecordError(f"not a robots record: the status of its good copy is {status}")
+    end = at + length
+    if end > len(stored):
+        raise RobotsRecordError(f"not a robots record: an error text of {length} bytes is cut off")
+    return _Record(answered, asked_at, stored[at:end].decode("utf-8", "replace"), copy_of, status, stored[end:])
+
+
+class RobotsCache:
+    """The rules by host."""
+
+    def __init__(
+        self, store: Reader, settings: RobotsSettings, user_agent: str, parse: Parse = robots_for_status
+    ) -> None:
+        """``parse`` reads a body, and may say why it cannot."""
+        self._store = store
+        self._parse = parse
+        self._settings = settings
+        self._user_agent = user_agent
+        self._parsed: OrderedDict[str, Robots] = OrderedDict()
+        self._parsing = asyncio.Lock()  # one file at a time: threads share the interpreter with the event loop
+        self.bytes = 0  # of the parsed rules
+
+    def get(self, host: str) -> Robots | None:
+        """Return what is known of the host, however old; None if it was never asked. Raises RobotsRecordError."""
+        known = self._parsed.get(host)
+        if known is not None:
+            self._parsed.move_to_end(host)
+            return known
+        stored = self._stored(host)
+        if stored is None:
+            return None
+        robots = self.decode(stored)
+        self.keep(host, robots)
+        return robots
+
+    def at_hand(self, host: str) -> bool:
+        """Return whether ``get`` is quick: the rules are parsed, or short."""
+        if host in self._parsed:
+            return True
+        stored = self._stored(host)
+        return stored is None or len(stored) <= LARGE
+
+    async def prepare(self, host: str) -> None:
+        """Parse the rules of the host, so that ``get`` is quick."""
+        stored = None if host in self._parsed else self._stored(host)
+        if stored is not None:
+            self.keep(host, await self.decode_aside(stored))
+
+    def good_copy(self, host: str, now: float) -> GoodCopy | None:
+        """Return what the host last said of its rules, unless that is too old or the record is damaged."""
+        stored = self._stored(host)
+        try:
+            record = None if stored is None else _read(stored)
+        except RobotsRecordError:
+            return None
+        if record is None:
+            return None
+        asked_at = record.asked_at if record.copy_of is None else record.copy_of
+        if record.status == 0 or unreachable(record.status) or now - asked_at > self._settings.last_good_ttl:
+            return None
+        return GoodCopy(record.status, asked_at, record.body, stands_in=record.copy_of is not None)
+
+    def forget(self, host: str) -> None:
+        """Drop the parsed rules, because the stored record has changed."""
+        known = self._parsed.pop(host, None)
+        if known is not None:
+            self.bytes -= known.rules.size + _ENTRY
+
+    def keep(self, host: str, robots: Robots) -> None:
+        """Keep parsed rules, and drop those that were not used for the longest time if there are too many."""
+        self.forget(host)
+        self._parsed[host] = robots
+        self.bytes += robots.rules.size + _ENTRY
+        while self.bytes > self._settings.cache_bytes and len(self._parsed) > 1:
+            self.forget(next(iter(self._parsed)))
+
+    async def decode_aside(self, stored: bytes) -> Robots:
+        """Parse a stored record: a large one in a thread. Raises RobotsRecordError."""
+        if len(stored) <= LARGE:
+            return self.decode(stored)
+        async with self._parsing:
+            return await asyncio.to_thread(self.decode, stored)
+
+    def decode(self, stored: bytes) -> Robots:
+        """Parse a stored record. Raises RobotsRecordError."""
+        record = _read(stored)
+        status, failure = record.answered or None, _failure(record.error) if record.answered == 0 else None
+        if record.status == 0:
+            return Robots(DISALLOW_ALL, None, record.asked_at, failure)
+        rules = self._parse(record.status, record.body, self._user_agent, self._settings.max_bytes)
+        if isinstance(rules, NoRobots):
+            return Robots(DISALLOW_ALL, None, record.asked_at, rules)
+        return Robots(rules, status, record.asked_at, failure, record.copy_of)
+
+    def ttl(self, robots: Robots) -> float:
+        """Return the seconds for which the record may be used."""
+        return self._settings.unreachable_ttl if robots.unreachable else self._settings.ttl
+
+    def _stored(self, host: str) -> bytes | None:
+        return self._store.get(Family.ROBOTS, host.encode("ascii"))

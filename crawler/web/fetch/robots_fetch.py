@@ -1,0 +1,129 @@
+"""Fetches robots.txt like any page, except that redirects are followed at once and a long body is cut."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from crawler.base.settings import RobotsSettings
+from crawler.url.robots import robots_url, unreachable
+from crawler.url.urls import Canonicaliser, Rejected
+from crawler.web.fetch.outcome import Failure, Fetches, Keeps, RawExchange, Response
+
+_REDIRECTS = 5  # RFC 9309, 2.3.1.2
+
+
+class Followed(Struct, frozen=True):
+    """What a redirect led to, whether that is another host, and how many seconds ago it was answered."""
+
+    answer: Response | Failure
+    elsewhere: bool = False
+    age: float = 0.0
+
+
+class Exchanged(NamedTuple):
+    """One exchange as it was on the wire: its URL, its duration in seconds, and when it ended, by the clock of the
+    event loop."""
+
+    address: str
+    seconds: float
+    ended: float
+    raw: RawExchange
+
+
+class RobotsResult(Struct, frozen=True):
+    """The final answer of a host.
+
+    The body of a response has at most ``RobotsSettings.max_bytes``. Its status is 3xx if there were more than five
+    redirects in a row or one led nowhere. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4).
+    ``seconds`` and ``received`` sum up all requests to the host itself. ``address`` is the URL that gave the answer.
+    ``exchanged``: all exchanges, the redirects first, as far as they are kept."""
+
+    last: Followed
+    seconds: float
+    received: int
+    address: str
+    redirects: int = 0  # that were followed
+    exchanged: tuple[Exchanged, ...] = ()
+
+    @property
+    def answer(self) -> Response | Failure:
+        return self.last.answer
+
+    @property
+    def may_pass(self) -> bool:
+        """Return whether another request may help."""
+        if isinstance(self.answer, Failure):
+            return self.answer.kind.transient
+        return unreachable(self.answer.status)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Return whether the host said neither what its rules are nor that it has none, although it was asked."""
+        if isinstance(self.answer, Failure):
+            return not self.answer.kind.excluded
+        return unreachable(self.answer.status)
+
+
+class NotNow(Struct, frozen=True):
+    """A redirect leads to a host that cannot be asked for ``wait`` seconds."""
+
+    wait: float
+
+
+Follow = Callable[[str], Awaitable[Followed | NotNow]]
+
+
+def locate(location: str, address: str) -> str | None:
+    """Return the URL that a Location of ``address`` leads to; None if it is not a valid one."""
+    target = Canonicaliser().canonicalise(location, address)
+    return None if isinstance(target, Rejected) else target.href
+
+
+async def fetch_robots(
+    fetcher: Fetches,
+    href: str,
+    settings: RobotsSettings,
+    follow: Follow | None = None,
+    locate: Callable[[str, str], str | None] = locate,
+    keep: Keeps | None = None,
+) -> RobotsResult | NotNow:
+    """Fetch the robots.txt that rules ``href`` (any URL of the host).
+
+    ``follow`` fetches the target of a redirect politely and says whether that was another host, whose cost is not part
+    of the result. Returns NotNow if ``follow`` does. ``locate`` reads the Location. ``keep``: see ``Fetches``."""
+
+    async def ask(address: str) -> Followed | NotNow:
+        return Followed(await ask_robots(fetcher, address, settings, keep))
+
+    address, hop = robots_url(href), await ask(robots_url(href))
+    seconds, received, redirects = 0.0, 0, 0
+    exchanged = list[Exchanged]()
+    while isinstance(hop, Followed):
+        if hop.answer.raw is not None:
+            ended = asyncio.get_running_loop().time()
+            exchanged.append(Exchanged(address, hop.answer.seconds, ended, hop.answer.raw))
+        if not hop.elsewhere:
+            seconds += hop.answer.seconds
+            received += hop.answer.received if isinstance(hop.answer, Response) else 0
+        location = hop.answer.location if isinstance(hop.answer, Response) else None
+        target = None if redirects == _REDIRECTS or location is None else locate(location, address)
+        if target is None:
+            return RobotsResult(hop, seconds, received, address, redirects, tuple(exchanged))
+        address, redirects = target, redirects + 1
+        hop = await (follow or ask)(address)
+    return hop
+
+
+async def ask_robots(
+    fetcher: Fetches, address: str, settings: RobotsSettings, keep: Keeps | None = None
+) -> Response | Failure:
+    """Make one request for a robots.txt."""
+    return await fetcher.fetch(address, accept=_any_type, max_body=settings.max_bytes, truncate=True, keep=keep)
+
+
+def _any_type(content_type: str | None) -> bool:
+    return True

@@ -1,0 +1,123 @@
+"""How a request leaves: through which proxy, with which headers and time limits, which only configuration knows.
+
+Headers, logins and cookies belong to origins (scheme, host and port). They are looked up by the URL that is requested,
+so a redirect to another origin has its own, or none.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from crawler.base.disk import check_regular
+from crawler.base.settings import DIRECT, WAYS, FetchSettings, Settings, SettingsError, Sites, secret_reference
+from crawler.url.urls.host_key import split_origin
+from crawler.web.fetch.proxies import Proxies, Proxy, proxy_of
+from crawler.web.fetch.secret import read_login, read_secret
+from crawler.web.fetch.socks import check_socks
+from crawler.web.fetch.tls_sessions import ResumingContext, verifying_context
+
+_PORTS = {"http": "80", "https": "443"}
+_KEPT = 4_096  # origins whose way is remembered
+
+
+class Way(Struct, frozen=True):
+    """How requests to one origin leave. ``headers`` may contain secrets: they are sent and never shown."""
+
+    proxy: Proxy | None = None
+    headers: Mapping[str, str] | None = None
+    limits: FetchSettings | None = None  # time limits, if they are not those of all origins
+
+
+class Ways:
+    """The ways to all origins. Raises SettingsError if a proxy, a login or a file cannot be used."""
+
+    def __init__(self, settings: FetchSettings, sites: Sites | None, environ: Mapping[str, str]) -> None:
+        self.proxies = Proxies(settings, environ)
+        self._settings = settings
+        self._environ = environ
+        self._sites = sites or None
+        self._values: dict[tuple[int, str], Any] = {}  # of keys of tables: headers with their secrets, proxies
+        tables = () if sites is None else sites.settings.site.tables
+        for number, table in enumerate(tables):
+            for key in WAYS:
+                self._values[number, key] = _value(f"site {table.match}", key, getattr(table, key), environ)
+        proxies = (value for (_, key), value in self._values.items() if key == "proxy")
+        for proxy in (*self.proxies.all(), *proxies):
+            if proxy is not None and proxy.socks:
+                check_socks()
+        self._known: dict[tuple[str, str, str], Way] = {}
+
+    def changed(self, settings: FetchSettings, sites: Sites) -> Ways:
+        """The ways by other settings, in the same environment. Raises SettingsError."""
+        return Ways(settings, sites, self._environ)
+
+    def __bool__(self) -> bool:
+        """Whether any origin has a way of its own."""
+        return bool(self.proxies) or self._sites is not None
+
+    def to(self, href: str) -> Way:
+        """Return the way to the origin of a URL."""
+        scheme, host, port, _ = split_origin(href)
+        port = port or _PORTS.get(scheme, "")
+        key = (scheme, host, port)
+        way = self._known.get(key)
+        if way is None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[key] = way = self._find(scheme, host, port)
+        return way
+
+    def _find(self, scheme: str, host: str, port: str) -> Way:
+        through = self.proxies.of(scheme, host.strip("[]"), port)
+        if self._sites is None:
+            return Way(through)
+        limits = self._sites.of_origin(scheme, host, port).fetch
+        stated = self._sites.way_of(scheme, host, port)
+        own = {key: self._values[one.table, key] for key, one in stated.items()}
+        headers = own.get("headers", {}) | own.get("login", {})
+        proxy = own.get("proxy", through)
+        return Way(proxy, headers or None, None if limits is self._settings else limits)
+
+
+def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any:
+    """What a key means: headers for "headers" and "login", a proxy or None for "proxy"."""
+    if key == "proxy":
+        return None if stated is None or stated == DIRECT else proxy_of(stated, f"{place}: proxy")
+    headers: dict[str, str] = {}
+    if key == "login" and stated is not None:
+        login = read_login(stated, f"{place}: login", environ)
+        headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+    for line in (stated or ()) if key == "headers" else ():
+        name, _, value = line.partition(":")
+        value = value.strip()
+        headers[name] = read_secret(value, f"{place}: {name}", environ) if secret_reference(value) else value
+    for name, value in headers.items():
+        if not value.isascii() or not value.isprintable():
+            raise SettingsError(f"{place}: {name}: a header is one line of printable ASCII")
+    return headers
+
+
+def check_access(settings: Settings) -> None:
+    """Raise SettingsError if requests cannot leave as the settings say: a secret or a file is missing."""
+    Ways(settings.fetch, Sites(settings), os.environ)
+    trust_of(settings.fetch)
+
+
+def trust_of(settings: FetchSettings) -> ResumingContext | None:
+    """Return what certificates are checked with; None: with the authorities of the system. Raises SettingsError."""
+    if settings.ca_file is None:
+        return None
+    try:
+        check_regular(Path(settings.ca_file))
+        return verifying_context(settings.ca_file)
+    except ssl.SSLError as error:
+        raise SettingsError(f"fetch.ca_file: {settings.ca_file} contains no certificates in PEM") from error
+    except OSError as error:
+        raise SettingsError(f"fetch.ca_file: cannot read {settings.ca_file}: {error.strerror}") from error

@@ -1,0 +1,58 @@
+"""What a page says of itself: its title, its language, the URL that it calls its own.
+
+All of it is text of strangers that ends up in records and on screens, so it is cut and cleaned here: what comes out is
+short, and holds no control characters and no lone surrogates.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from crawler.web.links.headers import SPACE
+
+TITLE_MOST = 1_000  # characters
+LANGUAGE_MOST = 35  # characters; RFC 5646, 4.4.1 asks for room for so many
+CANONICAL_MOST = 16_384  # characters as written; longer than any URL that is fetched
+
+_SPACES = re.compile("[\t\n\f\r ]+")
+_SURROGATE = re.compile("[\ud800-\udfff]").search
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_LANGUAGE = re.compile("[A-Za-z0-9]{1,8}(?:[-_][A-Za-z0-9]{1,8})*").fullmatch
+_ROOM = 4  # times what is kept that is looked at: white space is folded only then
+
+
+class About(NamedTuple):
+    """What a page says of itself; None if it does not. ``canonical`` is as written."""
+
+    title: str | None = None
+    language: str | None = None
+    canonical: str | None = None
+
+
+NOTHING_SAID = About()
+
+
+def clean(text: str, most: int) -> str | None:
+    """The text on one line of at most ``most`` characters, without control characters and lone surrogates; white space
+    is folded as in the title of a browser's window. None if nothing is left."""
+    text = text[: _ROOM * most].strip(SPACE)
+    if not text.isprintable() or "  " in text:
+        text = _UNFIT.sub("", _SPACES.sub(" ", text)).strip(SPACE)
+    return text[:most].rstrip(SPACE) or None
+
+
+def language(text: str | None) -> str | None:
+    """The tag of a language as it is written, if it can be one."""
+    if text is None:
+        return None
+    text = text[: _ROOM * LANGUAGE_MOST].strip(SPACE)
+    return text if len(text) <= LANGUAGE_MOST and _LANGUAGE(text) else None
+
+
+def about(title: str | None, tag: str | None, canonical: str | None) -> About:
+    """What a page says of itself, cleaned."""
+    own = None if canonical is None else canonical.strip(SPACE)
+    if not own or len(own) > CANONICAL_MOST or _SURROGATE(own):
+        own = None
+    return About(None if title is None else clean(title, TITLE_MOST), language(tag), own)

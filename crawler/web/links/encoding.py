@@ -1,0 +1,205 @@
+"""Finds the encoding of a page: byte order mark, then the HTTP header, then ``<meta>``, then windows-1252.
+
+This is the order of the HTML Standard, 13.2.3 "The input byte stream", without what needs a user or a history.
+Labels and the encodings that they name are those of the Encoding Standard
+(https://encoding.spec.whatwg.org/#names-and-labels); an unknown label counts as absent.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from functools import lru_cache
+
+try:
+    from crawler.base.native import compiled as _native
+except ImportError:  # the code in Python does the work
+    _stated_encoding = None
+else:
+    _stated_encoding = _native.stated_encoding
+
+PRESCAN_BYTES = 1024  # how far `<meta>` is looked for (HTML Standard, 13.2.3.2)
+FALLBACK = "windows-1252"
+_DECODED_AT_ONCE = 2**20  # bytes
+
+# Name of the encoding, Python's codec for it, and its labels. Encodings that the standard maps to
+# "replacement" (iso-2022-kr, hz-gb-2312 ...) are left out: no link can be read from them.
+_ENCODINGS = """
+utf-8 | utf-8 | unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8
+ibm866 | cp866 | 866 cp866 csibm866 ibm866
+iso-8859-2 | iso8859-2 | csisolatin2 iso-8859-2 iso-ir-101 iso8859-2 iso88592 iso_8859-2 iso_8859-2:1987 \
+l2 latin2
+iso-8859-3 | iso8859-3 | csisolatin3 iso-8859-3 iso-ir-109 iso8859-3 iso88593 iso_8859-3 iso_8859-3:1988 \
+l3 latin3
+iso-8859-4 | iso8859-4 | csisolatin4 iso-8859-4 iso-ir-110 iso8859-4 iso88594 iso_8859-4 iso_8859-4:1988 \
+l4 latin4
+iso-8859-5 | iso8859-5 | csisolatincyrillic cyrillic iso-8859-5 iso-ir-144 iso8859-5 iso88595 iso_8859-5 \
+iso_8859-5:1988
+iso-8859-6 | iso8859-6 | arabic asmo-708 csiso88596e csiso88596i csisolatinarabic ecma-114 iso-8859-6 \
+iso-8859-6-e iso-8859-6-i iso-ir-127 iso8859-6 iso88596 iso_8859-6 iso_8859-6:1987
+iso-8859-7 | iso8859-7 | csisolatingreek ecma-118 elot_928 greek greek8 iso-8859-7 iso-ir-126 iso8859-7 \
+iso88597 iso_8859-7 iso_8859-7:1987 sun_eu_greek
+iso-8859-8 | iso8859-8 | csiso88598e csisolatinhebrew hebrew iso-8859-8 iso-8859-8-e iso-ir-138 \
+iso8859-8 iso88598 iso_8859-8 iso_8859-8:1988 visual
+iso-8859-8-i | iso8859-8 | csiso88598i iso-8859-8-i logical
+iso-8859-10 | iso8859-10 | csisolatin6 iso-8859-10 iso-ir-157 iso8859-10 iso885910 l6 latin6
+iso-8859-13 | iso8859-13 | iso-8859-13 iso8859-13 iso885913
+iso-8859-14 | iso8859-14 | iso-8859-14 iso8859-14 iso885914
+iso-8859-15 | iso8859-15 | csisolatin9 iso-8859-15 iso8859-15 iso885915 iso_8859-15 l9
+iso-8859-16 | iso8859-16 | iso-8859-16
+koi8-r | koi8-r | cskoi8r koi koi8 koi8-r koi8_r
+koi8-u | koi8-u | koi8-ru koi8-u
+macintosh | mac-roman | csmacintosh mac macintosh x-mac-roman
+windows-874 | cp874 | dos-874 iso-8859-11 iso8859-11 iso885911 tis-620 windows-874
+windows-1250 | cp1250 | cp1250 windows-1250 x-cp1250
+windows-1251 | cp1251 | cp1251 windows-1251 x-cp1251
+windows-1252 | cp1252 | ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 \
+iso8859-1 iso88591 iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii windows-1252 x-cp1252
+windows-1253 | cp1253 | cp1253 windows-1253 x-cp1253
+windows-1254 | cp1254 | cp1254 csisolatin5 iso-8859-9 iso-ir-148 iso8859-9 iso88599 iso_8859-9 \
+iso_8859-9:1989 l5 latin5 windows-1254 x-cp1254
+windows-1255 | cp1255 | cp1255 windows-1255 x-cp1255
+windows-1256 | cp1256 | cp1256 windows-1256 x-cp1256
+windows-1257 | cp1257 | cp1257 windows-1257 x-cp1257
+windows-1258 | cp1258 | cp1258 windows-1258 x-cp1258
+x-mac-cyrillic | mac-cyrillic | x-mac-cyrillic x-mac-ukrainian
+gbk | gb18030 | chinese csgb2312 csiso58gb231280 gb2312 gb_2312 gb_2312-80 gbk iso-ir-58 x-gbk
+gb18030 | gb18030 | gb18030
+big5 | big5hkscs | big5 big5-hkscs cn-big5 csbig5 x-x-big5
+euc-jp | euc-jp | cseucpkdfmtjapanese euc-jp x-euc-jp
+iso-2022-jp | iso2022-jp | csiso2022jp iso-2022-jp
+shift_jis | cp932 | csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis
+euc-kr | cp949 | cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 \
+ksc_5601 windows-949
+utf-16be | utf-16-be | unicodefffe utf-16be
+utf-16le | utf-16-le | csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le
+"""
+
+
+def _tables() -> tuple[dict[str, str], dict[str, str]]:
+    names: dict[str, str] = {}
+    codecs: dict[str, str] = {}
+    for line in _ENCODINGS.strip().splitlines():
+        name, codec, labels = (part.strip() for part in line.split("|"))
+        codecs[name] = codec
+        names.update(dict.fromkeys(labels.split(), name))
+    return names, codecs
+
+
+NAMES, _CODECS = _tables()
+
+_ASCII_SPACE = "\t\n\f\r "
+
+# One step of the prescan: a comment, a <meta> with its attributes, another tag, or any other markup. Quoted
+# values are stepped over, so that a ">" inside them does not end the tag. What the end of the bytes cuts off runs up to
+# it, and tells nothing.
+_ATTRIBUTE = rb"""
+    [\t\n\f\r\ /]*+ (?P<name>[^\t\n\f\r\ />][^\t\n\f\r\ />=]*+)
+    (?: [\t\n\f\r\ ]*+ = [\t\n\f\r\ ]*+
+        (?P<value> "[^"]*+"? | '[^']*+'? | [^\t\n\f\r\ >"'][^\t\n\f\r\ >]*+ | ) )?+
+"""
+_UNNAMED = re.sub(rb"\?P<\w+>", rb"?:", _ATTRIBUTE)
+_attributes = re.compile(_ATTRIBUTE, re.X)
+_markup = re.compile(
+    rb"<(?: !--(?:-?>|(?s:.)*?-->|(?s:.)*+) | (?P<meta>(?i:meta)[\t\n\f\r\ /](?P<attributes>(?:" + _UNNAMED + rb")*+)"
+    rb" [\t\n\f\r\ /]*+(?P<closed>>?+)) | /?[a-zA-Z][^\t\n\f\r\ >]*+(?:" + _UNNAMED + rb")*+ | [!/?][^>]*+ )",
+    re.X,
+)
+_charset_in_content = re.compile(
+    r"charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^\"'\t\n\f\r ;][^\t\n\f\r ;]*))", re.I
+)
+
+
+_WIDE = {b"\xff\xfe": "utf-16le", b"\xfe\xff": "utf-16be", b"<\0": "utf-16le", b"\0<": "utf-16be"}
+_XML_DECLARATION = re.compile(rb"""\s*+<\?xml\s[^>]*?\sencoding\s*+=\s*+["']([^"'>]*+)""")
+
+
+def sniff_encoding(body: bytes, charset: str | None) -> str:
+    """The encoding of an HTML page, as browsers find it: a name of the Encoding Standard, lower-case.
+
+    ``charset`` is the label in the Content-Type header. If a ``<meta>`` names UTF-16, the result is utf-8,
+    because the element could not have been read otherwise.
+    """
+    mark = body[:3]
+    if mark == b"\xef\xbb\xbf":
+        return "utf-8"
+    if mark[:2] == b"\xff\xfe":
+        return "utf-16le"
+    if mark[:2] == b"\xfe\xff":
+        return "utf-16be"
+    if charset is not None and (name := encoding_name(charset)) is not None:
+        return name
+    head = body[:PRESCAN_BYTES]
+    stated = stated_encoding(head) if _stated_encoding is None else _stated_encoding(head, _meaning)
+    return stated or FALLBACK
+
+
+def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
+    """The encoding of an XML document or a plain text that begins with ``head``, as ``sniff_encoding`` gives it: byte
+    order mark, then the HTTP header (RFC 7303, 3), then what the declaration says or its bytes imply, then UTF-8."""
+    mark = head[:3]
+    if mark == b"\xef\xbb\xbf":
+        return "utf-8"
+    wide = _WIDE.get(head[:2])
+    if wide is not None:
+        return wide
+    stated = _XML_DECLARATION.match(head)
+    for label in (charset, None if stated is None else stated[1].decode("latin-1")):
+        name = None if label is None else encoding_name(label)
+        if name is not None and not name.startswith("utf-16"):  # which the bytes above would show
+            return name
+    return "utf-8"
+
+
+def python_codec(encoding: str) -> str:
+    """Python's codec for a name that ``sniff_encoding`` returned. Raises KeyError for any other."""
+    return _CODECS[encoding]
+
+
+def as_utf8(body: bytes, encoding: str) -> bytearray:
+    """A document in UTF-8. A large one is converted in pieces: one string could take four times as much."""
+    decoder = codecs.getincrementaldecoder(python_codec(encoding))("replace")
+    html = bytearray()
+    for at in range(0, len(body), _DECODED_AT_ONCE):
+        final = at + _DECODED_AT_ONCE >= len(body)
+        html += decoder.decode(body[at : at + _DECODED_AT_ONCE], final).encode("utf-8", "replace")
+    return html
+
+
+@lru_cache(maxsize=256)
+def encoding_name(label: str) -> str | None:
+    """The encoding that a label means; None if it means none."""
+    return NAMES.get(label.strip(_ASCII_SPACE).lower())
+
+
+def stated_encoding(head: bytes) -> str | None:
+    """What the ``meta`` elements in the first bytes of a page state as its encoding."""
+    # Most pages name their charset in lower case near the top; one that has the word nowhere is done.
+    if b"charset" not in head.lower():
+        return None
+    for markup in _markup.finditer(head):
+        if markup["closed"] and (name := _meta_encoding(markup["attributes"])) is not None:
+            return name
+    return None
+
+
+def _meta_encoding(text: bytes) -> str | None:
+    attributes: dict[str, str] = {}
+    for found in _attributes.finditer(text):
+        value = (found["value"] or b"").decode("latin-1")
+        if value[:1] in ('"', "'"):
+            value = value.strip(value[0])
+        attributes.setdefault(found["name"].decode("latin-1").lower(), value)
+    is_typed = attributes.get("http-equiv", "").lower() == "content-type"
+    return _meaning(attributes.get("charset"), attributes.get("content") if is_typed else None)
+
+
+def _meaning(label: str | None, content: str | None) -> str | None:
+    """The encoding that a ``meta`` element states: in its ``charset``, or in the ``content`` of a Content-Type."""
+    if label is None:
+        stated = None if content is None else _charset_in_content.search(content)
+        if stated is None:
+            return None
+        label = stated[1] or stated[2] or stated[3] or ""
+    name = encoding_name(label)
+    return "utf-8" if name in ("utf-16le", "utf-16be") else name

@@ -1,0 +1,68 @@
+"""Links in the headers of an answer: ``Link`` (RFC 8288) and ``Refresh``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from crawler.base.settings import LinkSettings
+from crawler.web.links.refresh import refresh_target
+
+LINKS_MOST = 100  # taken from one answer
+_VALUES = 16  # headers that are read
+_CHARACTERS = 16_384  # of each
+
+SPACE = " \t\n\f\r"
+_RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
+_PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
+_FEED_TYPES = frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml"))
+FEED = "feed"  # a kind of link that no setting names: a run that visits pages again reads their feeds
+# A target and its parameters. No part can be read in two ways, so nothing is tried twice.
+_LINK = r"""(?x)
+    <(?P<target>[^<>]*+)>
+    (?P<parameters>
+      (?: [ \t]*+ ; [ \t]*+ [^\s=;,"<>]*+ (?: [ \t]*+ = [ \t]*+ (?: "(?:[^"\\]|\\.)*+" | [^\s";,]*+ ) )?+ )*+
+    )"""
+_PARAMETER = r"""(?x)
+    ; [ \t]*+ (?P<name>[^\s=;,"<>]++) [ \t]*+ = [ \t]*+
+    (?: "(?P<quoted>(?:[^"\\]|\\.)*+)" | (?P<plain>[^\s";,]*+) )"""
+
+
+def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettings) -> list[str]:
+    """The distinct targets, as written, of the kinds that are switched on. ``links`` are the values of ``Link``,
+    ``refresh`` is that of ``Refresh``.
+
+    A link that says something about another resource (``anchor``) is left out.
+    """
+    found: dict[str, None] = {}
+    for value in links[:_VALUES]:
+        for link in re.finditer(_LINK, value[:_CHARACTERS]):
+            if len(found) < LINKS_MOST and _names_a_page(link["parameters"], settings):
+                found[link["target"].strip(SPACE)] = None
+    target = None if refresh is None or "refresh" not in settings.kinds else refresh_target(refresh[:_CHARACTERS])
+    if target is not None:
+        found[target] = None
+    return list(found)
+
+
+def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
+    """Whether a link of a header names a page."""
+    given: dict[str, str] = {}
+    for parameter in re.finditer(_PARAMETER, parameters):
+        value = parameter["plain"] if parameter["quoted"] is None else re.sub(r"\\(.)", r"\1", parameter["quoted"])
+        given.setdefault(parameter["name"].lower(), value.lower())  # the first counts (RFC 8288, 3.3)
+    relations = given.get("rel", "").split()
+    if "anchor" in given or (settings.respect_rel_nofollow and "nofollow" in relations):
+        return False
+    return leads_on(relations, given.get("type", ""), settings)
+
+
+def leads_on(relations: Iterable[str], media_type: str, settings: LinkSettings) -> bool:
+    """Whether a link with these relations, to something of this type (empty if it is not stated), names a page of a
+    kind that is switched on. Both in lower case."""
+    kinds = {_RELATIONS.get(relation) for relation in relations}
+    if "alternate" in kinds and FEED in settings.kinds and media_type.partition(";")[0].strip(SPACE) in _FEED_TYPES:
+        return True
+    if kinds.isdisjoint(settings.kinds):
+        return False
+    return media_type.partition(";")[0].strip(SPACE) in _PAGE_TYPES

@@ -1,0 +1,97 @@
+"""The query of a link on a page that is not in UTF-8.
+
+The scripts of such a site expect queries in the page's own encoding, so browsers use it: the WHATWG URL Standard
+percent-encodes the query of a URL "after encoding" with that of the document, everything else as UTF-8. A character
+that the encoding lacks becomes the numeric reference that a form would send.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import sys
+from functools import lru_cache
+
+from crawler.web.links.encoding import python_codec
+
+_UNICODE = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})
+_STATEFUL = frozenset({"iso-2022-jp"})  # what is sent for a character depends on the one before
+_REFERENCE = "crawler.reference"  # the error handler for what an encoding lacks
+_FOREIGN = re.compile(r"[^\x00-\x7f]++")
+_UNSEEN = re.compile(r"[\t\n\r]+")  # a URL loses them
+_KEPT = 30_000  # characters of an encoding: as many as texts use
+_LEAST = 6  # characters that are sent for one of a stateful encoding
+
+
+def encode_queries(hrefs: list[str], encoding: str, longest: int | None = None) -> list[str]:
+    """The hrefs as they must be passed to the parser, which knows only UTF-8. ``encoding`` is a WHATWG name.
+
+    If there is a ``longest``, hrefs whose query alone would be of more characters are left out. It takes time in
+    proportion to the text, whatever that is."""
+    encoding = encoding.lower()
+    if encoding in _UNICODE:
+        return hrefs
+    stateful = encoding in _STATEFUL
+    codec = python_codec(encoding)
+    table = None if stateful else _table(codec)
+    most = sys.maxsize if longest is None else longest
+    encoded = (href if href.isascii() else _encode_query(href, codec, table, most) for href in hrefs)
+    return [href for href in encoded if href is not None]
+
+
+def _encode_query(href: str, codec: str, table: _Table | None, longest: int) -> str | None:
+    rest, hash_mark, fragment = href.partition("#")
+    path, question_mark, query = rest.partition("?")
+    if query.isascii():
+        return href
+    query = _UNSEEN.sub("", query)
+    if table is not None:
+        sent = query.translate(table)
+    elif _LEAST * len(query) - (_LEAST - 1) * len(query.encode("ascii", "ignore")) > longest:
+        return None
+    else:
+        sent = _FOREIGN.sub(lambda found: _sent(found[0], codec), query)
+    return f"{path}{question_mark}{sent}{hash_mark}{fragment}" if len(sent) <= longest else None
+
+
+class _Table(dict[int, str]):
+    """What is sent for each character, by its code point. It fills as they come."""
+
+    def __init__(self, codec: str) -> None:
+        super().__init__({point: chr(point) for point in range(128)})
+        self._codec = codec
+
+    def __missing__(self, point: int) -> str:
+        try:
+            sent = "%" + chr(point).encode(self._codec).hex("%").upper()
+        except UnicodeEncodeError:
+            sent = _numbered(point)
+        if len(self) < _KEPT:
+            self[point] = sent
+        return sent
+
+
+@lru_cache(maxsize=4)
+def _table(codec: str) -> _Table:
+    return _Table(codec)
+
+
+def _sent(text: str, codec: str) -> str:
+    """Text of other than ASCII characters, as a form would send it."""
+    # Between two NUL, which no such character gives, stands what is sent for those that the encoding lacks.
+    parts = text.encode(codec, _REFERENCE).split(b"\0")
+    parts[::2] = [b"%" + part.hex("%").upper().encode() if part else b"" for part in parts[::2]]
+    return b"".join(parts).decode("ascii")
+
+
+def _numbered(point: int) -> str:
+    return f"%26%23{point}%3B"
+
+
+def _reference(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    missing = error.object[error.start : error.end]
+    return "\0" + "".join([_numbered(ord(character)) for character in missing]) + "\0", error.end
+
+
+codecs.register_error(_REFERENCE, _reference)

@@ -1,0 +1,80 @@
+"""What a running crawl takes over from settings that are read again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from crawler.base.settings import TABLES, Settings, merge, settings_from
+
+
+def test_every_setting_holds_at_once_or_needs_a_restart() -> None:
+    tables: dict[str, dict[str, Any]] = {
+        "politeness": {"delay": 2.0, "host_key": "domain", "retry_retired": True},
+        "crawl": {"max_depth": 3, "concurrency": 8},
+        "fetch": {"idle_timeout": 5.0, "user_agent": "other/1"},
+        "dashboard": {"token": "sixteen-letters-x"},
+        "site": {"tables": [{"match": "https://a.org", "login": "env:HUSH", "delay": 1}]},
+    }
+    now, read = Settings(), settings_from(tables, "crawl.toml")
+    merged = merge(now, read)
+    assert [change.words for change in merged.changed] == [
+        "crawl.max_depth none -> 3",
+        "politeness.delay 1.0 -> 2.0",
+        "fetch.idle_timeout 20.0 -> 5.0",
+        "[[site]] (https://a.org) 0 tables -> 1 table",
+    ]
+    assert [change.setting for change in merged.restart] == [
+        "crawl.concurrency",
+        "politeness.host_key",
+        "politeness.retry_retired",
+        "fetch.user_agent",
+        "dashboard.token",
+    ]
+    assert "HUSH" not in repr(merged.changed)
+    assert "sixteen" not in repr(merged.restart)
+    assert merged.settings.politeness == replace(now.politeness, delay=2.0)
+    assert merged.settings.crawl == replace(now.crawl, max_depth=3)
+    assert merged.settings.site == read.site
+    assert merged.settings.dashboard == now.dashboard
+    assert merged.settings.places["politeness", "delay"] == "crawl.toml"
+    assert ("politeness", "host_key") not in merged.settings.places
+
+
+def test_the_same_settings_change_nothing() -> None:
+    assert merge(Settings(), Settings()) == merge(Settings(), settings_from({}))
+    assert not merge(Settings(), Settings()).changed
+
+
+def test_rules_and_sites_are_counted_and_named() -> None:
+    one = settings_from({"site": [{"match": "a.org", "delay": 1}, {"match": "b.org", "delay": 1}]})
+    two = settings_from({"site": [{"match": "a.org", "delay": 1}, {"match": "b.org", "delay": 2}]})
+    swapped = settings_from({"site": [{"match": "b.org", "delay": 1}, {"match": "a.org", "delay": 1}]})
+    assert [change.words for change in merge(one, two).changed] == ["[[site]] (b.org) 2 tables -> 2 tables"]
+    assert [change.words for change in merge(one, swapped).changed] == ["[[site]] (their order) 2 tables -> 2 tables"]
+    rules = settings_from({"priority": [{"class": 1}]})
+    assert [change.words for change in merge(Settings(), rules).changed] == ["[[priority]] 0 rules -> 1 rule"]
+
+
+def test_which_hosts_share_a_gap_needs_a_restart() -> None:
+    one = settings_from({"site": [{"match": "a.org", "group": "library"}]})
+    two = settings_from({"site": [{"match": "a.org", "group": "library", "delay": 2}]})
+    other = settings_from({"site": [{"match": "a.org", "delay": 2}]})
+    assert [change.setting for change in merge(one, two).changed] == ["[[site]] (a.org)"]
+    for before, after in ((one, other), (other, one)):
+        assert [change.setting for change in merge(before, after).restart] == ["[[site]] (a.org)"]
+        assert merge(before, after).settings.site == before.site
+
+
+def test_each_setting_is_taken_or_named() -> None:
+    """One that is neither would be ignored in silence."""
+    for table in TABLES:
+        plain = getattr(Settings(), table)
+        for name in plain.__struct_fields__:
+            value = "bloom" if (table, name) == ("seen", "kind") else "another"  # which errs as the default does
+            other = replace(plain, **{name: ("x",) if table in ("priority", "site") else value})
+            if table == "site":
+                continue
+            merged = merge(Settings(), replace(Settings(), **{table: other}))
+            assert len(merged.changed) + len(merged.restart) == 1, (table, name)

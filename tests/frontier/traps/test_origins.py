@@ -1,0 +1,160 @@
+"""Ports of a name and hosts of a domain: what is refused, what is dropped, what a higher limit brings back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import FetchSettings, TrapSettings
+from crawler.frontier import Host, encode_host
+from crawler.frontier.traps import Origins, check_row
+from crawler.job.store import MemoryStore
+from crawler.url.refusal import Rule
+from crawler.url.urls import host_key
+
+
+@dataclass(frozen=True)
+class Link:
+    href: str
+
+
+class Web:
+    """Queues what is not refused, as a crawl would: one batch for each page, which also meets the hosts."""
+
+    def __init__(self, **limits: int) -> None:
+        self.store = MemoryStore()
+        self.limits = {"max_ports": 3, "max_hosts": 4, "max_records": 5} | limits
+        self.counted = self.dropped = 0
+        self.queued: list[str] = []
+        self.refused: dict[str, Rule] = {}
+        self.restart()
+
+    def restart(self, **limits: int) -> None:
+        self.limits |= limits
+        self.origins = Origins(TrapSettings(**self.limits), FetchSettings(), self.store)
+
+    def seed(self, *hrefs: str) -> None:
+        batch = Batch()
+        for href in hrefs:
+            self.meet(href, batch)
+        self.store.write(batch)
+
+    def meet(self, href: str, batch: Batch) -> None:
+        name = host_key(href)
+        self.queued.append(href)
+        batch.put(Family.HOSTS, name.encode(), encode_host(Host(name)))
+
+    def page(self, *hrefs: str) -> None:
+        links = self.origins.open_links([Link(href) for href in hrefs])
+        self.dropped += len(hrefs) - len(links)
+        batch = Batch()
+        found, grown = self.origins.refusals([link.href for link in links], batch)
+        self.counted += grown
+        for link, refusal in zip(links, found, strict=True):
+            if refusal is None:
+                self.meet(link.href, batch)
+            else:
+                self.refused[link.href] = refusal.rule
+        self.store.write(batch)
+        assert sum(check_row(*row) for row in self.store.rows(Family.TRAPS)) == self.counted
+
+    def put_back(self) -> list[str]:
+        """What a run with other limits queues again."""
+        again = []
+        batch = Batch()
+        for href, rule in list(self.refused.items()):
+            open_again, grown = self.origins.take_back(href, rule, batch)
+            self.counted += grown
+            if open_again:
+                del self.refused[href]
+                self.meet(href, batch)
+                again.append(href)
+        self.store.write(batch)
+        assert sum(check_row(*row) for row in self.store.rows(Family.TRAPS)) == self.counted
+        return again
+
+
+def ports(*numbers: int, path: str = "") -> list[str]:
+    return [f"http://a.test:{number}/{path}" for number in numbers]
+
+
+def test_ports_of_one_name() -> None:
+    web = Web()
+    web.page(*ports(*range(22_000, 22_300)))
+    assert web.queued == ports(22_000, 22_001, 22_002)
+    assert set(web.refused.values()) == {Rule.TOO_MANY_PORTS}
+    web.page(*ports(*range(3000, 3010)), "http://b.test/")
+    assert web.dropped == 10, "closed: dropped without a lookup"
+    assert web.queued[3:] == ["http://b.test/"]
+
+
+def test_a_port_that_is_known_stays_open() -> None:
+    web = Web()
+    web.page(*ports(*range(22_000, 22_010)))
+    web.page(*ports(22_000, 22_001, path="x"))
+    web.restart()
+    web.page(*ports(22_002, path="y"))
+    assert web.queued[3:] == [*ports(22_000, 22_001, path="x"), *ports(22_002, path="y")]
+
+
+def test_both_schemes_of_a_site_are_two_ports() -> None:
+    web = Web(max_ports=2)
+    web.page("http://a.test/", "https://a.test/", "http://a.test/x", "http://a.test:8080/")
+    assert list(web.refused) == ["http://a.test:8080/"]
+
+
+def test_ports_of_seeds_and_of_earlier_versions_are_not_refused() -> None:
+    web = Web()
+    web.seed(*ports(*range(22_000, 22_010)))
+    web.page(*ports(*range(22_000, 22_010), path="x"), *ports(22_010, 22_011, 22_012))
+    assert not web.refused
+
+
+def test_hosts_of_one_domain() -> None:
+    web = Web()
+    web.page(*(f"http://h{n}.wild.test/" for n in range(300)), "http://wild.test/", "http://a.other.test/")
+    assert web.queued == [*(f"http://h{n}.wild.test/" for n in range(4)), "http://wild.test/", "http://a.other.test/"]
+    assert set(web.refused.values()) == {Rule.TOO_MANY_HOSTS}
+    web.page("http://h1.wild.test/x", "http://h301.wild.test/")
+    assert web.dropped == 1
+    assert web.queued[-1] == "http://h1.wild.test/x"
+
+
+def test_a_host_counts_once_whatever_its_ports() -> None:
+    web = Web()
+    web.page("http://a.wild.test/", "https://a.wild.test/", "http://a.wild.test:8080/")
+    web.page(*(f"http://{name}.wild.test/" for name in "bcd"))
+    assert not web.refused
+    web.page("http://e.wild.test/")
+    assert web.refused == {"http://e.wild.test/": Rule.TOO_MANY_HOSTS}
+
+
+def test_a_registry_of_hosts_is_no_domain() -> None:
+    web = Web()
+    web.page(*(f"http://user{n}.github.io/" for n in range(20)))
+    assert not web.refused
+
+
+def test_a_higher_limit_brings_back_as_many_as_it_allows() -> None:
+    web = Web()
+    web.page(*ports(*range(22_000, 22_010)))
+    assert web.put_back() == []
+    web.restart(max_ports=5)
+    assert web.put_back() == ports(22_003, 22_004)
+    assert web.put_back() == []
+    web.restart(max_ports=0)
+    assert web.put_back() == ports(22_005, 22_006, 22_007, 22_008, 22_009)
+    assert not web.refused
+
+
+def test_no_limit() -> None:
+    web = Web(max_ports=0, max_hosts=0)
+    web.page(*ports(*range(22_000, 22_100)), *(f"http://h{n}.wild.test/" for n in range(100)))
+    assert not web.refused
+
+
+def test_what_a_rule_refuses_is_not_counted() -> None:
+    web = Web()
+    web.page("http://10.0.0.1/", "http://10.0.0.1:8080/", "http://a.test:25/")
+    assert list(web.refused.values()) == [Rule.PRIVATE_ADDRESS, Rule.PRIVATE_ADDRESS, Rule.BLOCKED_PORT]
+    assert web.counted == 0

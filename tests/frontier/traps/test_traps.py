@@ -1,0 +1,224 @@
+"""Counting: what is refused, what is dropped, and that none of it depends on memory or a restart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import TrapSettings
+from crawler.frontier.traps import TrapRecordError, Traps, check_row
+from crawler.job.store import MemoryStore
+
+LIMITS: dict[str, Any] = {
+    "max_segments": 6,
+    "max_repeats": 2,
+    "max_variants": 5,
+    "max_query_shapes": 3,
+    "max_records": 4,
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    href: str
+
+
+class Web:
+    """Admits what is new, as a crawl would: one batch for each list of links."""
+
+    def __init__(self, **limits: int) -> None:
+        self.store = MemoryStore()
+        self.limits = LIMITS | limits
+        self.traps = Traps(TrapSettings(**self.limits), self.store)
+        self.seen: set[str] = set()
+        self.queued: list[str] = []
+        self.records: list[str] = []
+        self.dropped = self.counted = 0
+
+    def restart(self, **limits: int) -> None:
+        self.limits |= limits
+        self.traps = Traps(TrapSettings(**self.limits), self.store)
+
+    def links(self, *hrefs: str) -> None:
+        found = self.traps.open_links([Link(href) for href in dict.fromkeys(hrefs)])
+        self.dropped += len(dict.fromkeys(hrefs)) - len(found)
+        new = [link.href for link in found if link.href not in self.seen]
+        self.seen.update(new)
+        batch = Batch()
+        rules, grown = self.traps.refusals(new, batch)
+        self.counted += grown
+        self.store.write(batch)
+        for href, rule in zip(new, rules, strict=True):
+            (self.queued if rule is None else self.records).append(rule or href)
+
+
+def url(target: str, host: str = "h.test") -> str:
+    return f"http://{host}{target}"
+
+
+def test_a_calendar_ends_and_costs_a_bounded_number_of_records() -> None:
+    web = Web()
+    for day in range(1_000):
+        web.links(url(f"/calendar/{day}"), url("/about"), url(f"/calendar/{day}", "other.test"))
+    assert Counter(web.queued) == Counter(
+        [url("/about"), *(url(f"/calendar/{day}", host) for host in ("h.test", "other.test") for day in range(5))]
+    )
+    assert web.records == ["traps.max_variants: more than 5 URLs like /calendar/#"] * 8
+    assert web.dropped == 2 * (1_000 - 9)
+    assert len(web.seen) == 2 * 9 + 1, "a closed trap is not remembered link by link"
+
+
+def test_made_up_parameters_end_too_and_known_ones_go_on() -> None:
+    web = Web()
+    web.links(url("/s?q=1"))
+    for word in range(100):
+        web.links(url(f"/s?{'x' * (word + 1)}=1"))
+    web.links(url("/s?q=2"))
+    assert web.queued == [url("/s?q=1"), url("/s?x=1"), url("/s?xx=1"), url("/s?q=2")]
+    assert web.records == ["traps.max_query_shapes: more than 3 sets of parameters of /s"] * 4
+
+
+def test_odd_paths_are_refused_from_the_first() -> None:
+    web = Web()
+    web.links(*(url("/" + "/".join("abcdefgh"[:size])) for size in range(1, 9)))
+    web.links(url("/a/b/a/b/a"))
+    assert len(web.queued) == 6
+    assert [rule.partition(":")[0] for rule in web.records] == ["traps.max_segments"] * 2 + ["traps.max_repeats"]
+
+
+def test_zero_is_no_limit() -> None:
+    web = Web(max_segments=0, max_repeats=0, max_variants=0, max_query_shapes=0)
+    hrefs = [url(f"/{'a/' * n}{n}?{'x' * n}") for n in range(1, 60)]
+    web.links(*hrefs)
+    assert web.queued == hrefs
+
+
+def test_a_limit_that_was_raised_opens_what_was_closed() -> None:
+    web = Web()
+    web.links(*(url(f"/{n}") for n in range(20)))
+    web.links(url("/100"))
+    assert web.dropped == 1
+    web.restart(max_variants=50)
+    web.links(*(url(f"/{n}") for n in range(200, 300)))
+    assert len(web.queued) == 5 + 50 - 20
+    web.restart(max_variants=0)
+    web.links(url("/1000"))
+    assert web.queued[-1] == url("/1000")
+
+
+targets = st.one_of(
+    st.builds(lambda n: f"/d/{n}", st.integers(0, 30)),
+    st.builds(lambda name, n: f"/s?{name}={n}", st.sampled_from("abcdef"), st.integers(0, 9)),
+    st.builds(lambda n: "/x" * n, st.integers(1, 9)),
+    st.sampled_from(["/", "/about"]),
+)
+pages = st.lists(st.lists(targets, max_size=6), max_size=40)
+
+
+@given(pages, st.integers(1, 5), st.sets(st.integers(0, 39)))
+def test_neither_restarts_nor_a_small_memory_change_what_is_decided(
+    linked: list[list[str]], kept: int, restarts: set[int]
+) -> None:
+    plain, other = Web(), Web()
+    with pytest.MonkeyPatch.context() as patch:
+        for number, page in enumerate(linked):
+            patch.setattr("crawler.frontier.traps.counts.KEPT_MAX", 50_000)
+            plain.links(*map(url, page))
+            patch.setattr("crawler.frontier.traps.counts.KEPT_MAX", kept)
+            if number in restarts:
+                other.restart()
+            other.links(*map(url, page))
+    assert (plain.queued, plain.records, plain.dropped) == (other.queued, other.records, other.dropped)
+    stored = other.store.scan(Family.TRAPS, b"")
+    assert stored == plain.store.scan(Family.TRAPS, b"")
+    assert sum(check_row(*row) for row in stored) == other.counted == plain.counted
+
+
+def test_it_explains_what_is_counted() -> None:
+    web = Web()
+    assert list(web.traps.explain(url("/about"))) == ["No trap: nothing in its path or query is counted."]
+    web.links(url("/s?q=1"))
+    assert list(web.traps.explain(url("/s?q=2"))) == [
+        "Counted as URLs like /s?q: 1 so far, traps.max_variants is 5.",
+        "Counted as sets of parameters of /s: 1 so far, traps.max_query_shapes is 3.",
+    ]
+    web.links(*(url(f"/{n}") for n in range(6)))
+    assert list(web.traps.explain(url("/7"))) == [
+        "Counted as URLs like /#: 6 so far, traps.max_variants is 5; new ones are refused."
+    ]
+    web.links(*(url(f"/{n}") for n in range(20)))
+    (said,) = web.traps.explain(url("/7"))
+    assert said.endswith("closed: links to new ones are dropped.")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"n" + b"d" * 16, b"1234567"),
+        (b"n" + b"d" * 15, b"12345678"),
+        (b"y" + b"d" * 16, b"12345678"),
+        (b"x" + b"d" * 16, b""),
+        (b"x" + b"d" * 16, b"\x09h.test:80"),
+        (b"x" + b"d" * 16, b"\x00\xff"),
+    ],
+)
+def test_other_bytes_are_no_rows(key: bytes, value: bytes) -> None:
+    with pytest.raises(TrapRecordError):
+        check_row(key, value)
+
+
+def pages(host: str, number: int) -> list[str]:
+    return [f"http://{host}/item/{page}" for page in range(number)]
+
+
+def test_a_domain_of_many_hosts_with_endless_pages_ends() -> None:
+    web = Web(max_variants=400, domain_factor=3, max_records=10)
+    for number in range(20):
+        web.links(*pages(f"h{number}.spam.test", 450))
+    # Three hosts have their own limit, and count 300 each when the next hundred begins; the others fill up the domain.
+    assert 1_200 <= len(web.queued) <= 1_200 + 20 * 100 + 400
+    assert web.records[-1] == "traps.domain_factor: spam.test has more than 1200 URLs like /item/#"
+    before = len(web.queued)
+    web.links(*pages("later.spam.test", 450), *pages("later.spam.test", 900))
+    assert len(web.queued) == before + 100, "each host may have a hundred"
+    web.links(*pages("honest.test", 390))
+    assert len(web.queued) == before + 100 + 390
+    assert "The hosts of spam.test have about 1200 together, of 1200 allowed." in web.traps.explain(
+        "http://h0.spam.test/item/7"
+    )
+
+
+def test_a_domain_of_many_hosts_with_endless_sets_of_parameters_ends() -> None:
+    web = Web(max_query_shapes=300, domain_factor=1, max_records=10)
+    for number in range(12):
+        names = [f"{first}{second}" for first in "abcdefghijklmnop" for second in "abcdefghijklmnop"]
+        web.links(*(f"http://h{number}.spam.test/list?{name}=x" for name in names))
+    assert 300 <= len(web.queued) <= 300 + 12 * 100 + 256
+    assert web.records[-1] == "traps.domain_factor: spam.test has more than 300 sets of parameters of /list"
+
+
+def test_many_honest_hosts_of_a_domain_are_left_alone() -> None:
+    web = Web(max_variants=1_000, domain_factor=2)
+    for number in range(1_000):
+        web.links(*pages(f"h{number}.university.test", 20))
+    assert len(web.queued) == 20_000
+    assert web.records == []
+
+
+def test_the_limit_of_a_domain_holds_after_a_restart_and_goes_with_its_setting() -> None:
+    web = Web(max_variants=400, domain_factor=1, max_records=10)
+    for number in range(10):
+        web.links(*pages(f"h{number}.spam.test", 300))
+    queued = len(web.queued)
+    web.restart()
+    web.links(*pages("other.spam.test", 300))
+    assert len(web.queued) == queued + 100
+    web.restart(domain_factor=0)
+    web.links(*pages("third.spam.test", 300))
+    assert len(web.queued) == queued + 400

@@ -1,0 +1,289 @@
+"""``crawler report``: the figures of records, and the page that shows them."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import tarfile
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.cli import main
+from crawler.inspect.export.crawl_figures import BROKEN, DEEPEST, GOOD, KEPT, NOT_FETCHED, REST, Figures
+from crawler.inspect.export.job_report import gather
+from crawler.inspect.export.last_records import LastRecords
+from crawler.inspect.export.report_page import MARK, Report, report_page
+from crawler.inspect.export.time_line import COLUMNS, TimeLine
+from crawler.job.durable_frontier import DurableFrontier
+from tests.documents import ROOT
+from tests.inspect.export.hostile_report import HOSTILE, hostile_report
+from tests.job.metrics.samples import statistics
+
+
+def record(path: str, status: int | None = 200, **more: Any) -> dict[str, Any]:
+    return {
+        "url": f"https://a.test{path}",
+        "status": status,
+        "error": None,
+        "outcome": "fetched",
+        "depth": 1,
+        "via": "https://a.test/",
+        "fetched_at": "2026-11-22T02:11:55.238Z",
+        "content_type": "text/html",
+        "bytes": 100,
+        "links": 3,
+        **more,
+    }
+
+
+def figures_of(*records: dict[str, Any]) -> Figures:
+    figures = Figures.of(["a.test:443"])
+    for each in records:
+        figures.count_time(each)
+        figures.count(each)
+    return figures
+
+
+# -- figures ---------------------------------------------------------------------------------------------------
+
+
+def test_what_became_of_urls() -> None:
+    figures = figures_of(
+        record("/a"),
+        record("/b", duplicate_of="https://a.test/a"),
+        record("/gone", 410),
+        record("/soft", outcome="soft404"),
+        record("/dead", None, outcome="failed", error="timeout: no answer", bytes=None),
+        record("/no", None, outcome="excluded", error="disallowed by robots.txt", bytes=None),
+        record("/made-up", 404, probe=True),
+        record("/to", 301, outcome="redirect", depth=99),
+        record("/x", url="http://b.test/", depth=0),
+    )
+    assert figures.urls == 8
+    assert [(each.url, each.status, each.words) for each in figures.broken] == [
+        ("https://a.test/gone", 410, ""),
+        ("https://a.test/soft", 200, "soft 404"),
+    ]
+    assert [(each.url, each.words) for each in figures.failures] == [("https://a.test/dead", "timeout: no answer")]
+    assert figures.totals == {"fetched": 4, "soft404": 1, "failed": 1, "excluded": 1, "redirect": 1} | {
+        "broken": 2,
+        "probes": 1,
+    }
+    assert figures.depths == {0: 1, 1: 6, DEEPEST: 1}
+    assert figures.reasons.most(9) == [("timeout", [1]), ("disallowed by robots.txt", [1])]
+    own, rest = figures.hosts["a.test:443"], figures.hosts[REST]
+    assert (own.fetched, own.broken, own.failed, own.excluded, own.copies, own.size) == (3, 2, 1, 1, 1, 500)
+    assert (rest.fetched, rest.size) == (1, 100)
+    columns = figures.line.columns()
+    assert columns is not None
+    assert columns.counts == [Counter({GOOD: 4, BROKEN: 3, NOT_FETCHED: 2})]
+
+
+def test_server_errors_are_listed_before_dead_links_by_host_and_what_is_left_out_is_said() -> None:
+    hosts = ("b.test", "a.test")
+    records = [record("", 404, url=f"https://{hosts[number % 2]}/{number}") for number in range(KEPT + 40)]
+    records += [record("", 503, url=f"https://{hosts[number % 2]}/late/{number}") for number in range(4)]
+    figures = figures_of(*records)
+    listed = figures.broken
+    assert len(listed) == KEPT
+    first = [f"https://a.test/late/{number}" for number in (1, 3)] + [
+        f"https://b.test/late/{number}" for number in (0, 2)
+    ]
+    assert [each.url for each in listed[:4]] == first
+    rest = [each.url.split("/")[2] for each in listed[4:]]
+    assert rest == sorted(rest)
+    page = report_page(Report("docs", 0.0, statistics(), figures, []))
+    assert "500 are listed, server errors first, then by host. Not listed: 44 other broken links, whose rec" in page
+
+
+def test_memory_stays_bounded_and_totals_exact() -> None:
+    figures = Figures.of([])
+    for number in range(5_000):
+        figures.count(record(f"/{number}" + "x" * 5_000, 404, content_type=f"text/{number}", depth=number))
+    assert figures.totals["broken"] == figures.hosts[REST].broken == 5_000
+    assert len(figures.broken) == KEPT
+    assert len(figures.types) <= 1_000
+    assert len(figures.depths) == DEEPEST + 1
+    assert max(len(each.url) for each in figures.broken) <= 2_000
+
+
+@given(st.lists(st.floats(0, 1e11), min_size=1), st.randoms(use_true_random=False))
+def test_a_time_line_holds_every_moment_whatever_the_span(moments: list[float], chance: random.Random) -> None:
+    line = TimeLine()
+    for moment in moments:
+        line.add(moment, chance.choice((GOOD, BROKEN)))
+    columns = line.columns()
+    assert columns is not None
+    assert len(columns.counts) <= COLUMNS
+    assert sum(counts.total() for counts in columns.counts) == len(moments)
+    assert columns.start <= min(moments)
+    assert max(moments) < columns.start + columns.width * len(columns.counts)
+    expected = Counter(int((moment - columns.start) // columns.width) for moment in moments)
+    assert {place: counts.total() for place, counts in enumerate(columns.counts) if counts} == expected
+
+
+def test_the_last_record_of_a_url_counts() -> None:
+    found = [
+        record("/a", 404),
+        record("/b"),
+        record("/held", None, outcome="excluded", rule="private-address"),
+        record("/a", 200, visit=2),
+        record("/held"),
+        record("/forgotten\\", 200),
+        record("/a", 304, visit=3),
+        record("/forgotten\\", 404),
+    ]
+    last = LastRecords(json.dumps(each, separators=(",", ":")).encode() for each in found)
+    numbered = [(each["url"][14:], each["status"], number, each) for number, each in enumerate(found, 1)]
+    kept = [(path, status) for path, status, number, each in numbered if last.is_last(number, each)]
+    assert kept == [("/b", 200), ("/held", 200), ("/a", 304), ("/forgotten\\", 404)]
+    telling = [(path, status) for path, status, number, each in numbered if last.tells(number, each)]
+    assert telling == [("/b", 200), ("/a", 200), ("/held", 200), ("/forgotten\\", 404)]
+
+
+# -- the page --------------------------------------------------------------------------------------------------
+
+
+class Elements(HTMLParser):
+    """All elements of a page, with their attributes, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+OWN = re.compile(
+    "html|head|meta|title|style|body|header|h1|h2|p|nav|ul|li|a|main|section|dl|div|dt|dd|figure|figcaption|svg|g|rect|"
+    "table|thead|tbody|tr|th|td|code|span"
+)
+
+
+def test_hostile_text_is_text() -> None:
+    page = hostile_report()
+    elements = Elements(page)
+    assert [tag for tag, _ in elements.found if not OWN.fullmatch(tag)] == []
+    attributes = {name for _, each in elements.found for name in each}
+    assert not {name for name in attributes if name.startswith("on")} | attributes & {"src", "style", "srcset"}
+    for text in HOSTILE[:6]:
+        assert text in elements.text
+    assert "and 2 other pages" in elements.text
+    assert r"\u202elmth.\x00\x1b[2J\ud800" in elements.text
+    for _, each in elements.found:
+        href = each.get("href")
+        assert href is None or re.fullmatch(r"#[a-z]+|https?://h\.test/[^<>\"' ]*", href), href
+    page.encode("utf-8")
+
+
+def test_the_page_forbids_scripts_and_loads_nothing() -> None:
+    elements = Elements(hostile_report())
+    (policy,) = (each["content"] for _, each in elements.found if each.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert not [each for tag, each in elements.found if tag in ("link", "script", "img", "iframe", "use", "image")]
+
+
+def test_the_page_of_a_crawl_that_has_just_begun() -> None:
+    nothing = dict.fromkeys(statistics()["links_left_out"], 0)
+    stats = statistics(hosts=0, links_left_out=nothing, urls_held_back={}, seen=None)
+    text = Elements(report_page(Report("new", 0.0, stats, Figures.of([]), []))).text
+    assert "No link is broken." in text
+    assert "No limit left anything out." in text
+    assert "There is no seen-set yet." in text
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with DurableFrontier(tmp_path / "news", delay=0, scope="host") as frontier:
+        frontier.add(["https://a.test/", "https://b.test/"])
+        while (lease := frontier.take(now=1e10)) is not None:
+            status = 404 if lease.url.endswith("gone") else 200
+            frontier.finish(lease, ["/gone", "https://c.test/out"], status=status)
+        frontier.visit_again(["https://a.test/gone"])
+        lease = frontier.take(now=1e10)
+        assert lease is not None
+        frontier.finish(lease)
+    return tmp_path / "news"
+
+
+def test_the_report_of_a_job(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(job)]) == 0
+    page = Path("news-report.html").read_text("utf-8")
+    said = capsys.readouterr().out
+    assert re.fullmatch(rf"news-report.html: 4 URLs, 1 broken; {len(page.encode()):,} bytes\n", said)
+    assert page.startswith(f"<!doctype html>\n{MARK}\n")
+    text = Elements(page).text
+    assert "Crawl of news" in text
+    assert "https://b.test/gone" in text
+    assert "https://a.test/gone" not in text, "its last visit found it"
+    assert re.search(r"crawl\.scopelinks out of scope3", text)
+    assert str(job) not in page
+    figures = gather(job).figures
+    assert figures.urls == 4
+    assert sum(figures.statuses.values()) == 4
+    assert {name: host.broken for name, host in figures.hosts.items()} == {"a.test:443": 0, "b.test:443": 1}
+    assert sorted(path.name for path in job.parent.iterdir()) == ["news", "news-report.html"]
+
+
+def test_with_links_all_pages_that_link_to_a_broken_url_are_counted(tmp_path: Path) -> None:
+    archive = next((ROOT / "tests" / "corpus").glob("*/links-killed.tar.xz"))
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    edges = [json.loads(line) for line in (tmp_path / "job" / "links" / "links-000001.jsonl").read_bytes().splitlines()]
+    target, _ = Counter(edge["to"] for edge in edges).most_common(1)[0]
+    first = f'"url":"{target}","status":200'.encode()
+    pages = tmp_path / "job" / "pages.jsonl"
+    assert first in pages.read_bytes()
+    pages.write_bytes(pages.read_bytes().replace(first, first.replace(b"200", b"404")))  # as long as it was
+    report = gather(tmp_path / "job")
+    assert report.linked is not None
+    found = report.linked[target]
+    linking = [edge["from"] for edge in edges if edge["to"] == target]
+    assert (found.pages, found.first) == (len(linking), linking[:5])
+    assert len(linking) > 1
+    page = Elements(report_page(report))
+    assert {each["href"] for tag, each in page.found if tag == "a"} >= {target, *linking}
+    assert "are missing" not in report_page(report)
+    shutil.rmtree(tmp_path / "job" / "links")
+    without = gather(tmp_path / "job")
+    assert without.unlinked == len({edge["from"] for edge in edges})
+    assert f"The links of {without.unlinked} pages are missing" in report_page(without)
+
+
+def test_an_earlier_report_is_replaced_and_nothing_else(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = job.with_name("page.html")
+    assert main(["report", str(job), "--out", str(out)]) == 0
+    assert main(["report", str(job), "--out", str(out)]) == 0
+    out.write_text("<!doctype html>\nmine\n")
+    for place, said in {
+        out: "is not an earlier report: name another file with --out",
+        job.parent: "is not a file: name another one with --out",
+        job / "page.html": "is in the job's directory",
+        job.parent / "nowhere" / "page.html": "is not a directory: make it first",
+    }.items():
+        capsys.readouterr()
+        assert main(["report", str(job), "--out", str(place)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said in line
+    assert out.read_text() == "<!doctype html>\nmine\n"
+    assert main(["report", str(job.parent / "nothing")]) == 2

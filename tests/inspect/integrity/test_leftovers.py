@@ -1,0 +1,201 @@
+"""What a power loss leaves behind, and the next run mends by itself: ``verify`` names it and ends with 0."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from crawler.job.store.wal import logs_of, read_log
+from tests.jobs import Stopped, flip, killed_job, repair, rows, verify
+from tests.program import crawler
+
+NEVER = 1_000.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def unsynced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    """A crawl that was killed half-way before its first sync: nothing of it had to be on the disk."""
+    with killed_job(tmp_path_factory.mktemp("unsynced"), NEVER, NEVER) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def often(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    """One that was killed after some generations."""
+    with killed_job(tmp_path_factory.mktemp("often"), 0.1) as made:
+        yield made
+
+
+def last_log(job: Path) -> Path:
+    return [log for log in logs_of(job / "store") if log.stat().st_size][-1]
+
+
+def offsets(log: Path) -> list[int]:
+    return [record.offset for record in read_log(log)]
+
+
+def pages(job: Path) -> Path:
+    return job / "pages.jsonl"
+
+
+def cut_log(job: Path) -> None:
+    log = last_log(job)
+    os.truncate(log, offsets(log)[-5] + 9)
+
+
+def zeros_in_log(job: Path) -> None:
+    log = last_log(job)
+    at = offsets(log)[-5]
+    data = log.read_bytes()
+    log.write_bytes(data[:at] + bytes(len(data) - at))
+
+
+def noise_in_log(job: Path) -> None:
+    """A sector that was allocated, and not written."""
+    log = last_log(job)
+    at = offsets(log)[-5]
+    data = log.read_bytes()
+    noise = random.Random(1).randbytes(30)
+    log.write_bytes(data[: at + 3] + noise + data[at + 33 :])
+
+
+def cut_output(job: Path) -> None:
+    os.truncate(pages(job), pages(job).stat().st_size * 2 // 3)
+
+
+def zeros_in_output(job: Path) -> None:
+    data = pages(job).read_bytes()
+    middle = len(data) * 2 // 3
+    pages(job).write_bytes(data[:middle] + bytes(200) + data[middle + 200 :])
+
+
+def zeros_at_end_of_output(job: Path) -> None:
+    data = pages(job).read_bytes()
+    middle = len(data) * 2 // 3
+    pages(job).write_bytes(data[:middle] + bytes(len(data) - middle))
+
+
+def no_output(job: Path) -> None:
+    pages(job).unlink()
+
+
+def more_output(job: Path) -> None:
+    with open(pages(job), "ab") as stream:
+        stream.write(rows(job)[-1]["url"].encode() + b'\n{"url":"http://half')
+
+
+def half_a_generation(job: Path) -> None:
+    seen = job / "seen"
+    (seen / "generation-000009.part").write_bytes(b"crawler-generation 2")
+    (seen / "slice-000000.g000009").write_bytes(bytes(100))
+
+
+def temporary_files(job: Path) -> None:
+    for name in (
+        "job.json.part",
+        "run.json.part",
+        "course.json.part",
+        "survey.json.part",
+        "live.json.part",
+        "live.json",
+        "crash.txt",
+    ):
+        (job / name).write_bytes(b"half")
+    (job / "inbox").mkdir(exist_ok=True)
+    (job / "inbox" / "00000000000000000001-1-1.urls.part").write_bytes(b"half")
+    (job / "store" / "000099.dbtmp").write_bytes(b"half")
+
+
+MENDED: dict[str, tuple[Callable[[Path], None], set[str]]] = {
+    "a log that is cut": (cut_log, set()),
+    "zeros at the end of a log": (zeros_in_log, set()),
+    "noise in a log": (noise_in_log, {"log-damaged"}),
+    "an output that is cut": (cut_output, {"record-changed", "output-end"}),
+    "zeros in the output": (zeros_in_output, {"record-changed"}),
+    "zeros at the end of the output": (zeros_at_end_of_output, {"record-changed"}),
+    "no output": (no_output, {"output-end"}),
+    "more output than the journal knows": (more_output, set()),
+    "half a generation": (half_a_generation, set()),
+    "temporary files": (temporary_files, set()),
+}
+
+
+@pytest.mark.parametrize("what", MENDED)
+def test_what_was_not_durable_is_no_fault(tmp_path: Path, unsynced: Stopped, what: str) -> None:
+    leave, kinds = MENDED[what]
+    job = unsynced.copy(tmp_path / "job")
+    leave(job)
+    checked = verify(job)
+    assert checked.code == 0, checked
+    assert checked.said["whole"]
+    assert checked.kinds == kinds
+    assert {finding["severity"] for finding in checked.findings} <= {"self-healing"}
+    ran = crawler("verify", job)
+    assert ran.code == 0
+    *lines, last = ran.out.splitlines()
+    assert all(line.endswith(" (left by a power loss; the next run mends it)") for line in lines)
+    assert last == f"{job}: whole" + (", once the next run has mended this" if kinds else "")
+    unsynced.carries_on_to_the_end(job)
+    assert verify(job).findings == []
+
+
+@pytest.mark.parametrize("leave", [more_output, half_a_generation, temporary_files])
+def test_the_same_beside_generations(tmp_path: Path, often: Stopped, leave: Callable[[Path], None]) -> None:
+    job = often.copy(tmp_path / "job")
+    leave(job)
+    checked = verify(job)
+    assert (checked.code, checked.findings) == (0, [])
+    often.carries_on_to_the_end(job)
+
+
+def durable_part_of_output(job: Path) -> None:
+    flip(pages(job), 0)
+
+
+@pytest.mark.parametrize("leave", [cut_output, zeros_at_end_of_output, no_output, durable_part_of_output])
+def test_what_a_generation_stands_for_is_a_fault(
+    tmp_path: Path, stopped: Stopped, leave: Callable[[Path], None]
+) -> None:
+    """A power loss cannot leave it, and the next run does not mend it."""
+    job = stopped.copy(tmp_path / "job")
+    leave(job)
+    checked = verify(job)
+    assert checked.code == 1, checked
+    assert not checked.said["whole"]
+    assert "self-healing" not in {finding["severity"] for finding in checked.findings}
+
+
+def test_a_fault_beside_what_heals_itself(tmp_path: Path, unsynced: Stopped) -> None:
+    job = unsynced.copy(tmp_path / "job")
+    cut_output(job)
+    (job / "course.json").write_bytes(b"nothing")
+    checked = verify(job)
+    assert checked.code == 1
+    assert not checked.said["whole"]
+    assert {json.dumps([f["kind"], f["severity"]]) for f in checked.findings} == {
+        '["record-changed", "self-healing"]',
+        '["output-end", "self-healing"]',
+        '["history-damaged", "damaged"]',
+    }
+
+
+def test_files_and_directories_in_place_of_each_other(tmp_path: Path, stopped: Stopped) -> None:
+    """They keep neither ``verify`` nor ``backup`` from the rest, and ``repair`` puts them aside."""
+    job = stopped.copy(tmp_path / "job")
+    for name in ("course.json", "run.json"):
+        (job / name).unlink(missing_ok=True)
+        (job / name).mkdir()
+    shutil.rmtree(job / "inbox", ignore_errors=True)
+    (job / "inbox").touch()
+    checked = verify(job)
+    kinds = {finding["kind"] for finding in checked.findings}
+    assert kinds == {"history-damaged", "run-settings-damaged", "inbox-unreadable"}
+    assert crawler("backup", job, tmp_path / "backup").code == 0
+    assert repair(job).code == 0
+    assert verify(job).findings == []

@@ -1,0 +1,65 @@
+"""Every finding and every change has words and a line in the reference, with the same details."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+
+import pytest
+
+from crawler.base.kv import Family
+from crawler.cli.integrity_text import CHANGE_WORDS, FINDING_WORDS, change_text, finding_text
+from crawler.inspect.explanation import Explanation, LedgerAnswer, NextTry, Place, RobotsState, Wait
+from crawler.inspect.integrity.change import Change, Done
+from crawler.inspect.integrity.finding import Finding, Kind
+from tests.documents import page
+
+PAGE = "inspection.md"
+# What a row's key says, and what becomes a word.
+MADE = {"key", "number", "source"}
+
+
+def documented(section: str, column: str) -> dict[str, set[str]]:
+    """Of each name in the table under that heading, its details."""
+    text = page(PAGE).partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    table = text.partition(f"| {column} | details |")[2]
+    found = re.findall(r"^\| `([\w-]+)` \| (.*?) \|", table, re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)`", details)) for name, details in found}
+
+
+def asked(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name} - MADE
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_finding(kind: Kind) -> None:
+    details = documented("verify", "kind")[kind]
+    assert asked(FINDING_WORDS[kind]) <= details
+    finding = Finding(kind, "store", dict.fromkeys(details, 7), Family.META, b"\0\0\0\0\0\0\0\x09")
+    assert "{" not in finding_text(finding)
+    assert finding.as_json().keys() == {"kind", "severity", "place", "family", "key", *details}
+
+
+@pytest.mark.parametrize("done", Done)
+def test_a_change(done: Done) -> None:
+    details = documented("repair", "done")[done]
+    assert asked(CHANGE_WORDS[done]) <= details
+    change = Change(done, {name: "store" if name == "source" else 7 for name in details})
+    assert "{" not in change_text(change)
+    assert change.as_json().keys() == {"done", *details}
+
+
+def test_what_is_documented_is_there() -> None:
+    assert list(documented("verify", "kind")) == [kind.value for kind in Kind]
+    assert list(documented("repair", "done")) == [done.value for done in Done]
+
+
+def test_every_part_of_an_explanation_is_documented() -> None:
+    text = page(PAGE).partition("\n## explain\n")[2].partition("\n## hosts")[0]
+    _, *tables, words = re.split(r"^\| (?:key|`waits_for`) .*\|\n\|---\|---\|\n", text, flags=re.MULTILINE)
+    for part, table in zip((Explanation, Place, NextTry), tables, strict=True):
+        cells = " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
+        assert set(re.findall(r"`(\w+)`", cells)) == set(part.__struct_fields__)
+    assert re.findall(r"^\| `([\w-]+)` \|", words, re.MULTILINE) == [*map(str, Wait)]
+    for word in (*Wait, *RobotsState, *LedgerAnswer):
+        assert f"`{word}`" in text

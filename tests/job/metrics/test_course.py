@@ -1,0 +1,125 @@
+"""What happened, told from the statistics and from the crawl, in a ring for each kind."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from crawler.job.metrics import Course, CourseError, Events, Kind
+from crawler.job.metrics.events import EACH
+from tests.job.metrics.samples import statistics
+
+
+def told(course: Course) -> list[tuple[str, str]]:
+    return [(event["kind"], event["text"]) for event in course.events.after(0)]
+
+
+def observed(*changes: dict[str, Any]) -> Course:
+    course = Course()
+    for now, change in enumerate(changes, start=1_000):
+        course.observe(float(now), statistics(**change))
+    return course
+
+
+def test_a_checkpoint_is_told_once() -> None:
+    written = {"generation": 5, "age_seconds": 0.0, "seconds": 0.25, "bytes": 1_234_567}
+    course = observed({}, {"checkpoint": written}, {"checkpoint": written | {"age_seconds": 1.0}})
+    assert told(course) == [("checkpoint", "generation 5: 1,234,567 bytes in 250 ms")]
+
+
+def test_a_slice_and_a_compaction_are_told() -> None:
+    seen = statistics()["seen"]
+    one = seen | {"slices": seen["slices"][:1]}
+    whole = seen | {"slices": [seen["slices"][0] | {"capacity": 32_000}], "compactions": 1}
+    course = observed({"seen": one}, {"seen": seen}, {"seen": whole})
+    assert told(course) == [
+        ("slice", "slice 2 started, for 16,000 URLs at an fpp of 1 in 6,200"),
+        ("slice", "compacted to one slice, for 32,000 URLs"),
+    ]
+
+
+def test_a_seen_set_that_is_not_what_its_keys_make_is_told_once() -> None:
+    wrong = statistics()["seen"] | {"count_suspect": True, "count_estimated": 7_000.4}
+    course = observed({}, {"seen": wrong}, {"seen": wrong})
+    ((kind, text),) = told(course)
+    assert kind == "error"
+    assert "cannot be trusted: its bits are those of 7,000 keys, and 12,345 were added" in text
+
+
+def test_a_full_disk_an_advice_and_the_end_are_told() -> None:
+    warned = statistics()["advice"] | {"warning": "the next slice has no room", "cause": "memory"}
+    course = observed(
+        {}, {"paused": "No space left"}, {}, {"advice": warned}, {"advice": warned}, {"state": "ended", "advice": None}
+    )
+    assert told(course) == [
+        ("run", "paused: No space left"),
+        ("run", "resumed"),
+        ("slice", "the next slice has no room"),
+        ("run", "the crawl has ended, 10,000 pages fetched"),
+    ]
+
+
+def test_before_the_crawl_is_there_nothing_is_observed() -> None:
+    course = Course()
+    course.observe(1.0, {})
+    assert course.history.point() == {}
+
+
+def test_many_of_one_kind_do_not_push_out_another() -> None:
+    events = Events()
+    events.add(1.0, Kind.RETIRED, "h.test is given up", "h.test")
+    for number in range(10 * EACH):
+        events.add(2.0, Kind.ERROR, f"failure {number}")
+    kept = events.after(0)
+    assert len(kept) == EACH + 1
+    assert kept[0] == {"number": 1, "time": 1.0, "kind": "retired", "text": "h.test is given up", "host": "h.test"}
+    assert [event["number"] for event in kept] == sorted(event["number"] for event in kept)
+    assert [event["number"] for event in events.after(events.last - 2)] == [events.last - 1, events.last]
+    assert events.after(events.last) == []
+
+
+def test_a_sentence_is_cut_where_a_page_made_it_long() -> None:
+    events = Events()
+    events.add(1.0, Kind.ERROR, "x" * 100_000)
+    assert len(events.after(0)[0]["text"]) == 400
+
+
+def test_a_course_taken_up_again_goes_on() -> None:
+    course, again = observed({}, {"paused": "No space left"}), Course()
+    again.restore(json.loads(json.dumps(course.dump())), 2_000.0)
+    assert again.dump() == course.dump()
+    again.events.add(2_000.0, Kind.RUN, "resumed")
+    assert [event["number"] for event in again.events.after(0)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"events": None},
+        {"events": [{"number": 1}]},
+        {"history": {}},
+        {"history": 3},
+        {"stopped": {}},
+        {"pages_parsed": 3},
+        {"pages_parsed": {"tokens": "many"}},
+    ],
+)
+def test_what_is_no_course_is_refused_whole(damage: dict[str, Any]) -> None:
+    again = Course()
+    with pytest.raises(CourseError):
+        again.restore(observed({}, {"state": "ended"}).dump() | damage, 2_000.0)
+    assert again.events.last == 0
+    assert again.history.point() == {}
+
+
+def test_the_charts_end_when_the_crawl_has_ended() -> None:
+    course = observed({}, {}, {"state": "ended"}, {"state": "ended"}, {"state": "ended"})
+    assert course.history.series()["all"]["t"][-1] == 1_002.0
+    again = Course()
+    again.restore(course.dump(), 5_000.0)
+    again.observe(5_000.0, statistics(state="ended"))
+    assert again.history.series()["all"]["t"][-1] == 1_002.0
+    again.observe(5_001.0, statistics(state="running"))
+    assert again.history.series()["all"]["t"][-1] == 5_001.0, "it resumed"

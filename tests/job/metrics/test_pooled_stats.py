@@ -1,0 +1,297 @@
+"""The statistics of a crawl out of those of its partitions."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.job.metrics import Course
+from crawler.job.metrics.pooled_stats import Part, Whereabouts, pool
+from crawler.job.metrics.prometheus import exposition
+from crawler.seen.filters.watched_keys import wilson
+from crawler.service.progress.summary import summary
+from tests.job.metrics.samples import statistics
+
+COUNTS = ("urls_admitted", "urls_pending", "urls_duplicate", "pages_fetched", "pages_failed", "hosts", "bytes_fetched")
+
+
+def whole(**changes: Any) -> dict[str, Any]:
+    """Statistics with every key that a running crawl has."""
+    stats = {"time_left": {"seconds": 60.0, "at_least": False, "host": None}, "stopped": None, "stopped_by": None}
+    return statistics(**{**stats, "paused_by": None, **changes})
+
+
+def without_places(stats: dict[str, Any]) -> dict[str, Any]:
+    """The statistics without what says of which partition they are."""
+    bare = copy.deepcopy({key: value for key, value in stats.items() if key != "partitions"})
+    for place in (bare["checkpoint"], bare["advice"], *bare["seen"]["slices"]):
+        if place is not None:
+            place.pop("partition", None)
+    return bare
+
+
+@st.composite
+def parts(draw: st.DrawFn, least: int = 1, most: int = 5) -> list[Part]:
+    """Partitions in any state, some of them in one process."""
+    numbers = draw(st.lists(st.integers(0, 15), min_size=least, max_size=most, unique=True))
+    made = []
+    for number in numbers:
+        changes: dict[str, Any] = {key: draw(st.integers(0, 10**9)) for key in COUNTS}
+        changes["state"] = draw(st.sampled_from(("running", "paused", "stopping", "stopped", "ended")))
+        if draw(st.booleans()):
+            changes |= dict.fromkeys(("time_left", "advice", "checkpoint", "hosts_by_state", "harvest"))
+        if changes["state"] in ("stopped", "ended"):
+            changes |= dict.fromkeys(
+                ("slots", "outage", "proxies", "hooks", "loop_stalls", "loop_stall_seconds", "commits")
+            )
+        process = draw(st.sampled_from((None, 7, 8)))
+        made.append(Part(number, whole(**changes), process, draw(st.sampled_from((None, 0, 3)))))
+    return made
+
+
+@given(parts(most=1))
+def test_one_partition_is_itself(one: list[Part]) -> None:
+    stats = dict(one[0].stats)
+    # What pauses or stops belongs to that state, and mail that waits keeps a crawl from its end.
+    if stats["state"] == "ended" and one[0].waiting:
+        stats["state"] = "stopped"
+    if stats["state"] != "paused":
+        stats |= {"paused": None, "paused_by": None}
+    assert without_places(pool(one, 1)) == without_places(stats)
+
+
+@given(parts(), st.randoms())
+def test_order_does_not_matter(found: list[Part], chance: random.Random) -> None:
+    shuffled = list(found)
+    chance.shuffle(shuffled)
+    assert pool(shuffled, 16) == pool(found, 16)
+
+
+@given(parts())
+def test_counts_are_added_and_everything_can_be_shown(found: list[Part]) -> None:
+    stats = pool(found, 16)
+    for key in COUNTS:
+        assert stats[key] == sum(part.stats[key] for part in found)
+    assert stats["status"] == {
+        kind: sum(part.stats["status"][kind] for part in found) for kind in found[0].stats["status"]
+    }
+    assert stats["seen"]["count"] == sum(part.stats["seen"]["count"] for part in found)
+    assert sum(line["pages_fetched"] for line in stats["partitions"]) == stats["pages_fetched"]
+    assert len(stats["partitions"]) == 16
+    low, high = (extreme(part.stats["seen"]["fpp_estimated"] for part in found) for extreme in (min, max))
+    assert low * (1 - 1e-9) <= stats["seen"]["fpp_estimated"] <= high * (1 + 1e-9)
+    course = Course(tells=False)
+    course.observe(1.0, stats)
+    assert summary(stats)
+    assert course.words(stats)["trust"]
+    assert exposition(stats)[0]
+
+
+def part(number: int, process: int | None = None, **changes: Any) -> Part:
+    return Part(number, whole(**changes), process)
+
+
+def seen(**changes: Any) -> dict[str, Any]:
+    return {**whole()["seen"], **changes}
+
+
+@pytest.mark.parametrize(
+    ("states", "together"),
+    [
+        (("running", "ended"), "running"),
+        (("paused", "running"), "running"),
+        (("paused", "paused"), "paused"),
+        (("stopped", "ended"), "stopped"),
+        (("ended", "ended"), "ended"),
+        (("stopping", "stopped"), "stopping"),
+    ],
+)
+def test_the_state_of_a_crawl(states: tuple[str, ...], together: str) -> None:
+    assert pool([part(number, state=state) for number, state in enumerate(states)], 2)["state"] == together
+
+
+def test_a_crawl_whose_partitions_are_yet_to_be_opened_has_not_ended() -> None:
+    for state, seen in (("ended", "running"), ("stopped", "running"), ("paused", "paused"), ("stopping", "stopping")):
+        assert pool([part(0, state=state)], 2, at_work=True)["state"] == seen
+
+
+def test_messages_that_wait_keep_a_crawl_from_its_end() -> None:
+    ended = whole(state="ended")
+    assert pool([Part(0, ended, None, 0), Part(1, ended, None, 1)], 2)["state"] == "stopped"
+    assert pool([Part(0, ended, None, 0), Part(1, ended, None, 0)], 2)["state"] == "ended"
+
+
+def test_what_waits_is_summed_and_the_longest_wait_counts() -> None:
+    parts = [
+        part(n, messages_waiting=said)
+        for n, said in enumerate(({"count": 2, "seconds": 0.5}, None, {"count": 3, "seconds": 9.0}))
+    ]
+    together = pool(parts, 3)
+    assert together["messages_waiting"] == {"count": 5, "seconds": 9.0}
+    assert [each["messages_waiting"] for each in together["partitions"]] == [2, None, 3]
+    assert pool([part(0, messages_waiting=None)], 1)["messages_waiting"] is None
+
+
+def test_replicas_are_added_and_the_greatest_lag_counts() -> None:
+    told = [
+        {"wanted": 1, "in_step": 1, "steps": 7, "seconds": 0.5},
+        {"wanted": 2, "in_step": 1, "steps": 3, "seconds": 40.0},
+        None,
+    ]
+    together = pool([part(n, replicas=each) for n, each in enumerate(told)], 4)
+    assert together["replicas"] == {"wanted": 3, "in_step": 2, "steps": 7, "seconds": 40.0}
+    assert [each["replicas"] for each in together["partitions"]] == [*told, None]
+    assert "replicas  2 of 3 in step, up to 40.0 s behind" in summary(together)
+    assert pool([part(0, replicas=None)], 1)["replicas"] is None
+    assert "replicas" not in summary(pool([part(0, replicas=None)], 1))
+
+
+def test_the_directories_are_named_in_which_workers_are_missing() -> None:
+    where = [Whereabouts(f"machine{number}", f"/var/lib/{number}", 1.0) for number in range(3)]
+    states = ("running", "gone", "stopped")
+    several = [Part(n, whole(state=state), where=where[n]) for n, state in enumerate(states)]
+    shown = summary(pool(several, 3))
+    assert "machine0" in shown
+    assert "/var/lib/0" not in shown
+    for number in (1, 2):
+        assert any(line.startswith(f"0{number} ") and f"/var/lib/{number}" in line for line in shown.splitlines())
+    assert "directory" not in summary(pool(several[:1], 3))
+
+
+def test_a_pause_is_told_only_if_nothing_runs() -> None:
+    paused = {"state": "paused", "paused": "no host answers", "paused_by": "outage"}
+    both = pool([part(0, **paused), part(1, state="paused", paused="user did", paused_by="user")], 2)
+    assert (both["paused"], both["paused_by"]) == ("no host answers", "outage")
+    assert pool([part(0, **paused), part(1, state="running")], 2)["paused"] is None
+
+
+def test_the_fpp_is_that_of_the_next_new_url() -> None:
+    many, few = seen(fpp_estimated=1e-3), seen(fpp_estimated=5e-3)
+    found = pool([part(0, urls_admitted=900, seen=many), part(1, urls_admitted=100, seen=few)], 2)
+    assert found["seen"]["fpp_estimated"] == pytest.approx(0.9 * 1e-3 + 0.1 * 5e-3)
+    # A partition to which no URL goes says nothing of where the next one goes.
+    found = pool([part(0, urls_admitted=900, seen=many), part(1, urls_admitted=0, seen=few)], 2)
+    assert found["seen"]["fpp_estimated"] == pytest.approx(1e-3)
+
+
+def test_what_is_bound_and_what_is_skipped() -> None:
+    found = pool(
+        [
+            part(0, seen=seen(expected_urls_skipped=1.5, fpp_bound=1e-3)),
+            part(1, seen=seen(expected_urls_skipped=0.5, fpp_bound=2e-3)),
+        ],
+        2,
+    )
+    assert found["seen"]["expected_urls_skipped"] == 2.0
+    assert found["seen"]["fpp_bound"] == 2e-3
+
+
+def measured(wrong: int, sample: int) -> dict[str, Any]:
+    low, high = wilson(wrong, sample)
+    return {"value": wrong / sample, "low": low, "high": high, "sample": sample}
+
+
+def test_equal_shares_of_samples_are_thrown_together() -> None:
+    found = pool(
+        [
+            part(0, urls_admitted=8000, seen=seen(fpp_measured=measured(3, 4000))),
+            part(1, urls_admitted=2000, seen=seen(fpp_measured=measured(2, 1000))),
+            part(2, urls_admitted=0, seen=seen(fpp_measured=None)),
+        ],
+        3,
+    )["seen"]["fpp_measured"]
+    assert found == {key: pytest.approx(value) for key, value in measured(5, 5000).items()}
+
+
+def test_a_smaller_share_of_a_large_partition_counts_for_all_of_it() -> None:
+    # The large one watches one URL in ten, the small one each.
+    found = pool(
+        [
+            part(0, urls_admitted=90_000, seen=seen(fpp_measured=measured(9, 9000))),
+            part(1, urls_admitted=10_000, seen=seen(fpp_measured=measured(50, 10_000))),
+        ],
+        2,
+    )["seen"]["fpp_measured"]
+    assert found["value"] == pytest.approx(0.9 * 0.001 + 0.1 * 0.005)
+    assert found["sample"] == 19_000
+    assert found["low"] < found["value"] < found["high"]
+
+
+@pytest.mark.parametrize("shares", [(1.0, 1.0, 1.0), (0.1, 1.0, 0.25)])
+def test_the_interval_holds_the_true_rate(shares: tuple[float, ...]) -> None:
+    """Of simulated crawls whose partitions watch these shares of their URLs."""
+    chance, urls, rate, held, times = random.Random(1), (60_000, 20_000, 40_000), 2e-3, 0, 400
+    for _ in range(times):
+        made = []
+        for number, (count, share) in enumerate(zip(urls, shares, strict=True)):
+            sample = round(count * share)
+            spread = math.sqrt(sample * rate * (1 - rate))
+            wrong = min(sample, max(0, round(chance.gauss(sample * rate, spread))))
+            made.append(part(number, urls_admitted=count, seen=seen(fpp_measured=measured(wrong, sample))))
+        found = pool(made, 3)["seen"]["fpp_measured"]
+        held += found["low"] <= rate <= found["high"]
+    assert 0.92 < held / times < 0.98
+
+
+def test_what_a_process_shares_counts_once() -> None:
+    slots = whole()["slots"]
+    together = pool([part(0, 7), part(1, 7), part(2, 8)], 3)
+    assert together["slots"]["total"] == 2 * slots["total"]
+    assert together["outage"]["probes"] == 2 * whole()["outage"]["probes"]
+    apart = pool([part(0), part(1), part(2)], 3)
+    assert apart["slots"]["total"] == 3 * slots["total"]
+
+
+def test_of_times_the_worst_is_told() -> None:
+    old, new = ({**whole()["checkpoint"], "age_seconds": age} for age in (50.0, 5.0))
+    slow, quick = ({"seconds": seconds, "at_least": False, "host": None} for seconds in (90.0, 9.0))
+    found = pool(
+        [
+            part(3, checkpoint=new, time_left=slow, disk_free_bytes=10, least_seconds=4.0),
+            part(5, checkpoint=old, time_left=quick, disk_free_bytes=20, least_seconds=6.0),
+        ],
+        6,
+    )
+    assert found["checkpoint"] == {**old, "partition": 5}
+    assert found["time_left"] == slow
+    assert found["disk_free_bytes"] == 10
+    assert found["least_seconds"] == 6.0
+    assert pool([part(0, time_left=slow), part(1, time_left=None)], 2)["time_left"] == {**slow, "at_least": True}
+
+
+def test_what_a_partition_does_not_know_is_not_left_out_of_a_sum() -> None:
+    found = pool([part(0, hosts_pending=None, hosts_by_state=None), part(1)], 2)
+    assert found["hosts_pending"] is None
+    assert found["hosts_by_state"] is None
+
+
+def test_slices_are_told_with_their_partition() -> None:
+    found = pool([part(4), part(9)], 10)["seen"]["slices"]
+    each = len(whole()["seen"]["slices"])
+    assert [one["partition"] for one in found] == [4] * each + [9] * each
+    text = exposition(pool([part(4), part(9)], 10))[0].decode()
+    for number, index in itertools.product((4, 9), range(each)):
+        assert f'crawler_seen_slice_urls{{slice="{number:02}-{index}"}}' in text
+
+
+def test_the_list_names_partitions_that_nothing_was_given_to() -> None:
+    listed = pool([part(1, pages_fetched=5, urls_pending=2)], 3)["partitions"]
+    assert [(line["partition"], line["state"], line["pages_fetched"]) for line in listed] == [
+        (0, "absent", 0),
+        (1, "running", 5),
+        (2, "absent", 0),
+    ]
+
+
+def test_the_list_tells_partitions_that_other_directories_have_from_those_without_a_url() -> None:
+    stats = pool([part(1, pages_fetched=5, urls_pending=2)], 4, elsewhere={1, 2})
+    assert [line["state"] for line in stats["partitions"]] == ["absent", "running", "elsewhere", "absent"]
+    told = summary(stats).splitlines()[-2:]
+    assert [line.split()[0] for line in told] == ["2", "1"]

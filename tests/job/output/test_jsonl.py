@@ -1,0 +1,187 @@
+"""``pages.jsonl`` as a file: appended to, cut, compared with the journal, and short when somebody cut it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawler.base.disk import DisplacedError, Fault, FaultyDisk, RealDisk
+from crawler.job.output import AppendedFile, OutputError
+from crawler.job.records import Position
+from tests.examples import TIMES
+
+
+def opened(path: Path) -> AppendedFile:
+    return AppendedFile(path, RealDisk())
+
+
+@settings(max_examples=13 * TIMES)
+@given(st.lists(st.binary(min_size=1, max_size=60), max_size=8), st.data())
+def test_what_was_appended_stands_there(tmp_path: Path, lines: list[bytes], data: st.DataObject) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.unlink(missing_ok=True)
+    output = opened(path)
+    positions = [output.append(line) for line in lines]
+    assert path.read_bytes() == b"".join(lines), "with the operating system at once"
+    output.close()
+    again = opened(path)
+    assert again.end == sum(map(len, lines))
+    assert all(again.holds(position) for position in positions)
+    if lines:
+        kept = data.draw(st.integers(0, len(lines) - 1))
+        again.cut(positions[kept].end)
+        assert [again.holds(position) for position in positions] == [n <= kept for n in range(len(lines))]
+        assert again.append(b"more\n").end == positions[kept].end + 5
+        assert path.read_bytes() == b"".join(lines[: kept + 1]) + b"more\n"
+    again.close()
+
+
+def test_a_record_that_is_not_as_it_was_written_is_told(tmp_path: Path) -> None:
+    output = opened(tmp_path / "pages.jsonl")
+    output.append(b"one\n")
+    position = output.append(b"two\n")
+    (tmp_path / "pages.jsonl").write_bytes(b"one\ntwO\n")
+    assert not output.holds(position)
+    output.close()
+
+
+small = st.integers(0, 9) | st.integers(0, 2**64 - 1)
+
+
+@given(file=st.just(0) | small, end=small, length=small, crc=st.none() | small)
+def test_no_position_makes_it_read_beyond_the_file(
+    tmp_path: Path, file: int, end: int, length: int, crc: int | None
+) -> None:
+    data = b"one\ntwo\n"
+    (tmp_path / "pages.jsonl").write_bytes(data)
+    there = file == 0 and length <= end <= len(data)
+    right = zlib.crc32(data[end - length : end] if there else b"")
+    output = opened(tmp_path / "pages.jsonl")
+    assert output.holds(Position(file, end, length, right if crc is None else crc)) == (there and crc in (None, right))
+    output.close()
+
+
+def test_a_file_that_is_too_short_is_not_made_longer(tmp_path: Path) -> None:
+    output = opened(tmp_path / "pages.jsonl")
+    output.append(b"one\n")
+    with pytest.raises(OutputError, match=r"has 4 bytes, but the journal names 5"):
+        output.cut(5)
+    assert (tmp_path / "pages.jsonl").read_bytes() == b"one\n"
+    output.close()
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    for seed in range(10):
+        path.unlink(missing_ok=True)
+        output = AppendedFile(path, FaultyDisk(random.Random(seed), Fault("pwrite", 2, errno.ENOSPC)))
+        output.append(b"one\n")
+        with pytest.raises(OSError, match="No space left"):
+            output.append(b"two, of which a part may have reached the disk\n")
+        assert path.read_bytes() == b"one\n"
+        assert output.append(b"three\n").end == 10
+        assert path.read_bytes() == b"one\nthree\n"
+        output.close()
+
+
+def test_what_was_synced_survives_a_loss_of_power_and_what_was_not_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    lost = 0
+    for seed in range(20):
+        path.write_bytes(b"")
+        disk = FaultyDisk(random.Random(seed))
+        output = AppendedFile(path, disk)
+        synced = [output.append(b"synced %d\n" % n) for n in range(3)]
+        output.sync()
+        unsynced = output.append(b"not synced\n")
+        output.close()
+        disk.lose_power()
+        after = opened(path)
+        assert all(after.holds(position) for position in synced)
+        lost += not after.holds(unsynced)
+        after.close()
+    assert lost, "the disk of this test loses what is not synced"
+
+
+@pytest.mark.parametrize("written_again", [True, False])
+def test_after_a_sync_that_failed_only_what_is_written_again_is_sure(tmp_path: Path, written_again: bool) -> None:
+    disk = FaultyDisk(random.Random(0), Fault("sync", 1))
+    output = AppendedFile(tmp_path / "pages.jsonl", disk)
+    position = output.append(b"one\n")
+    with pytest.raises(OSError, match="Input/output error"):
+        output.sync()
+    assert output.holds(position), "it can be read"
+    if written_again:
+        output.write_again(0)
+    output.sync()
+    output.close()
+    disk.lose_power()
+    after = opened(tmp_path / "pages.jsonl")
+    assert after.holds(position) == written_again
+    after.close()
+
+
+def test_a_file_that_is_cut_gets_no_hole(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    output = opened(path)
+    output.append(b"one\n")
+    output.look()
+    os.truncate(path, 0)
+    with pytest.raises(DisplacedError, match=r"was cut by another program \(0 bytes where 4 were written\)"):
+        output.look()
+    with pytest.raises(DisplacedError, match=r"was cut by another program \(0 bytes where 4 were written\)"):
+        output.append(b"two\n")
+    assert path.read_bytes() == b"two\n"
+    output.close()
+
+
+def test_what_is_written_again_is_written_where_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    output = opened(path)
+    output.append(b"one\n")
+    output.append(b"two\n")
+    output.write_again(0)
+    assert path.read_bytes() == b"one\ntwo\n"
+    output.append(b"three\n")
+    assert path.read_bytes() == b"one\ntwo\nthree\n"
+    output.close()
+
+
+def test_a_file_that_went_is_missed(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    output = opened(path)
+    path.rename(tmp_path / "other")
+    with pytest.raises(DisplacedError, match="was moved"):
+        output.look()
+    path.write_bytes(b"")
+    with pytest.raises(DisplacedError, match="was replaced"):
+        output.look()
+    (tmp_path / "other").replace(path)
+    output.look()
+    path.unlink()
+    with pytest.raises(DisplacedError, match="was removed"):
+        output.look()
+    output.close()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"), [(0, 100, 0), (0, 8192, 0), (8192, 16384, 8192), (16384, 20480, None)]
+)
+def test_a_hole_is_seen_without_reading_the_file(tmp_path: Path, start: int, end: int, found: int | None) -> None:
+    """Only in front of what is durable: behind that the end of the file may be anything."""
+    path, line = tmp_path / "pages.jsonl", b"x" * 127 + b"\n"
+    with open(path, "wb") as stream:
+        stream.write(line * (start // len(line)))
+        stream.seek(end)
+        stream.write(line * 256)
+    output = opened(path)
+    assert output.damage(0) is None
+    assert output.damage(16384) == found
+    output.close()

@@ -1,0 +1,159 @@
+"""Messages come back as they were, and what is no message is a value or an error."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.frontier import Entry, Stated
+from crawler.frontier.traps import Content
+from crawler.job.found import Found, Listing
+from crawler.job.partition.messages import (
+    Links,
+    MessageError,
+    UnknownMessage,
+    Widened,
+    decode_message,
+    encode_message,
+    found_of,
+    links_of,
+)
+from crawler.job.records import Outcome, PageRecord
+from crawler.url.urls import Canonical
+
+NOW = 50.0
+names = st.integers(0, 30).map(lambda number: f"http://h{number % 7}.test/{number}")
+urls = st.lists(names, min_size=1, max_size=12, unique=True).flatmap(
+    lambda hrefs: st.tuples(
+        *(st.sampled_from([href, f"key of {href}"]).map(lambda key, h=href: Canonical(h, key)) for href in hrefs)
+    )
+)
+about = st.dictionaries(names, st.integers(0, 3), max_size=6)
+listings = st.builds(
+    Listing,
+    st.dictionaries(names, st.floats(0, 1), max_size=4),
+    st.booleans(),
+    st.dictionaries(names, st.builds(Stated, st.floats(0, 9), st.floats(0, 9), st.integers(0, 3)), max_size=4),
+)
+copies = st.builds(
+    lambda original: PageRecord(
+        Entry("http://h.test/copy", 3), Outcome.FETCHED, 1.0, content=Content(b"d", None, original)
+    ),
+    st.none() | names,
+)
+founds = st.builds(
+    Found,
+    urls.map(list),
+    depth=st.integers(0, 2**31),
+    via=st.none() | names,
+    seed=st.booleans(),
+    redirects=st.integers(0, 20),
+    found_at=st.none() | st.just(NOW),
+    listing=st.none() | listings,
+    share=st.floats(0, 1),
+    copy=st.none() | copies,
+    probe=st.booleans(),
+    priority=st.none() | st.integers(0, 7),
+    reach=about,
+    classes=st.none() | about,
+)
+
+
+def restricted(found: Found, hrefs: set[str]) -> Found:
+    """What ``found`` says of those URLs."""
+    listing = found.listing
+    if listing is not None:
+        listing = Listing(
+            {href: each for href, each in listing.priorities.items() if href in hrefs},
+            listing.sitemaps,
+            {href: each for href, each in listing.statements.items() if href in hrefs},
+        )
+    return found._replace(
+        listing=listing,
+        reach={href: each for href, each in found.reach.items() if href in hrefs},
+        classes=None if found.classes is None else {h: each for h, each in found.classes.items() if h in hrefs},
+    )
+
+
+@given(founds, st.data())
+def test_what_was_found_comes_back_with_all_that_is_said_of_it(found: Found, data: st.DataObject) -> None:
+    positions = data.draw(st.lists(st.integers(0, len(found.urls) - 1), min_size=1, unique=True))
+    decoded = decode_message(encode_message(links_of(found, positions)))
+    assert isinstance(decoded, Links)
+    back = found_of(decoded, NOW)
+    some = [found.urls[position] for position in positions]
+    expected = restricted(found, {url.href for url in some})._replace(urls=some)
+    assert back._replace(copy=None, share=0.0) == expected._replace(copy=None, share=0.0)
+    assert back.share == pytest.approx(found.share * len(some) / len(found.urls))
+    if found.copy is None or found.copy.content is None:
+        assert back.copy is None
+    else:
+        assert back.copy is not None
+        assert back.copy.content is not None
+        assert back.copy.content.duplicate_of == found.copy.content.duplicate_of
+        assert back.copy.entry == found.copy.entry
+
+
+def test_the_shares_of_all_targets_are_the_share_of_the_page() -> None:
+    found = Found([Canonical(f"http://h.test/{n}", "") for n in range(10)], 1, share=0.7)
+    parts = [links_of(found, positions).share for positions in ([0, 1], [2], list(range(3, 10)))]
+    assert sum(parts) == pytest.approx(0.7)
+    assert parts[0] == pytest.approx(2 * parts[1])
+
+
+def test_a_plain_link_is_short() -> None:
+    found = Found([Canonical("http://b.test/1", "http://b.test/1")], 1, "http://a.test/", found_at=NOW)
+    assert len(encode_message(links_of(found, [0]))) < len("http://b.test/1" + "http://a.test/") + 30
+
+
+@given(st.lists(names))
+def test_what_widens_the_scope_comes_back(hrefs: list[str]) -> None:
+    assert decode_message(encode_message(Widened(hrefs))) == Widened(hrefs)
+
+
+@given(st.integers(3, 2**31), st.lists(st.integers() | st.text() | st.none(), max_size=3))
+def test_a_kind_of_a_newer_version_is_a_value(kind: int, rest: list[object]) -> None:
+    assert decode_message(msgspec.msgpack.encode([kind, *rest])) == UnknownMessage(kind)
+
+
+def test_fields_of_a_newer_version_are_ignored() -> None:
+    content = msgspec.msgpack.decode(encode_message(Widened(["http://a.test/"])))
+    assert decode_message(msgspec.msgpack.encode([*content, "new"])) == Widened(["http://a.test/"])
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_a_message_or_an_error(data: bytes) -> None:
+    try:
+        message = decode_message(data)
+        if isinstance(message, Links):
+            found_of(message, NOW)
+    except MessageError:
+        pass
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [1],
+        [1, "x", 1],
+        [1, ["a"], -1],
+        [1, ["a"], 1, None, True, False, 0, {}, 0.0, 8],
+        [1, ["a"], 1, None, True, False, 0, {}, 0.0, 1, {-1: 2}],
+        [2, [1]],
+        [True],
+        "text",
+        [],
+        {"1": 2},
+    ],
+)
+def test_what_is_no_message_is_an_error(content: object) -> None:
+    with pytest.raises(MessageError):
+        decode_message(msgspec.msgpack.encode(content))
+
+
+@pytest.mark.parametrize("said", [{"reach": {3: 1}}, {"classes": {9: 1}}])
+def test_what_is_said_of_a_url_that_is_not_named_is_an_error(said: dict[str, dict[int, int]]) -> None:
+    with pytest.raises(MessageError):
+        found_of(Links(["http://a.test/"], 1, **said), NOW)  # type: ignore[arg-type]

@@ -1,0 +1,57 @@
+"""Parcels on a carrier: what comes back is what was sent, and everything else is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.job.partition import Ack, Parcel, ParcelCodec, ParcelError
+
+CODEC = ParcelCodec(b"secret of a crawl")
+u16, u64 = st.integers(0, 2**16 - 1), st.integers(0, 2**64 - 1)
+parcels = st.builds(Parcel, u16, u16, u64, u64, st.lists(st.binary(max_size=40), max_size=6))
+acks = st.builds(Ack, u16, u16, u64, u64)
+
+
+@given(parcels | acks)
+def test_they_come_back(sent: Parcel | Ack) -> None:
+    back = CODEC.decode(CODEC.encode(sent))
+    assert type(back) is type(sent)
+    assert back == sent
+
+
+@given(parcels | acks, st.data())
+def test_a_damaged_one_is_refused(sent: Parcel | Ack, data: st.DataObject) -> None:
+    encoded = bytearray(CODEC.encode(sent))
+    at = data.draw(st.integers(0, len(encoded) - 1))
+    encoded[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(ParcelError):
+        CODEC.decode(bytes(encoded))
+
+
+@given(parcels | acks, st.data())
+def test_a_part_of_one_is_refused(sent: Parcel | Ack, data: st.DataObject) -> None:
+    encoded = CODEC.encode(sent)
+    with pytest.raises(ParcelError):
+        CODEC.decode(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
+    with pytest.raises(ParcelError):
+        CODEC.decode(encoded + b"x")
+
+
+@given(parcels | acks)
+def test_one_of_another_crawl_is_refused(sent: Parcel | Ack) -> None:
+    with pytest.raises(ParcelError, match="of another crawl"):
+        ParcelCodec(b"secret of another").decode(CODEC.encode(sent))
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda data: b"\xca\x01\x01" + data))
+def test_any_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(ParcelError):
+        CODEC.decode(data)
+
+
+def test_a_newer_version_says_so() -> None:
+    encoded = CODEC.encode(Ack(1, 2, 3, 4))
+    with pytest.raises(ParcelError, match="a parcel of version 2, not 1"):
+        CODEC.decode(encoded[:1] + b"\x02" + encoded[2:])

@@ -1,0 +1,88 @@
+"""What goes over the carrier for those who look: whatever is there, it is read as what was put, or as nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.job.partition.part_report import (
+    MOST_VALUE,
+    Answer,
+    HostAsked,
+    HostsAsked,
+    PartReport,
+    Question,
+    UrlAsked,
+    decode_answer,
+    decode_question,
+    decode_report,
+    encode_answer,
+    encode_question,
+    encode_report,
+)
+from tests.job.metrics.samples import statistics
+
+TEXT = st.text(max_size=40)
+NUMBERS = st.integers(0, 2**40)
+CONTENT = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+REPORTS = st.builds(
+    PartReport,
+    program=TEXT,
+    at=st.floats(0, 1e12),
+    every=st.floats(0, 1e6),
+    last=st.booleans(),
+    machine=TEXT,
+    directory=TEXT,
+    home=TEXT,
+    process=NUMBERS,
+    stats=st.dictionaries(TEXT, CONTENT, max_size=6),
+)
+ASKED = (
+    st.builds(HostsAsked, sort=TEXT, descending=st.booleans(), most=NUMBERS, q=TEXT)
+    | st.builds(HostAsked, name=TEXT)
+    | st.builds(UrlAsked, url=TEXT)
+)
+QUESTIONS = st.builds(Question, id=TEXT, asked=ASKED, partition=st.none() | st.integers(0, 1023))
+
+
+@given(REPORTS, QUESTIONS, TEXT, CONTENT)
+def test_what_was_put_is_read(report: PartReport, question: Question, name: str, content: object) -> None:
+    assert decode_report(encode_report(report)) == report
+    assert decode_question(encode_question(question)) == question
+    answer = Answer(name, content, name)
+    assert decode_answer(encode_answer(answer)) == answer
+
+
+@given(st.binary(max_size=200), REPORTS, st.data())
+def test_anything_else_is_nothing(junk: bytes, report: PartReport, data: st.DataObject) -> None:
+    told = encode_report(report)
+    assert told is not None
+    place = data.draw(st.integers(0, len(told) - 1))
+    for each in (junk, zlib.compress(junk), told[:place], None):
+        assert decode_report(each) is None
+        assert decode_question(each) is None
+        assert decode_answer(each) is None
+
+
+def test_what_would_fill_the_memory_is_not_unpacked() -> None:
+    bomb = zlib.compress(b"\xdd\xff\xff\xff\xff" + bytes(64 * 2**20), 9)
+    assert len(bomb) < 2 * MOST_VALUE
+    assert decode_answer(bomb) is None
+
+
+def test_a_long_report_leaves_slices_out_and_an_answer_that_is_too_long_is_none() -> None:
+    stats = statistics()
+    noise = [{"index": each, "text": hashlib.sha256(b"%d" % each).hexdigest()} for each in range(10_000)]
+    stats["seen"] = stats["seen"] | {"slices": noise}
+    report = decode_report(encode_report(PartReport("1", 1.0, 5.0, False, "m", "/d", "h", 1, stats)))
+    assert report is not None
+    assert report.stats["seen"]["slices"] == []
+    assert report.stats["pages_fetched"] == stats["pages_fetched"]
+    assert encode_answer(Answer("id", noise)) is None

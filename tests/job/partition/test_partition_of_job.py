@@ -1,0 +1,505 @@
+"""What happens in jobs to URLs that belong to other partitions, however they were found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from crawler.base.kv import Family
+from crawler.base.settings import (
+    CrawlSettings,
+    PolitenessSettings,
+    RecrawlSettings,
+    RobotsSettings,
+    SeenSettings,
+    Settings,
+    TrapSettings,
+)
+from crawler.frontier import Entry, Stated
+from crawler.frontier.traps import Content
+from crawler.job.directory import JobError
+from crawler.job.formats import KNOWN, OF_A_CRAWL
+from crawler.job.found import DECLARED, Found, Listing
+from crawler.job.identity import read_identity
+from crawler.job.job import Job
+from crawler.job.partition import Parcel, PartitionRouter, Placement, Verdict, Widened
+from crawler.job.partition.messages import Links, decode_message
+from crawler.job.receiving import Receipt
+from crawler.job.records import Outcome, PageRecord
+from crawler.job.store import PartitionStore
+from crawler.job.verdict import Finished
+from crawler.url.urls import Canonical
+
+PLACEMENT = Placement(b"a secret of 16 b", 3)
+SETTINGS = Settings(
+    crawl=CrawlSettings(scope="host"),
+    robots=RobotsSettings(ignore=True),
+    politeness=PolitenessSettings(delay=0.0),
+    seen=SeenSettings(kind="exact"),
+)
+NOW = 100.0
+
+
+def hosts_of(number: int) -> list[str]:
+    """Hosts of that partition."""
+    names = (f"h{each}.test" for each in range(100))
+    return [name for name in names if PLACEMENT.of(f"http://{name}/") == number]
+
+
+A, B, C = (hosts_of(number) for number in range(3))
+
+
+def url(text: str) -> Canonical:
+    return Canonical(f"http://{text}", f"http://{text}")
+
+
+def urls(*texts: str) -> list[Canonical]:
+    return [url(text) for text in texts]
+
+
+class Crowd:
+    """The three partitions of a crawl, each with a job."""
+
+    def __init__(self, directory: Path, settings: Settings = SETTINGS) -> None:
+        self._directory = directory
+        self._settings = settings
+        self.jobs = [self.open(number) for number in range(3)]
+
+    def open(self, number: int, **router: Any) -> Job:
+        made = PartitionRouter(number, PLACEMENT, **router)
+        job = Job(self._directory / f"{number:02}", self._settings, NOW, router=made)
+        asyncio.run(job.begin_epoch(job.epoch + 1))
+        return job
+
+    def reopen(self, number: int) -> None:
+        self.jobs[number].close()
+        self.jobs[number] = self.open(number)
+
+    def change(self, settings: Settings) -> None:
+        """Begin the next run, with other settings."""
+        self._settings = settings
+        for number in range(3):
+            self.reopen(number)
+
+    def messages(self, sender: int = 0) -> dict[int, list[Any]]:
+        """What waits in an outbox, by target."""
+        found: dict[int, list[Any]] = {}
+        for key, value in self.jobs[sender].store.rows(Family.OUTBOX):
+            found.setdefault(int.from_bytes(key[:2], "big"), []).append(decode_message(value))
+        return found
+
+    def deliver(self, sender: int = 0, now: float = NOW) -> list[Receipt]:
+        """Send all that waits, and acknowledge it."""
+        job = self.jobs[sender]
+        assert job.partition is not None
+        receipts = []
+        for parcel in job.partition.outbox.gather(now, 2**30):
+            target = self.jobs[parcel.target]
+            receipts.append(target.receive(parcel, now))
+            asyncio.run(target.sync())
+            job.acknowledged(target.due_acks(), now)
+        assert job.outbox_is_empty
+        return receipts
+
+    def visit(self, number: int, *links: Canonical, **said: Any) -> PageRecord:
+        """Finish the next URL of a partition."""
+        job = self.jobs[number]
+        lease = job.frontier.take(NOW)
+        assert lease is not None
+        assert lease.entry is not None
+        outcome, content = said.pop("outcome", Outcome.FETCHED), said.pop("content", None)
+        record = PageRecord(lease.entry, outcome, NOW, 200, content=content)
+        job.finish(lease, Finished(record, classes=said.pop("classes", None)), NOW, outlinks=links, **said)
+        return record
+
+    def entries(self, number: int) -> list[Entry]:
+        """What is queued in a partition, in order."""
+        job = self.jobs[number]
+        found = []
+        while (lease := job.frontier.take(NOW)) is not None and lease.entry is not None:
+            found.append(lease.entry)
+        return found
+
+    def records(self, number: int) -> list[dict[str, Any]]:
+        lines = (self._directory / f"{number:02}" / "pages.jsonl").read_bytes().splitlines()
+        return [msgspec.json.decode(line) for line in lines]
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Iterator[Crowd]:
+    made = Crowd(tmp_path)
+    yield made
+    for job in made.jobs:
+        job.close()
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Iterator[Crowd]:
+    made = Crowd(tmp_path, replace(SETTINGS, crawl=CrawlSettings(order="score")))
+    yield made
+    for job in made.jobs:
+        job.close()
+
+
+def test_links_of_a_page_go_where_they_belong(crowd: Crowd) -> None:
+    job = crowd.jobs[0]
+    job.admit(Found(urls(f"{A[0]}/"), 0, seed=True))
+    crowd.visit(0, *urls(f"{B[0]}/1", f"{A[0]}/2", f"{B[1]}/3", f"{C[0]}/4"), reach={f"http://{B[1]}/3": 2})
+    assert job.counters.admitted == 2
+    assert job.counters.sent_elsewhere == 3
+    assert job.counters.duplicates == 0
+    assert not any(job.seen.contains_many([f"http://{B[0]}/1", f"http://{C[0]}/4"]))
+    (links,) = crowd.messages()[1]
+    assert links == Links([f"http://{B[0]}/1", f"http://{B[1]}/3"], 1, f"http://{A[0]}/", reach={1: 2})
+    assert [receipt.new for receipt in crowd.deliver()] == [2, 1]
+    assert sorted(crowd.entries(1)) == [
+        Entry(f"http://{B[0]}/1", 1, f"http://{A[0]}/", priority=1),
+        Entry(f"http://{B[1]}/3", 1, f"http://{A[0]}/", priority=1, reach=2),
+    ]
+    other = crowd.jobs[1].counters
+    assert (other.admitted, other.duplicates, other.links, other.sent_elsewhere) == (2, 0, 0, 0)
+
+
+def test_what_comes_twice_is_a_duplicate_where_it_belongs(crowd: Crowd) -> None:
+    for sender in (0, 2):
+        crowd.jobs[sender].admit(Found(urls(f"{B[0]}/1"), 1, "http://a.test/", found_at=NOW))
+        crowd.deliver(sender)
+    assert crowd.jobs[1].counters.admitted == crowd.jobs[1].counters.duplicates == 1
+    assert crowd.jobs[0].counters.duplicates == crowd.jobs[2].counters.duplicates == 0
+
+
+def test_a_link_that_was_sent_lately_is_not_sent_again(crowd: Crowd) -> None:
+    found = Found(urls(f"{B[0]}/1", f"{B[0]}/2", f"{B[0]}/1"), 1, "http://a.test/", found_at=NOW)
+    for _ in range(3):
+        crowd.jobs[0].admit(found)
+    assert crowd.messages() == {1: [Links([f"http://{B[0]}/1", f"http://{B[0]}/2"], 1, "http://a.test/")]}
+    assert crowd.jobs[0].counters.sent_elsewhere == 2
+    crowd.deliver()
+    counted = [(job.counters.admitted, job.counters.duplicates) for job in crowd.jobs[:2]]
+    assert counted == [(0, 7), (2, 0)], "as many as in one process, in all"
+    crowd.reopen(0)
+    crowd.jobs[0].admit(found)
+    assert len(crowd.messages()[1]) == 1, "whoever was killed knows nothing of it"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"seed": True},
+        {"priority": 2},
+        {"found_at": NOW, "share": 0.5},
+        {"found_at": NOW, "classes": {f"http://{B[0]}/": 1}},
+        {"found_at": NOW, "listing": Listing({}, False, {f"http://{B[0]}/": Stated(5.0, 6.0)})},
+    ],
+)
+def test_what_says_more_than_a_link_is_sent_each_time(crowd: Crowd, said: dict[str, Any]) -> None:
+    crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/", found_at=NOW))
+    for _ in range(2):
+        crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, **said))
+    assert len(crowd.messages()[1]) == 3
+
+
+def test_a_redirect_takes_its_count_and_its_seed_along(crowd: Crowd) -> None:
+    crowd.jobs[0].admit(Found(urls(f"{A[0]}/"), 0, seed=True))
+    crowd.visit(0, *urls(f"{B[0]}/"), outcome=Outcome.REDIRECT)
+    crowd.deliver()
+    (entry,) = crowd.entries(1)
+    assert (entry.depth, entry.redirects, entry.seed, entry.via) == (0, 1, True, f"http://{A[0]}/")
+
+
+def test_seeds_are_counted_where_they_belong(crowd: Crowd) -> None:
+    job = crowd.jobs[0]
+    seeds = urls(f"{A[0]}/", f"{B[0]}/", f"{C[0]}/")
+    for _ in range(2):
+        job.admit(Found(seeds, 0, seed=True))
+        crowd.deliver()
+    assert [each.counters.seeds for each in crowd.jobs] == [1, 1, 1]
+    assert [each.counters.duplicates for each in crowd.jobs] == [0, 0, 0], "every run reads the seeds again"
+    assert crowd.entries(2)[0].seed
+
+
+def test_urls_that_somebody_adds_have_their_class_there(crowd: Crowd) -> None:
+    crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 0, priority=5))
+    crowd.deliver()
+    assert [entry.priority for entry in crowd.entries(1)] == [5]
+
+
+def test_a_filter_that_errs_loses_nothing_that_somebody_named(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, seen=SeenSettings(kind="scalable", ledger=False, capacity=16, fpp=0.1))
+    crowd = Crowd(tmp_path, settings)
+    try:
+        target = crowd.jobs[1]
+        target.admit(Found(urls(*(f"{B[0]}/{number}" for number in range(1_000))), 1, "http://a.test/"))
+        named = urls(*(f"{B[1]}/{number}" for number in range(300)))
+        crowd.jobs[0].admit(Found(named, 0, seed=True))
+        (receipt,) = crowd.deliver()
+        assert 0 < receipt.new < 300, "else there is nothing to show"
+        for found in receipt.doubted:
+            search = target.search(found.urls)
+            while search.step():
+                pass
+            target.admit_missed(found, search)
+        assert target.counters.seeds == 300
+        assert target.counters.admitted == 1_300
+    finally:
+        for job in crowd.jobs:
+            job.close()
+
+
+def test_importance_is_shared_among_all_links_of_a_page(scored: Crowd) -> None:
+    scored.jobs[0].admit(Found(urls(f"{A[0]}/"), 0, seed=True))
+    scored.visit(0, *urls(f"{A[0]}/1", f"{B[0]}/1", f"{B[1]}/2", f"{C[0]}/1"))
+    scored.deliver()
+    scores = [entry.score for number in range(3) for entry in scored.entries(number)]
+    assert len(scores) == 4
+    assert min(scores) == pytest.approx(max(scores)), "as if one process had all"
+    assert min(scores) > 0
+
+
+def test_a_link_that_is_found_again_makes_its_page_more_important_elsewhere(scored: Crowd) -> None:
+    found = Found(urls(f"{B[0]}/1"), 1, "http://a.test/", found_at=NOW, share=0.25)
+    first = Found(urls(f"{B[0]}/2"), 1, "http://a.test/", found_at=NOW, share=0.4)
+    for each in (first, found, found):
+        scored.jobs[0].admit(each)
+        scored.deliver()
+    assert scored.jobs[1].counters.duplicates == 1
+    assert scored.entries(1)[0].href.endswith("/1"), "more important by now than the one that came first"
+
+
+def test_links_of_a_copy_are_refused_with_a_record_where_they_belong(crowd: Crowd) -> None:
+    crowd.jobs[0].admit(Found(urls(f"{A[0]}/copy"), 0, seed=True))
+    copied = Content(b"d" * 16, None, f"http://{A[0]}/original")
+    crowd.visit(0, content=copied, left_out=urls(f"{B[0]}/1", f"{B[0]}/2"))
+    crowd.deliver()
+    assert crowd.entries(1) == []
+    assert [(each["url"], each["outcome"], each["depth"]) for each in crowd.records(1)] == [
+        (f"http://{B[0]}/{number}", "excluded", 1) for number in (1, 2)
+    ]
+    assert crowd.records(1)[0]["error"].endswith(f"on a page that says the same as http://{A[0]}/original")
+    assert crowd.jobs[1].counters.trap_counts == 2
+
+
+def test_only_so_many_links_of_copies_get_a_record(tmp_path: Path) -> None:
+    crowd = Crowd(tmp_path, replace(SETTINGS, traps=TrapSettings(max_records=3)))
+    try:
+        for page in range(4):
+            crowd.jobs[0].admit(Found(urls(f"{A[0]}/copy{page}"), 0, seed=True))
+            copied = Content(b"%016d" % page, None, f"http://{A[0]}/original")
+            crowd.visit(0, content=copied, left_out=urls(f"{B[0]}/{page}a", f"{B[0]}/{page}b"))
+            crowd.deliver()
+        assert len(crowd.records(1)) == 4, "two pages' links: the third page comes when there are three and more"
+    finally:
+        for job in crowd.jobs:
+            job.close()
+
+
+def test_a_link_on_a_copy_does_not_keep_it_from_being_sent(crowd: Crowd) -> None:
+    record = PageRecord(
+        Entry(f"http://{A[0]}/copy", 0), Outcome.FETCHED, NOW, content=Content(b"d" * 16, None, f"http://{A[0]}/")
+    )
+    crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/", found_at=NOW, copy=record))
+    crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/", found_at=NOW))
+    assert len(crowd.messages()[1]) == 2
+
+
+def test_sitemaps_are_announced_across_partitions(crowd: Crowd) -> None:
+    crowd.jobs[0].admit(Found(urls(f"{B[0]}/map.xml"), 1, f"http://{A[0]}/robots.txt", found_at=NOW, listing=DECLARED))
+    crowd.deliver()
+    assert [entry.sitemap for entry in crowd.entries(1)] == [True]
+
+
+def test_what_a_sitemap_says_of_pages_elsewhere_counts_there(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, recrawl=RecrawlSettings(enabled=True))
+    crowd = Crowd(tmp_path, settings)
+    try:
+        page = f"http://{B[0]}/"
+        listing = Listing({page: 1.0}, False, {page: Stated(NOW + 10, NOW + 20, 1)})
+        crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/map.xml", found_at=NOW, listing=listing))
+        crowd.deliver()
+        (entry,) = crowd.entries(1)
+        assert (entry.changefreq, entry.priority < 4) == (1, True)
+    finally:
+        for job in crowd.jobs:
+            job.close()
+
+
+def test_a_scope_that_grows_is_told_to_all(crowd: Crowd) -> None:
+    job = crowd.jobs[0]
+    assert job.widen(f"http://{A[0]}/")
+    job.admit(Found(urls(f"{A[0]}/"), 0, seed=True))
+    assert crowd.messages() == {1: [Widened([f"http://{A[0]}/"])], 2: [Widened([f"http://{A[0]}/"])]}
+    crowd.deliver()
+    for number in (1, 2):
+        assert crowd.jobs[number].scope.contains(f"http://{A[0]}/x")
+        assert crowd.messages(number) == {}, "who was told does not tell others"
+        crowd.reopen(number)
+        assert crowd.jobs[number].scope.contains(f"http://{A[0]}/x")
+    assert not job.widen(f"http://{A[0]}/")
+    job.admit(Found(urls(f"{A[0]}/2"), 0, seed=True))
+    assert crowd.messages() == {}
+
+
+def test_a_run_with_another_scope_has_it_in_all_partitions(tmp_path: Path) -> None:
+    """The scope of the first run never grows. In the next one, all know what the seeds of one partition stand for."""
+    seeds = [f"http://{A[0]}/x/", f"http://www.{A[0]}/y/"]
+    inside = {"host": [True, True], "domain": [True, True], "prefix": [False, False], "any": [True, True]}
+    crowd = Crowd(tmp_path, replace(SETTINGS, crawl=replace(SETTINGS.crawl, scope="any")))
+    for seed in seeds:
+        assert not crowd.jobs[0].widen(seed)
+    crowd.jobs[0].admit(Found(urls(f"{A[0]}/x/"), 0, seed=True))
+    assert crowd.messages() == {}
+    for scope in ("host", "any", "prefix", "domain", "domain"):
+        crowd.change(replace(SETTINGS, crawl=replace(SETTINGS.crawl, scope=scope)))
+        told = bool(crowd.messages())
+        crowd.deliver()
+        for job in crowd.jobs:
+            assert [job.scope.contains(f"{seed.rpartition('/')[0][:-2]}/z") for seed in seeds] == inside[scope]
+            assert all(job.scope.contains(seed) for seed in seeds)
+            assert job.scope.contains("http://elsewhere.test/") == (scope == "any")
+        assert crowd.messages(1) == crowd.messages(2) == {}, "who was told does not tell others"
+    assert not told, "it is told once"
+    for job in crowd.jobs:
+        job.close()
+
+
+# -- parcels -------------------------------------------------------------------------------------------------------
+
+
+def parcel_to(job: Job, *messages: bytes, number: int = 1, epoch: int = 1) -> Parcel:
+    assert job.partition is not None
+    return Parcel(0, job.partition.me, epoch, number, list(messages))
+
+
+@pytest.mark.parametrize(
+    ("message", "verdict", "error"),
+    [
+        (msgspec.msgpack.encode([77, "x"]), Verdict.UNKNOWN, "a message of kind 77: of a newer version"),
+        (b"\xc1", Verdict.DAMAGED, "not a message"),
+        (msgspec.msgpack.encode([1, ["a"], 1, None, True, False, 0, {}, 0.0, None, {4: 1}]), Verdict.DAMAGED, "URL"),
+    ],
+)
+def test_a_parcel_that_cannot_be_read_is_left_as_a_whole(
+    crowd: Crowd, message: bytes, verdict: Verdict, error: str
+) -> None:
+    job = crowd.jobs[1]
+    good = msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1))
+    before = job.writer.commits
+    receipt = job.receive(parcel_to(job, good, message), NOW)
+    assert receipt.verdict is verdict
+    assert error in str(receipt.error)
+    asyncio.run(job.sync())
+    assert (job.counters.admitted, job.writer.commits, job.due_acks()) == (0, before, [])
+
+
+def test_what_changes_nothing_is_no_transaction(crowd: Crowd) -> None:
+    job = crowd.jobs[1]
+    good = parcel_to(job, msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1)))
+    assert job.receive(good, NOW).verdict is Verdict.ADMITTED
+    commits = job.writer.commits
+    assert job.receive(good, NOW).verdict is Verdict.REPEATED
+    assert job.receive(parcel_to(job, number=9), NOW).verdict is Verdict.GAP
+    assert not job.acknowledged([], NOW)
+    assert job.writer.commits == commits
+
+
+def test_a_parcel_is_acknowledged_after_the_sync_and_again_when_it_comes_again(crowd: Crowd) -> None:
+    job = crowd.jobs[1]
+    parcel = parcel_to(job, msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1)))
+    job.receive(parcel, NOW)
+    assert job.due_acks() == []
+    asyncio.run(job.sync())
+    (ack,) = job.due_acks()
+    assert tuple(ack) == (0, 1, 1, 1)
+    job.receive(parcel, NOW)
+    assert job.due_acks() == [ack]
+
+
+def test_epochs_are_stored_and_rise(crowd: Crowd) -> None:
+    assert crowd.jobs[0].epoch == 1
+    crowd.reopen(0)
+    assert crowd.jobs[0].epoch == 2
+    asyncio.run(crowd.jobs[0].begin_epoch(9))
+    for epoch in (2, 9):
+        with pytest.raises(ValueError, match="does not follow 9"):
+            asyncio.run(crowd.jobs[0].begin_epoch(epoch))
+    crowd.reopen(0)
+    assert crowd.jobs[0].epoch == 10
+
+
+# -- the job of a partition ----------------------------------------------------------------------------------------
+
+
+def open_as(directory: Path, number: int | None, partitions: int = 3) -> Job:
+    if number is None:
+        return Job(directory, SETTINGS, NOW)
+    return Job(directory, SETTINGS, NOW, router=PartitionRouter(number, Placement(PLACEMENT.secret, partitions)))
+
+
+@pytest.mark.parametrize(
+    ("made", "opened", "words"),
+    [
+        ((1, 3), (None, 3), "is partition 1 of 3 of a crawl, not a crawl of its own"),
+        ((1, 3), (2, 3), "is partition 1 of 3 of a crawl, not partition 2 of 3"),
+        ((1, 3), (1, 4), "is partition 1 of 3 of a crawl, not partition 1 of 4"),
+        ((None, 3), (1, 3), "is a crawl of its own, not partition 1 of 3"),
+    ],
+)
+def test_a_partition_is_opened_as_what_it_is(
+    tmp_path: Path, made: tuple[int | None, int], opened: tuple[int | None, int], words: str
+) -> None:
+    directory = tmp_path / "job"
+    open_as(directory, *made).close()
+    with pytest.raises(JobError, match=words):
+        open_as(directory, *opened)
+    open_as(directory, *made).close()
+
+
+def test_only_partitions_have_the_families_and_the_format(tmp_path: Path) -> None:
+    open_as(tmp_path / "whole", None).close()
+    open_as(tmp_path / "part", 1).close()
+    whole, part = (read_identity(tmp_path / name) for name in ("whole", "part"))
+    assert (whole.format, whole.partition) == (KNOWN.usual, None)
+    assert (part.format, part.partition) == (max(OF_A_CRAWL, KNOWN.usual), (1, 3))
+    with pytest.raises(OSError, match="no family"):
+        PartitionStore(tmp_path / "whole" / "store")
+    store = PartitionStore(tmp_path / "part" / "store")
+    assert Family.OUTBOX in store.families
+    store.close()
+
+
+def test_rows_of_a_killed_partition_are_there_again(crowd: Crowd) -> None:
+    crowd.jobs[0].admit(Found(urls(f"{B[0]}/1"), 1, "http://a.test/", found_at=NOW))
+    crowd.reopen(0)
+    crowd.jobs[0].admit(Found(urls(f"{B[0]}/2"), 1, "http://a.test/", found_at=NOW))
+    assert [links.hrefs for links in crowd.messages()[1]] == [[f"http://{B[0]}/1"], [f"http://{B[0]}/2"]]
+    crowd.deliver()
+    assert crowd.jobs[1].counters.admitted == 2
+
+
+def test_a_page_with_many_long_links_sends_several_messages(crowd: Crowd) -> None:
+    links: Sequence[Canonical] = urls(*(f"{B[0]}/{number}/{'x' * 1_000}" for number in range(100)))
+    crowd.jobs[0].admit(Found(links, 1, "http://a.test/", found_at=NOW))
+    parts = [part.hrefs for part in crowd.messages()[1]]
+    assert [href for part in parts for href in part] == [link.href for link in links]
+    assert max(sum(map(len, part)) for part in parts) <= 33_000
+    crowd.deliver()
+    assert crowd.jobs[1].counters.admitted == 100
+
+
+def test_a_job_of_its_own_is_no_partition(tmp_path: Path) -> None:
+    job = open_as(tmp_path, None)
+    try:
+        assert job.partition is None
+        with pytest.raises(RuntimeError, match="is no partition"):
+            job.receive(Parcel(0, 1, 1, 1, []), NOW)
+        job.widen("http://a.test/")
+        job.admit(Found(urls("a.test/"), 0, seed=True))
+        assert list(job.store.rows(Family.OUTBOX)) == []
+    finally:
+        job.close()

@@ -1,0 +1,62 @@
+"""The protocol between partitions through random faults: each crawl ends, and none while anything is left. Each fault
+that is planted is found."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.examples import TIMES
+from tests.job.partition.planted_in_protocol import FAULTS
+from tests.job.partition.protocol_simulation import live
+
+LIVES, A_TEST = 400, 100
+SEARCHED = 5_000  # lives in which a planted fault must show
+# Lives in which each shows today: looked at first.
+SHOWS = {
+    "no acknowledgement counts as one": 24,
+    "a row goes when it is sent": 24,
+    "a parcel is acknowledged before it is durable": 700,
+    "an acknowledgement of another epoch counts": 64,
+    "an older epoch is accepted": 0,
+    "a parcel is taken although one before it is missing": 604,
+    "a parcel is taken twice": 0,
+    "a parcel's number is written in a batch before it": 1056,
+    "the outbox is in memory": 0,
+    "the numbers of parcels go on in a new epoch": 18,
+    "the sent cache outlives its process": 164,
+    "a widened scope is not told": 0,
+    "a claim is renewed whoever holds it": 7,
+    "requests begin for as long as a claim holds": 114,
+    "the end is asked for once": 719,
+    "the end is asked for once, and not of the streams": 21,
+    "the end is not asked of the outboxes": 421,
+    "others rely on what no replica has": 831,
+    "a replica takes steps although one before them is missing": 747,
+    "a replica is promoted while it is copied": 3088,
+    "a late word on a replica counts": 1186,
+    "an old owner comes back": 1,
+    "a partition is handed over before its last step": 16,
+    "an answer to an older round counts": 51,
+    "an older grant of pages counts": 4,
+    "pages are given back before that is stored": 42,
+    "what was lent is lent again": 0,
+    "a new lender lends at once": 43,
+    "a share holds from when it is heard": 18,
+}
+
+
+@pytest.mark.parametrize("first", range(0, LIVES * TIMES, A_TEST))
+def test_every_crawl_ends_when_nothing_is_left(first: int) -> None:
+    lives = {seed: live(seed) for seed in range(first, first + A_TEST)}
+    assert {seed: life.wrong for seed, life in lives.items() if life.wrong} == {}
+    for fault in ("killed", "power lost", "stopped", "cut off", "forgotten", "failed over", "promoted", "moved"):
+        assert any(life.counts[fault] for life in lives.values()), f"none {fault}"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str) -> None:
+    plant, wrong = FAULTS[fault]
+    with plant():
+        assert any(wrong(seed) for seed in itertools.chain([SHOWS[fault]], range(SEARCHED)))

@@ -1,0 +1,98 @@
+"""Shares of a rate: never more than the rate in all, whatever is lost, late or killed; and all of it where it is
+wanted."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawler.job.partition.rate_shares import (
+    ALL,
+    FIRST,
+    LENT,
+    Borrowing,
+    Lender,
+    Wish,
+    decode_shares,
+    decode_wish,
+    encode,
+    fair,
+    wanted,
+)
+from tests.job.partition.rate_simulation import LOOK, RATE, Simulated, lend
+
+
+def test_who_wants_less_than_an_equal_part_gets_it_and_the_others_the_rest() -> None:
+    assert fair(10.0, {"a": 1.0, "b": ALL, "c": ALL}) == {"a": 1.0, "b": 4.5, "c": 4.5}
+    assert fair(10.0, {"a": 0.0, "b": ALL}) == {"a": 0.0, "b": 10.0}
+    assert fair(10.0, {"a": 1.0, "b": 5.0}) == {"a": 3.0, "b": 7.0}
+    assert fair(10.0, {}) == {}
+
+
+def test_who_waits_for_nearly_all_of_the_time_wants_all() -> None:
+    assert wanted(4.0, 0.9, 4.0) == ALL
+    assert wanted(0.0, 0.01, 0.0) == ALL, "it has nothing, and somebody waits"
+    assert wanted(4.0, 0.0, 8.0) == 5.0
+    assert wanted(0.0, 0.0, 8.0) == 0.0
+    assert wanted(4.0, 0.2, 4.0) > 5.0
+
+
+def test_what_is_said_can_be_read_and_anything_else_is_nothing() -> None:
+    wish, shares = Borrowing("a").wish(ALL, 0.0), Lender(3, 0.0, alone=True).look(RATE, [], 0.0)
+    assert decode_wish(encode(wish)) == wish
+    assert decode_shares(encode(shares)) == shares
+    for value in (None, b"", b"\xc1", b"\x93\x01\x02"):
+        assert decode_wish(value) is None
+        assert decode_shares(value) is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_more_than_the_rate_is_lent_whatever_happens(seed: int) -> None:
+    assert lend(seed) == []
+
+
+def test_all_of_it_goes_to_the_one_who_wants_it_and_comes_back() -> None:
+    simulated = Simulated(0, faulty=False)
+    for name in "abc":
+        simulated.begin(name, 0.0)
+    for _ in range(4):
+        simulated.look()
+    assert simulated.sum() == pytest.approx(RATE), "what nobody wants lies ready"
+    simulated.alive["a"] = ALL
+    for _ in range(4):
+        simulated.look()
+    assert simulated.all["a"].share == pytest.approx(RATE)
+    simulated.alive["b"] = ALL
+    for _ in range(4):
+        simulated.look()
+    assert [simulated.all[name].share for name in "abc"] == pytest.approx([RATE / 2, RATE / 2, 0.0])
+    del simulated.alive["a"]
+    until = simulated.now + LENT + 2 * LOOK
+    while simulated.now < until:
+        simulated.look()
+    assert simulated.all["b"].share == pytest.approx(RATE), "what the dead one had has run out"
+
+
+def test_the_first_lender_waits_for_those_who_know_of_another() -> None:
+    lender, wishes = Lender(1, 0.0, alone=True), [Wish(1, "a", 0, 0, 0.0, ALL)]
+    assert lender.look(RATE, wishes, FIRST - 0.01).shares["a"].share == 0.0
+    assert lender.look(RATE, [Wish(2, "a", 0, 0, 0.0, ALL)], FIRST).shares["a"].share == pytest.approx(RATE)
+
+
+def test_a_new_lender_leaves_everybody_what_he_has_until_it_knows_all() -> None:
+    simulated = Simulated(0, faulty=False)
+    simulated.begin("a", ALL)
+    simulated.begin("b", 1.0)
+    for _ in range(4):
+        simulated.look()
+    simulated.lender = Lender(2, simulated.now, alone=False)
+    simulated.alive["b"] = ALL
+    until = simulated.now + LENT
+    simulated.look()
+    while simulated.now < until - LOOK:
+        simulated.look()
+        assert simulated.all["a"].share <= RATE - 1.0 + 1e-6
+        assert simulated.all["a"].until > simulated.now, "it goes on"
+        assert simulated.all["b"].share == pytest.approx(1.0)
+    for _ in range(8):
+        simulated.look()
+    assert simulated.all["b"].share == pytest.approx(RATE / 2)

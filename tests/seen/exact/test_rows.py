@@ -1,0 +1,46 @@
+"""Rows: the layout by its own example, and what two addresses of one key share."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.seen.exact import ROW_BYTES, rows_of
+from crawler.seen.filters import UNKEYED
+from tests.documents import page
+
+any_text = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()), max_size=40)
+
+
+def rows(*keys: str) -> list[bytes]:
+    return rows_of(keys, UNKEYED.digest_keys(keys))
+
+
+def test_a_row_is_the_hash_of_its_host_and_the_digest_of_its_key() -> None:
+    (row,) = rows("https://www.example.org/a")
+    assert row.hex(" ", 8) == "28fef46d3b10c00d e65542b2f3fc5510 4fc0a698ff129179"
+    assert row.hex() in "".join(page("exact.md").split())
+    assert row[:8] == blake2b(b"www.example.org:443", digest_size=8).digest()
+    assert row[8:] == blake2b(b"https://www.example.org/a", digest_size=16).digest()
+
+
+def test_keys_of_one_host_and_port_share_the_first_eight_bytes() -> None:
+    same = rows("http://h.test/", "http://h.test/a?b", "http://h.test:80/c", "http://user@h.test/")
+    assert len({row[:8] for row in same}) == 1
+    assert len(set(same)) == 4
+    others = rows("https://h.test/", "http://h.test:8080/", "http://i.test/", "http://[::1]/")
+    assert len({row[:8] for row in [*same, *others]}) == 5
+
+
+@given(st.lists(any_text, max_size=8))
+def test_a_row_is_a_function_of_its_key_whatever_the_text(keys: list[str]) -> None:
+    together = rows(*keys)
+    assert together == [rows(key)[0] for key in keys]
+    assert all(len(row) == ROW_BYTES for row in together)
+    assert len(set(together)) == len(set(keys))
+
+
+def test_lone_surrogates_stay_apart() -> None:
+    assert len(set(rows("http://h.test/\ud800", "http://h.test/\ud801", "http://h.test/?"))) == 3

@@ -1,0 +1,279 @@
+"""Filters of Guava: read and written as the real library does, and from bytes that it wrote."""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+import struct
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.seen.filters import SEED_ZERO, FilterError, FormatError
+from crawler.seen.filters import guava as module
+from crawler.seen.filters.guava import GuavaBloomFilter, guava_size
+from crawler.seen.slices.digest_batch import Batch
+from crawler.seen.slices.digests import digest_words
+from crawler.seen.slices.guava_slice import GuavaSlice32
+from tests.needs import miss, need
+
+HERE = Path(__file__).resolve().parent / "guava"
+JAR = Path("/usr/share/java/guava.jar")
+
+Peer = Callable[[Sequence[str], Sequence[str]], str]
+
+STRINGS = [
+    "",
+    "a",
+    "http://a.test/",
+    "http://www.example.org/path?query=1&other=%20",
+    "h\u00e9llo \u4e16\u754c",
+    "\U0001f600 outside the basic plane",
+    "\ud83d\ude00 a pair of surrogates",
+    "\ud800 a lone one",
+    "lone at the end \udc00",
+    "\udc00\ud800 the wrong way round",
+    "nul \0 inside",
+    "x" * 100,
+]
+BYTES = [b"", b"a", b"\0", b"\xff\xfe\xfd", bytes(range(256)), b"http://a.test/"]
+texts = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()), max_size=20)
+
+
+def made(keys: Sequence[str | bytes], expected: int, fpp: float, *, narrow: bool = False) -> GuavaBloomFilter:
+    filter_ = GuavaBloomFilter.sized(expected, fpp, narrow=narrow)
+    filter_.put_many(keys)
+    return filter_
+
+
+# -- without the library -------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_docstring() -> None:
+    lines = (line.strip() for line in (module.__doc__ or "").splitlines())
+    (example,) = (line for line in lines if line.startswith("01 05"))
+    data = bytes.fromhex(example)
+    read = GuavaBloomFilter.from_bytes(data)
+    assert (read.hashes, read.bits) == (5, 64)
+    assert read.might_contain("a")
+    assert not read.might_contain("b")
+    assert made(["a"], 1, 0.03).to_bytes() == data
+
+
+@pytest.mark.parametrize(("name", "keys"), [("strings", STRINGS), ("bytes", BYTES)])
+def test_bytes_that_guava_wrote(name: str, keys: Sequence[str | bytes]) -> None:
+    """Written by Guava 31.1 (``Peer put`` with the keys above, 200 expected, 1%)."""
+    data = (HERE / f"{name}.bloom").read_bytes()
+    read = GuavaBloomFilter.from_bytes(data)
+    assert read.might_contain_many(keys) == [True] * len(keys)
+    assert not any(read.might_contain_many([f"absent {n}" for n in range(500)]))
+    assert read.to_bytes() == data
+    assert made(keys, 200, 0.01).to_bytes() == data
+
+
+@given(st.lists(texts | st.binary(max_size=20), max_size=30), st.integers(0, 200), st.floats(1e-6, 0.5))
+def test_what_was_put_is_there_and_comes_back(keys: list[str | bytes], expected: int, fpp: float) -> None:
+    filter_ = GuavaBloomFilter.sized(expected, fpp)
+    for key in keys:
+        known = filter_.might_contain(key)
+        assert filter_.put(key) is not known
+        assert filter_.might_contain(key)
+        assert not filter_.put(key)
+    assert filter_.to_bytes() == made(keys, expected, fpp).to_bytes()
+    again = GuavaBloomFilter.from_bytes(filter_.to_bytes())
+    assert again.to_bytes() == filter_.to_bytes()
+    assert again.might_contain_many(keys) == [True] * len(keys)
+
+
+@given(st.lists(st.text(), max_size=30))
+def test_a_filter_can_be_made_from_digests(keys: list[str]) -> None:
+    by_keys, by_digests = made(keys, 100, 0.01), GuavaBloomFilter.sized(100, 0.01)
+    by_digests.put_digests(SEED_ZERO.digest_keys(keys))
+    assert by_digests.to_bytes() == by_keys.to_bytes()
+    assert by_keys.contains_digests(SEED_ZERO.digest_keys(keys)) == [True] * len(keys)
+
+
+@given(st.lists(st.text(), max_size=30), st.lists(st.text(), max_size=30))
+def test_a_union_is_the_insertion_of_both(one: list[str], other: list[str]) -> None:
+    union = made(one, 100, 0.01)
+    union.put_all(made(other, 100, 0.01))
+    assert union.to_bytes() == made(one + other, 100, 0.01).to_bytes()
+
+
+@given(st.lists(st.text(), max_size=30), st.integers(1, 3000), st.integers(1, 255))
+def test_the_narrow_strategy_is_the_same_in_a_seen_set(keys: list[str], words: int, hashes: int) -> None:
+    by_keys = GuavaBloomFilter(np.zeros(words, np.uint64), hashes, narrow=True)
+    at_once, one_by_one = (GuavaSlice32(words * 64, hashes) for _ in range(2))
+    by_keys.put_many(keys)
+    digests = SEED_ZERO.digest_keys(keys)
+    at_once.put(Batch(digest_words(digests)))
+    for h1, h2 in digest_words(digests).tolist():
+        one_by_one.put_one(h1, h2)
+        assert one_by_one.holds_one(h1, h2)
+    assert by_keys.words.tolist() == at_once.words.tolist() == one_by_one.words.tolist()
+    again = GuavaBloomFilter.from_bytes(by_keys.to_bytes())
+    assert again.narrow
+    assert again.might_contain_many(keys) == [True] * len(keys)
+
+
+def test_the_narrow_strategy_reaches_so_many_bits() -> None:
+    assert guava_size(10**8, 0.001, narrow=True) == guava_size(10**8, 0.001)
+    with pytest.raises(FilterError, match="MURMUR128_MITZ_32 reaches 2147483648 bits"):
+        guava_size(10**9, 0.001, narrow=True)
+    with pytest.raises(FilterError, match="MITZ_32 and of MURMUR128_MITZ_64 cannot be merged"):
+        GuavaBloomFilter.sized(100, 0.01).put_all(GuavaBloomFilter.sized(100, 0.01, narrow=True))
+
+
+def test_filters_that_differ_are_not_merged() -> None:
+    with pytest.raises(FilterError, match="7 and of 3 hashes"):
+        GuavaBloomFilter.sized(100, 0.01).put_all(GuavaBloomFilter.sized(100, 0.1))
+    with pytest.raises(FilterError, match="960 and of 1920 bits"):
+        GuavaBloomFilter.sized(100, 0.01).put_all(GuavaBloomFilter.sized(200, 0.01))
+
+
+def test_it_is_wrong_as_often_as_asked() -> None:
+    filter_ = made([str(n) for n in range(20_000)], 20_000, 0.02)
+    assert all(filter_.might_contain_many([str(n) for n in range(20_000)]))
+    wrong = sum(filter_.might_contain_many([f"absent {n}" for n in range(20_000)]))
+    assert wrong == pytest.approx(400, rel=0.25)
+    assert filter_.fpp_estimated() == pytest.approx(0.02, rel=0.05)
+    assert filter_.count_estimated() == pytest.approx(20_000, rel=0.01)
+    assert GuavaBloomFilter.sized(10).count_estimated() == 0
+    filter_.words[:] = 2**64 - 1
+    assert filter_.count_estimated() == math.inf
+    assert filter_.fpp_estimated() == 1
+
+
+@pytest.mark.parametrize(
+    ("expected", "fpp", "what"),
+    [
+        (-1, 0.01, "0 keys or more, not -1"),
+        (1, 0.0, "between 0 and 1"),
+        (1, 1.0, "between 0 and 1"),
+        (1, math.nan, "between 0 and 1"),
+        (1, 0.9, "no filter of 0 bits"),
+        (10**12, 0.01, "no filter of 9585058377367 bits"),
+    ],
+)
+def test_sizes_that_guava_has_not(expected: int, fpp: float, what: str) -> None:
+    with pytest.raises(FilterError, match=what):
+        guava_size(expected, fpp)
+
+
+GOOD = made(["a"], 30, 0.03).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", "cut off: 6 more bytes"),
+        (GOOD[:5], "cut off: 1 more bytes"),
+        (GOOD[:-1], "cut off: 1 more bytes"),
+        (GOOD + b"\0", "1 bytes behind the filter, which ends at offset 38"),
+        (b"\x02" + GOOD[1:], "strategy 2"),
+        (b"\xff" + GOOD[1:], "strategy -1"),
+        (b"\x1f\x8b" + GOOD, "strategy 31"),
+        (GOOD[:1] + b"\0" + GOOD[2:], "no hashes"),
+        (GOOD[:2] + struct.pack(">i", 0) + GOOD[6:], "0 words"),
+        (GOOD[:2] + struct.pack(">i", -4) + GOOD[6:], "-4 words"),
+        (GOOD[:2] + struct.pack(">i", 2**31 - 1) + GOOD[6:], "17179869176 bytes at offset 2; at most 38"),
+        (GOOD[:2] + struct.pack(">i", 3) + GOOD[6:], "8 bytes behind"),
+    ],
+)
+def test_bytes_that_are_no_filter(data: bytes, what: str) -> None:
+    with pytest.raises(FormatError, match=what):
+        GuavaBloomFilter.from_bytes(data)
+
+
+def test_a_stream_that_ends_early() -> None:
+    with pytest.raises(FormatError, match="cut off: 1 more bytes should follow within the words"):
+        GuavaBloomFilter.read_from(io.BytesIO(GOOD[:-1]), limit=2**20)
+
+
+def test_a_filter_may_stand_within_a_stream() -> None:
+    stream = io.BytesIO(GOOD + GOOD + b"rest")
+    for _ in range(2):
+        assert GuavaBloomFilter.read_from(stream, limit=100).to_bytes() == GOOD
+    assert stream.read() == b"rest"
+
+
+# -- beside the library --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
+    javac, java = (need(program, "default-jdk-headless") for program in ("javac", "java"))
+    if not JAR.exists():
+        miss(str(JAR), "libguava-java")
+    classes = tmp_path_factory.mktemp("classes")
+    subprocess.run([javac, "-cp", JAR, "-d", classes, HERE / "Peer.java"], check=True)
+
+    def ask(words: Sequence[str], lines: Sequence[str]) -> str:
+        text = "".join(f"{line}\n" for line in lines)
+        command = [java, "-XX:TieredStopAtLevel=1", "-cp", f"{JAR}:{classes}", "Peer", *words]
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.strip()
+
+    return ask
+
+
+def as_hex(keys: Sequence[str | bytes]) -> list[str]:
+    raw = [key if isinstance(key, bytes) else key.encode("utf-16-be", "surrogatepass") for key in keys]
+    return [key.hex() for key in raw]
+
+
+def many(name: str, seed: int) -> list[str | bytes]:
+    chance = random.Random(seed)
+    if name == "bytes":
+        return [*BYTES, *(chance.randbytes(chance.randrange(40)) for _ in range(1_500))]
+    alphabet = [*"abc/.?%", "\u00e9", "\u4e16", "\U0001f600", "\ud83d", "\ude00"]
+    return [*STRINGS, *("".join(chance.choices(alphabet, k=chance.randrange(30))) for _ in range(1_500))]
+
+
+@pytest.mark.parametrize("strategy", ["MURMUR128_MITZ_64", "MURMUR128_MITZ_32"])
+@pytest.mark.parametrize("name", ["strings", "bytes"])
+@pytest.mark.parametrize(("expected", "fpp"), [(200, 0.01), (3_000, 1e-4), (0, 0.5), (400, 1e-9)])
+def test_both_write_the_same_bytes(
+    tmp_path: Path, peer: Peer, strategy: str, name: str, expected: int, fpp: float
+) -> None:
+    keys = many(name, 1)[: max(expected, 30)]
+    theirs = tmp_path / "theirs"
+    figures = peer(["put", name, str(expected), str(fpp), str(theirs), strategy], as_hex(keys)).split()
+    mine = made(keys, expected, fpp, narrow=strategy.endswith("32"))
+    assert mine.to_bytes() == theirs.read_bytes()
+    assert mine.fpp_estimated() == pytest.approx(float(figures[0]))
+    if mine.count_estimated() < math.inf:
+        assert round(mine.count_estimated()) == int(figures[1])
+
+
+@pytest.mark.parametrize("strategy", ["MURMUR128_MITZ_64", "MURMUR128_MITZ_32"])
+@pytest.mark.parametrize("name", ["strings", "bytes"])
+def test_each_answers_for_the_other(tmp_path: Path, peer: Peer, name: str, strategy: str) -> None:
+    keys = many(name, 2)
+    inside, probe = keys[::2], many(name, 3)
+    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+    # So small that many of the absent keys are taken for present: also these answers must agree.
+    peer(["put", name, "300", "0.05", str(theirs), strategy], as_hex(inside))
+    read = GuavaBloomFilter.from_bytes(theirs.read_bytes())
+    assert read.might_contain_many(inside) == [True] * len(inside)
+    filter_ = made(inside, 300, 0.05, narrow=strategy.endswith("32"))
+    mine.write_bytes(filter_.to_bytes())
+    answers = [answer == "1" for answer in peer(["ask", name, str(mine)], as_hex([*inside, *probe]))]
+    assert answers[: len(inside)] == [True] * len(inside)
+    assert answers[len(inside) :] == read.might_contain_many(probe) == filter_.might_contain_many(probe)
+    assert 0 < sum(answers[len(inside) :]) < len(probe)
+
+
+def test_both_choose_the_same_size(peer: Peer) -> None:
+    wanted = [(n, p) for n in (0, 1, 7, 1_000, 12_345, 3_000_000) for p in (0.5, 0.1, 0.03, 0.01, 1e-3, 1e-9)]
+    heads = peer(["size"], [f"{n} {p}" for n, p in wanted]).split()
+    for (expected, fpp), head in zip(wanted, heads, strict=True):
+        words, hashes = guava_size(expected, fpp)
+        assert bytes.fromhex(head)[2:] == words.to_bytes(4, "big")
+        if expected >= 1_000:
+            assert bytes.fromhex(head)[1] == hashes, "few keys: see the docstring on older releases"

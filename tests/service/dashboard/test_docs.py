@@ -1,0 +1,130 @@
+"""The documented addresses and names are those that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from aiohttp import web
+
+from crawler.base.settings import DashboardSettings, Settings
+from crawler.cli.launches import Launches
+from crawler.job import survey_file
+from crawler.job.checkpoint import decode_envelope
+from crawler.job.history_file import MAGIC, VERSION
+from crawler.job.metrics import Course, Events, History, Kind
+from crawler.job.metrics.events import EACH
+from crawler.job.metrics.history import HOUR, MOST, RECENT
+from crawler.job.output.changes import Cursor
+from crawler.job.survey import LONGEST, Survey
+from crawler.job.survey.path_map import PARTS, SITES
+from crawler.job.survey.survey import ERROR, HOSTS, TYPES
+from crawler.job.survey_file import Counted, encode_survey
+from crawler.service.api import Api
+from crawler.service.commands import HOST_WORDS, WORDS, performing
+from crawler.service.dashboard.event_stream import MOST_LISTENERS
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.job_list import JobList, Routes
+from crawler.service.dashboard.server import Dashboard
+from crawler.service.downloads import MOST as MOST_DOWNLOADS
+from crawler.service.downloads import WRITE_TIMEOUT
+from crawler.service.job_api import JobApi
+from crawler.service.job_survey import JobSurvey
+from crawler.service.record_counter import SHARE
+from crawler.service.run_view import RunView
+from crawler.service.survey_api import SurveyApi
+from crawler.service.watched_jobs import BoardJob, WatchedJobs
+from tests.documents import page
+from tests.job.metrics.samples import statistics
+from tests.jobs import stopped_job
+
+TEXT = page("dashboard.md")
+RUNNING = " ".join(TEXT.split())  # whatever its lines
+
+
+async def test_every_address_is_documented_and_no_other() -> None:
+    view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
+    feed, survey = Feed(statistics, float), JobSurvey.of(Path(), lambda: None)
+    about = SurveyApi(view, survey, feed)
+    board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view, float).routes(), *about.routes()])
+    await view.close()
+    await about.close()
+    served = board.server.paths
+    documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
+    assert documented | {"/page/{name}"} == served
+
+
+def test_every_address_of_the_list_of_jobs_is_documented_and_no_other(tmp_path: Path) -> None:
+    jobs, like = WatchedJobs([tmp_path], float), Routes([web.get("/of-a-job", lambda _: None)])
+    served = {
+        re.sub(r":[^}]*", "", each.path)
+        for each in (*JobList(jobs, like).routes(), *JobApi(Launches(jobs, None, None)).routes())
+    }
+    documented = set(re.findall(r"^\| `(/[^`]*)` \|", page("job-list.md"), re.MULTILINE))
+    assert documented | {"/page/{name}", "/api/jobs", "/jobs/{job}/of-a-job"} == served
+
+
+def test_what_the_list_says_of_a_job_is_documented(tmp_path: Path) -> None:
+    with stopped_job(tmp_path, 5) as made:
+        row = BoardJob("x", made.job, float).row()
+    for name in (*row, *WatchedJobs([], float).rows()):
+        assert f"`{name}`" in page("job-list.md") or f'"{name}"' in page("job-list.md")
+
+
+def test_every_series_and_limit_is_documented() -> None:
+    history = History()
+    history.observe(1.0, statistics())
+    for name in history.point():
+        assert f"`{name}`" in TEXT
+    assert f"the last {RECENT:.0f} seconds, `hour` the last {HOUR:.0f}" in RUNNING
+    assert f"at most {MOST} points" in RUNNING
+    assert f"at most {MOST_LISTENERS}:" in RUNNING
+
+
+def test_every_kind_of_event_and_every_control_is_documented() -> None:
+    kinds = re.findall(r"^\| `(\w+)` \|", TEXT.partition("| kind | |")[2], re.MULTILINE)
+    assert sorted(kinds) == sorted(Kind)
+    assert f"The last {EACH} of each kind" in RUNNING
+    for word in WORDS + HOST_WORDS:
+        assert f"`{word}`" in TEXT
+
+
+def test_the_example_of_a_course_is_one() -> None:
+    text = page("format-course.md")
+    (example,) = re.findall(r'^```json title="course"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
+    content = decode_envelope(example.encode(), MAGIC, VERSION, "course.json")
+    course = Course()
+    course.restore(content, 1_700_000_100.0)
+    assert course.history.series()["recent"]["pages_per_second"] == [None, 4.0]
+    assert [event["text"] for event in course.events.after(0)] == ["begun"]
+    course.observe(1_700_000_101.0, statistics())
+    dumped = course.dump()
+    for name in dumped["history"]["recent"]:
+        assert f"`{name}`" in text
+    for name in (*dumped["history"], *dumped["events"][0], *dumped):
+        assert f"`{name}`" in text
+
+
+def test_the_survey_is_documented_with_its_bounds_and_its_example() -> None:
+    survey = Survey()
+    text, told = page("format-survey.md"), page("dashboard-survey.md")
+    (example,) = re.findall(r'^```json title="survey"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
+    content = decode_envelope(example.encode(), survey_file.MAGIC, survey_file.VERSION, survey_file.SURVEY)
+    kept = Survey.restored(content["survey"])
+    assert (kept.records, kept.seeds) == (1, (["http://h.test/docs/api/a"], 1))
+    assert content == json.loads(encode_survey(Counted(kept, Cursor.parse(content["cursor"]))).partition(b"\n")[2])
+    for name in (*content, *survey.dump(), *survey.dump()["map"]):
+        assert f"`{name}`" in text
+    answer = kept.answer()
+    (site,), (host,) = answer["map"], answer["hosts"]
+    for name in (*answer, *answer["recent"][0], *answer["failures"][0], *site, *host, "complete", "read", "fault"):
+        assert f"`{name}`" in told
+    running = " ".join(told.split())
+    assert f"cut at {LONGEST} characters" in running
+    assert f"({HOSTS:,} hosts, {TYPES} types, {SITES} sites and {PARTS:,} directories" in running
+    assert f"an error weighs as much as {ERROR} records" in running
+    assert f"At most {MOST_DOWNLOADS} downloads" in running
+    assert f"not read for {WRITE_TIMEOUT:.0f} s" in running
+    assert SHARE == 0.2
+    assert "at most a fifth of a core" in running

@@ -1,0 +1,496 @@
+"""The dashboard asked by those who should not get what they want."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import hmac
+import io
+import json
+import socket
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from crawler.base.settings import DashboardSettings
+from crawler.service.dashboard import access
+from crawler.service.dashboard.access import Access
+from crawler.service.dashboard.event_stream import MOST_LISTENERS
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.guard import MOST_BODY, json_body
+from crawler.service.dashboard.http_server import Limits
+from crawler.service.dashboard.server import Dashboard
+from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of, token_from_file
+from tests.job.metrics.samples import statistics
+from tests.program import ROOT
+
+SECRET = "correct-horse-battery"
+RIGHT = {"Authorization": f"Bearer {SECRET}"}
+LOOKS = ["/", "/page/main.js", "/metrics", "/api/stats", "/api/events"]
+OPEN = Access(SECRET)  # on loopback: everybody may look
+SHUT = Access(SECRET, to_look=True)
+
+
+class Changed:
+    """Something that a request can change."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Any] = []
+
+    async def change(self, request: web.Request) -> web.Response:
+        self.bodies.append(await json_body(request))
+        return web.json_response({"done": True})
+
+
+@asynccontextmanager
+async def dashboard(
+    who: Access, limits: Limits | None = None
+) -> AsyncIterator[tuple[Changed, aiohttp.ClientSession, Dashboard]]:
+    changed = Changed()
+    routes = [web.post("/api/change", changed.change)]
+    settings = DashboardSettings(listen="127.0.0.1:0", interval=0.01)
+    board = Dashboard(settings, Feed(statistics, iter(range(10**9)).__next__), routes, who, limits)
+    url = await board.start()
+    try:
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(url, cookie_jar=aiohttp.DummyCookieJar(), connector=connector) as client:
+            yield changed, client, board
+    finally:
+        await board.stop()
+
+
+async def answer(client: aiohttp.ClientSession, method: str, path: str, **request: Any) -> tuple[int, str]:
+    async with client.request(method, path, **request) as response:
+        endless = response.status == 200 and response.content_type == "text/event-stream"
+        return response.status, "" if endless else await response.text()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110 (what is waited for is on the other side of a socket)
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("who", [OPEN, SHUT], ids=["open", "shut"])
+async def test_the_token_in_the_header_changes_something(who: Access) -> None:
+    async with dashboard(who) as (changed, client, board):
+        ours = {"Origin": "http://{}:{}".format(*board.server.address), "Sec-Fetch-Site": "same-origin"}
+        assert await answer(client, "POST", "/api/change", json=[1], headers=RIGHT) == (200, '{"done": true}')
+        assert (await answer(client, "POST", "/api/change", json=[2], headers=RIGHT | ours))[0] == 200
+        assert changed.bodies == [[1], [2]]
+
+
+@pytest.mark.parametrize("who", [OPEN, SHUT], ids=["open", "shut"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Bearer {SECRET[:-1]}"},
+        {"Authorization": f"Bearer {SECRET}x"},
+        {"Authorization": f"Basic {SECRET}"},
+        {"Authorization": "Bearer"},
+        {"Cookie": f"{access.COOKIE}={access.cookie_value(SECRET)}"},
+        {"Cookie": f"{access.COOKIE}={SECRET}"},
+    ],
+    ids=str,
+)
+async def test_without_the_token_in_the_header_nothing_is_changed(who: Access, headers: dict[str, str]) -> None:
+    async with dashboard(who) as (changed, client, _):
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"):
+            status, text = await answer(client, method, "/api/change", json=[1], headers=headers)
+            assert status == 401, method
+            assert json.loads(text)["error"]
+        assert (await answer(client, "POST", f"/api/change?token={SECRET}", json=[1], headers=headers))[0] == 401
+        assert changed.bodies == []
+
+
+@pytest.mark.parametrize("who", [OPEN, SHUT], ids=["open", "shut"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://[evil"},
+        {"Origin": ""},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+    ],
+    ids=str,
+)
+async def test_a_page_of_another_site_is_refused_even_with_the_token(who: Access, headers: dict[str, str]) -> None:
+    async with dashboard(who) as (changed, client, board):
+        assert (await answer(client, "POST", "/api/change", json=[1], headers=RIGHT | headers))[0] == 403
+        for path in LOOKS:
+            status, text = await answer(client, "GET", path, headers=RIGHT | headers)
+            assert status == 403, path
+            assert "pages_fetched" not in text
+        assert changed.bodies == []
+        assert len(board.feed.listeners) == 0
+
+
+async def test_a_link_on_another_site_leads_to_the_page() -> None:
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    async with dashboard(OPEN) as (changed, client, _):
+        assert (await answer(client, "GET", "/", headers=followed))[0] == 200
+        assert (await answer(client, "POST", "/api/change", data={"a": "b"}, headers=followed))[0] == 401
+        assert changed.bodies == []
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.", "", "[::2]"]
+)
+async def test_on_loopback_a_foreign_name_is_refused_even_with_the_token(host: str) -> None:
+    async with dashboard(OPEN) as (changed, client, _):
+        for path in [*LOOKS, "/healthz", "/nothing"]:
+            assert (await answer(client, "GET", path, headers=RIGHT | {"Host": host}))[0] == 403
+        assert (await answer(client, "POST", "/api/change", json=[1], headers=RIGHT | {"Host": host}))[0] == 403
+        assert changed.bodies == []
+
+
+async def test_with_a_token_asked_of_all_the_name_may_be_any_but_not_the_origin() -> None:
+    async with dashboard(SHUT) as (changed, client, _):
+        names = {"Host": "crawl.example", "Origin": "https://crawl.example"}
+        assert (await answer(client, "POST", "/api/change", json=[1], headers=RIGHT | names))[0] == 200
+        names["Origin"] = "https://evil.example"
+        assert (await answer(client, "POST", "/api/change", json=[2], headers=RIGHT | names))[0] == 403
+        assert changed.bodies == [[1]]
+
+
+async def test_the_stream_of_events_needs_the_token_too() -> None:
+    async with dashboard(SHUT) as (_, client, board):
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            status, text = await answer(client, "GET", "/api/events", headers=headers)
+            assert (status, "data:" in text) == (401, False)
+        assert len(board.feed.listeners) == 0
+        assert (await answer(client, "GET", "/api/events", headers=RIGHT))[0] == 200
+
+
+async def test_a_dashboard_without_a_token_changes_nothing() -> None:
+    async with dashboard(Access()) as (changed, client, _):
+        for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer None"}):
+            assert (await answer(client, "POST", "/api/change", json=[1], headers=headers))[0] == 403
+        assert changed.bodies == []
+
+
+async def test_bodies_that_are_too_large_or_no_json_are_answered_in_one_line() -> None:
+    async with dashboard(OPEN) as (changed, client, _):
+        kind = {"Content-Type": "application/json"}
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(3):
+                yield b" " * (MOST_BODY // 2)
+
+        for status, body in (
+            (413, io.BytesIO(b" " * (MOST_BODY + 1))),
+            (413, pieces()),  # no Content-Length says so beforehand
+            (400, b"{"),
+            (400, b""),
+            (400, b"\xff\xfe\xff"),
+            (400, b"[" * 100_000),
+        ):
+            got, text = await answer(client, "POST", "/api/change", data=body, headers=RIGHT | kind)
+            assert got == status
+            assert "\n" not in json.loads(text)["error"]
+        assert (await answer(client, "POST", "/api/change", data="[1]", headers=RIGHT))[0] == 415
+        assert changed.bodies == []
+        assert (await answer(client, "POST", "/api/change", data=b"[1]".rjust(MOST_BODY), headers=RIGHT | kind))[
+            0
+        ] == 200
+
+
+PROBES = [
+    "/page/../server.py",
+    "/page/%2e%2e/server.py",
+    "/page/..%2fserver.py",
+    "/page/%2fetc%2fpasswd",
+    "/page/..%5cserver.py",
+    "/page/main.js%00",
+    "/page/",
+    "/page",
+    "//etc/passwd",
+    "/%2e%2e/%2e%2e/etc/passwd",
+    "/api/",
+    "/api/nothing",
+    "/dashboard-token",
+    "/job.json",
+    "/.git/config",
+    "/" + "x" * 7_000,
+]
+
+
+async def raw(board: Dashboard, request: bytes) -> bytes:
+    """What comes back for these bytes, sent as they are."""
+    reader, writer = await asyncio.open_connection(*board.server.address)
+    writer.write(request)
+    try:
+        return await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.close()
+
+
+async def test_no_path_of_the_machine_is_in_an_answer() -> None:
+    async with dashboard(OPEN) as (_, _, board):
+        answers = []
+        for path in PROBES:
+            line = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+            answers.append(await raw(board, line))
+            assert answers[-1].startswith(b"HTTP/1.1 404 "), path
+        answers.append(await raw(board, b"GET / HTTP/1.1\r\n\r\n"))
+        answers.append(await raw(board, b"\x16\x03\x01\x02\x00 no HTTP\r\n\r\n"))
+        answers.append(await raw(board, b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n"))
+        assert all(each.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")) for each in answers)
+        for text in answers:
+            for word in (str(ROOT), str(Path.home()), "site-packages", "Traceback", ".py"):
+                assert word.encode() not in text.replace(b"/page/../server.py", b"")
+
+
+NO_HTTP = [
+    b"\x16\x03\x01\x02\x00\x01\x00",
+    b"GARBAGE\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    b"GET * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n",
+    b"GET /api/stats?\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+]
+
+
+async def test_what_is_no_http_is_answered_and_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with dashboard(OPEN) as (_, _, board):
+        for request in NO_HTTP:
+            answer = await raw(board, request)
+            assert answer.startswith(b"HTTP/1.0 400 "), request
+            assert b"Server: crawler\r\n" in answer
+            assert b"aiohttp" not in answer
+        odd = (
+            b'Cookie: \xff=\xff; crawler_dashboard="\xe9\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n'
+        )
+        for line, status in ((b"GET /api/stats", b"200"), (b"POST /api/change", b"401"), (b"CONNECT a:1", b"401")):
+            request = line + b" HTTP/1.1\r\nHost: localhost\r\n" + odd
+            assert (await raw(board, request)).startswith(b"HTTP/1.1 " + status), request
+        for body in (
+            b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone",
+            b"Transfer-Encoding: chunked\r\n\r\nnone",
+        ):
+            for who, status in ((b"", b"401"), (f"Authorization: {RIGHT['Authorization']}\r\n".encode(), b"400")):
+                head = b"POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                said = await raw(board, head + b"Connection: close\r\n" + who + body)
+                assert said[9:12] in (status, b"400"), said
+    assert caplog.records == []
+
+
+async def test_a_body_that_does_not_come_whole_is_given_up_and_leaves_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    head = "POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+    half = f"{head}Connection: close\r\nAuthorization: {RIGHT['Authorization']}\r\n\r\n[".encode()
+    async with dashboard(OPEN, Limits(body_timeout=0.2)) as (_, _, board):
+        address = board.server.address
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(half)
+        assert (await asyncio.wait_for(reader.readline(), 10)).startswith(b"HTTP/1.1 408 ")
+        writer.transport.abort()
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(half)
+        await asyncio.sleep(0.1)
+        writer.transport.abort()
+        await asyncio.sleep(0.3)
+    assert caplog.records == []
+
+
+async def test_a_bug_is_told_in_the_log_and_not_to_who_asks(caplog: pytest.LogCaptureFixture) -> None:
+    class Bug(Changed):
+        async def change(self, request: web.Request) -> web.Response:
+            raise TypeError(f"a secret of {__file__}")
+
+    routes = [web.post("/api/change", Bug().change)]
+    settings = DashboardSettings(listen="127.0.0.1:0")
+    board = Dashboard(settings, Feed(statistics, float), routes, OPEN)
+    url = await board.start()
+    async with aiohttp.ClientSession(url) as client:
+        status, text = await answer(client, "POST", "/api/change", json=[], headers=RIGHT)
+    await board.stop()
+    assert status == 500
+    assert "secret" not in text
+    assert ["a secret" in record.exc_text for record in caplog.records if record.exc_text] == [True]
+
+
+async def test_a_thousand_listeners_leave_the_dashboard_its_limits() -> None:
+    async with dashboard(OPEN) as (_, client, board):
+        crowd = await asyncio.gather(*(client.get("/api/events") for _ in range(1_000)))
+        assert sorted({response.status for response in crowd}) == [200, 503]
+        assert sum(response.status == 200 for response in crowd) == len(board.feed.listeners) == MOST_LISTENERS
+        assert json.loads(await next(each for each in crowd if each.status == 503).text())["error"]
+        assert (await answer(client, "GET", "/api/stats"))[0] == 200
+        for response in crowd:
+            response.close()
+        await until(lambda: not len(board.feed.listeners))
+        assert (await answer(client, "GET", "/api/events"))[0] == 200
+
+
+async def test_connections_beyond_the_limit_are_told_so() -> None:
+    async with dashboard(OPEN, Limits(connections=1)) as (_, client, board):
+        listening = [await client.get("/api/events")]
+        assert (await raw(board, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
+        for response in listening:
+            response.close()
+        await until(lambda: not board.server.connections)
+        assert (await answer(client, "GET", "/healthz"))[0] == 200
+
+
+async def test_those_who_listen_leave_places_for_those_who_ask() -> None:
+    async with dashboard(OPEN, Limits(connections=8)) as (_, client, _):
+        listening = [await client.get("/api/events") for _ in range(6)]
+        assert [response.status for response in listening] == [200] * 6
+        for path in ("/api/events", "/api/stats", "/"):
+            async with client.get(path) as response:
+                assert response.status == 503
+                assert "Too many requests are being answered" in await response.text()
+                assert response.headers["Server"] == "crawler"
+        assert await answer(client, "GET", "/healthz") == (200, "ok\n")
+        listening.pop().close()
+        async with asyncio.timeout(30):
+            while (await answer(client, "GET", "/api/stats"))[0] != 200:
+                pass
+        for response in listening:
+            response.close()
+
+
+async def test_connections_that_ask_nothing_give_way_to_those_that_do() -> None:
+    health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    async with dashboard(OPEN, Limits(connections=4)) as (_, client, board):
+        listening = await client.get("/api/events")
+        slow = [await asyncio.open_connection(*board.server.address) for _ in range(40)]
+        for at, (_, writer) in enumerate(slow):
+            writer.write(b"" if at % 2 else b"GET /healthz HTTP/1.1\r\nHost: loc")
+        for _ in range(3):
+            got = await raw(board, health)
+            assert got.startswith(b"HTTP/1.1 200 ")
+            assert board.server.connections <= 4
+        assert not listening.content.at_eof(), "one that is answered keeps its place"
+        # A connection that is kept after an answer waits too: the next one gets its place.
+        assert (await answer(client, "GET", "/healthz"))[0] == 200
+        again = [await asyncio.open_connection(*board.server.address) for _ in range(8)]
+        assert (await raw(board, health)).startswith(b"HTTP/1.1 200 ")
+        for _, writer in (*slow, *again):
+            writer.close()
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /api/stats HTTP/1.1\r\nHost: loc"])
+async def test_a_connection_that_brings_no_whole_request_is_closed(begun: bytes) -> None:
+    async with dashboard(OPEN, Limits(idle_timeout=0.05)) as (_, _, board):
+        assert await raw(board, begun) == b""
+
+
+async def test_a_listener_that_takes_nothing_is_cut_off() -> None:
+    padding = "x" * 1_000_000
+    feed = Feed(lambda: statistics(state=padding), float)
+    board = Dashboard(DashboardSettings(listen="0", interval=0.001), feed, limits=Limits(write_timeout=0.05))
+    await board.start()
+    with socket.create_connection(board.server.address) as deaf:
+        deaf.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await until(lambda: bool(len(feed.listeners)))
+        await until(lambda: not len(feed.listeners) and not board.server.connections)
+    await board.stop()
+
+
+# -- the token -------------------------------------------------------------------------------------------------
+
+
+def test_secrets_are_compared_in_constant_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    cookies = {access.COOKIE: "wrong cookie"}
+    headers = {"Host": "localhost", "Authorization": "Bearer wrong header"}
+    assert SHUT.refusal("GET", "/api/stats", headers, {"token": "wrong query"}, cookies) is not None
+    assert SHUT.refusal("POST", "/api/change", headers, {}, cookies) is not None
+    assert [other for _, other in compared] == [b"wrong header", b"wrong query", b"wrong cookie", b"wrong header"]
+    tree = ast.parse((ROOT / "crawler" / "service" / "dashboard" / "access.py").read_text())
+    names = {
+        name.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.In, ast.NotIn))
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name)
+    }
+    assert not names & {"token", "offered"}
+
+
+def test_the_job_keeps_its_token_for_its_owner_only(tmp_path: Path) -> None:
+    settings = DashboardSettings(listen="8080")
+    made = access_of(settings, tmp_path)
+    assert made.token is not None
+    assert not made.to_look
+    assert access_of(settings, tmp_path).token != made.token, "nothing was kept yet"
+    keep_token(settings, tmp_path, made.token)
+    assert stat.S_IMODE((tmp_path / TOKEN).stat().st_mode) == 0o600
+    assert access_of(settings, tmp_path) == made
+    assert access_of(DashboardSettings(listen="0.0.0.0:8080"), tmp_path) == Access(made.token, to_look=True)
+    assert [path.name for path in tmp_path.iterdir()] == [TOKEN]
+
+
+@pytest.mark.parametrize("left", [b"", b"short\n", b"\xff" * 40, b"two words and more\n"])
+def test_a_token_of_the_job_that_is_none_is_made_anew(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / TOKEN).write_bytes(left)
+    settings = DashboardSettings(listen="8080")
+    made = access_of(settings, tmp_path).token
+    assert made is not None
+    keep_token(settings, tmp_path, made)
+    assert token_from_file(tmp_path / TOKEN) == made
+
+
+def test_the_jobs_own_token_is_said_at_the_start_and_a_given_one_is_not(tmp_path: Path) -> None:
+    address = "http://127.0.0.1:8080/"
+    own = DashboardSettings(listen="8080")
+    said = spoken_of(own, OPEN, address)
+    assert said == [f"dashboard: {address}", f"with its token: {address}#token={SECRET}"]
+    assert spoken_of(own, SHUT, address)[1] == f"with its token: {address}?token={SECRET}"
+    for given in (DashboardSettings(token=SECRET), DashboardSettings(token_file=str(tmp_path))):
+        said = spoken_of(given, SHUT, address)
+        assert said[0] == f"dashboard: {address}"
+        assert SECRET not in said[1]
+
+
+def test_a_token_that_was_given_is_asked_of_all(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(f"{SECRET}\n")
+    from_file = DashboardSettings(listen="8080", token_file=str(tmp_path / "file"))
+    for settings in (from_file, DashboardSettings(listen="8080", token=SECRET)):
+        assert access_of(settings, tmp_path) == SHUT
+        keep_token(settings, tmp_path, SECRET)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "it has its place already"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"token": "short"}, "dashboard.token must be 16"),
+        ({"token": "with a space in it"}, "dashboard.token must be 16"),
+        ({"token": "with-\x01-control-characters"}, "dashboard.token must be 16"),
+        ({"token_file": "/nowhere/at/all"}, "/nowhere/at/all"),
+        ({"token_file": "/"}, "cannot read"),
+        ({"token_file": "/dev/null"}, "/dev/null: it is not a regular file"),
+        ({"token": SECRET, "token_file": "/dev/null"}, "both given"),
+    ],
+)
+def test_a_token_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path, given: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        access_of(DashboardSettings(listen="8080", **given), tmp_path)
+    assert "\n" not in str(caught.value)
+    assert given.get("token", "?") not in str(caught.value)

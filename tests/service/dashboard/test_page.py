@@ -1,0 +1,705 @@
+"""The page in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from crawler.job.metrics import Course, Kind
+from tests.base.test_figures import PROBABILITIES
+from tests.examples import TIMES
+from tests.job.metrics.samples import statistics
+from tests.service.dashboard.browser import (
+    AXE,
+    TOKEN,
+    Crawl,
+    complaints,
+    faults,
+    open_page,
+    record,
+    shown,
+    text,
+    until,
+)
+
+
+async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
+    crawl = Crawl(pages_fetched=1_234_567)
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+
+        def read() -> dict[str, Any]:
+            return dict(
+                browser.execute_script(
+                    """const texts = selector => [...document.querySelectorAll(selector)].map(node => node.textContent);
+                    const bars = id => Object.fromEntries([...document.querySelectorAll(`#${id} > li`)]
+                        .map(node => [node.children[0].textContent, node.children[1].textContent]));
+                    document.querySelector('#seen-set').open = true;
+                    return {
+                        shown: Object.fromEntries([...document.querySelectorAll('[data-show]')]
+                            .map(node => [`${node.dataset.show} ${node.dataset.as ?? ''}`.trim(), node.textContent])),
+                        slices: [...document.querySelectorAll('#slices tr')].map(row => row.innerText.split(/\\t+/)),
+                        outcomes: bars('outcomes'),
+                        links: bars('links'),
+                        outputs: [...document.querySelectorAll('#outputs > div')]
+                            .map(row => [...row.children].map(cell => cell.textContent)),
+                        chain: document.querySelector('#chain').ariaLabel,
+                        ahead: [...document.querySelectorAll('#ahead tbody tr')]
+                            .map(row => row.innerText.split(/\\t+/)),
+                        forecast: document.querySelector('#forecast').textContent,
+                        states: texts('#host-states li'),
+                        only: ['ledger', 'revisits'].filter(id => !document.getElementById(id).hidden),
+                        next: document.querySelector('#next-slice').textContent,
+                        trust: document.querySelector('#trust').textContent,
+                        facts: document.querySelector('#seen-facts').textContent,
+                        lost: texts('#lost li'),
+                        left: texts('#left-out li'),
+                        verdict: document.querySelector('#verdict').textContent,
+                        far: texts('.first-figures dd'),
+                        title: document.title,
+                    }"""
+                )
+            )
+
+        await until(browser, lambda: text(browser, "#job-name") == "docs")
+        page = await asyncio.to_thread(read)
+        say = "const done = arguments[1]; import('/page/format.js').then((m) => done(arguments[0].map(m.probability)))"
+        said = await asyncio.to_thread(browser.execute_async_script, say, [value for value, _ in PROBABILITIES])
+        assert said == [words for _, words in PROBABILITIES], "as on the terminal"
+        await asyncio.to_thread(bring, browser, "#chart-fpp")
+        drawn = "return [...document.querySelectorAll('#chart-fpp [data-line]')].map(line => line.getAttribute('d'))"
+        await until(browser, lambda: browser.execute_script(drawn))
+        lines = await asyncio.to_thread(browser.execute_script, drawn)
+        assert await asyncio.to_thread(complaints, browser) == []
+    far = page.pop("far")
+    # What changes with the clock: the time left, which must hold for a while, and a rate.
+    del far[2:4], far[3]
+    assert far == [
+        "83%",
+        "10,281 of 12,345 known",
+        "1,234,567",
+        "352.9 MiB",
+        "300 B per page",
+        "2,000",
+        "64 in flight",
+        "5",
+        "of 7 hosts",
+        "81",
+        "and 208 broken",
+    ]
+    assert page.pop("left")[:6] == [
+        "9URLs at private addresses--allow-private permits them",
+        "1URL at link-local addressesnever asked",
+        "2URLs of cloud metadatanever asked",
+        "1URL at ports of other servicessee the rule blocked-port",
+        "284URLs at too many ports of one addresssee the rule too-many-ports",
+        "244links deeper than the limitraise --max-depth: the next run gets them",
+    ]
+    assert page == {
+        "ahead": [
+            ["now", "12,345", "2", "50.0 KiB", "1 in 5,300", "2.3"],
+            ["slice full", "24,000", "2", "50.0 KiB", "1 in 2,000", "\N{EN DASH}"],
+            ["at the end", "62,345", "3", "244.1 KiB", "1 in 1,400", "21"],
+        ],
+        "chain": "slice 1 holds 8,000 of 8,000 URLs, slice 2 holds 4,345 of 16,000 URLs",
+        "facts": "scalable · 51% full · 50.0 KiB · 33.2 bits per URL",
+        "forecast": "Each finished URL brings 0.42 new ones: at this rate the crawl ends in 11 min 40 s.",
+        "links": {
+            "found": "400,012",
+            "into traps": "4",
+            "left out by patterns": "38",
+            "known from older crawls": "41",
+            "new: admitted": "12,325",
+            "not web addresses": "12",
+            "on copies and soft 404s": "23",
+            "out of scope": "30,000",
+            "refused by your code": "6",
+            "seen before": "357,643",
+            "too deep or too long": "43",
+        },
+        "lost": [
+            "81URLs without an answerlisted below Failures; crawler retry --failed",
+            "190answers 4xx, such as 404 not foundthe links to them are broken",
+            "10answers 5xx, server errorshave them visited again later",
+            "8pages that only say “not found”the links to them are broken",
+            "9pages behind a challenge or a loginsee Walls in the documentation",
+            "2URLs probably taken for seenexpected from the seen-set; a job begun without --no-ledger finds them",
+            "1line of the seeds that is not a URLcorrect them and run again",
+        ],
+        "next": (
+            "It grows (by 64.0 KiB) after 11,655 more URLs, in about 25 s at the last minute's 476 new URLs/s. "
+            "Then it errs on at most 1 in 2,000. "
+            "The fpp reaches its target of 1 in 1,000 after 11,655 more URLs, and then climbs."
+        ),
+        "only": ["ledger"],
+        "outcomes": {
+            "blocked": "9",
+            "excluded": "50",
+            "failed": "81",
+            "fetched": "1,234,567",
+            "redirected": "150",
+            "soft 404": "8",
+        },
+        "outputs": [["pages", "49.6 MiB"], ["links", "1.4 GiB in 2 files"]],
+        "shown": {
+            "replicas.seconds seconds": "1.5 s",
+            "advice.forecast.bytes bytes": "244.1 KiB",
+            "advice.forecast.fpp probability": "1 in 1,400",
+            "advice.forecast.slices": "3",
+            "advice.forecast.urls": "62,345",
+            "advice.forecast.urls_skipped expected": "21",
+            "advice.fpp_then probability": "1 in 2,000",
+            "advice.full_at": "24,000",
+            "bytes_fetched bytes": "352.9 MiB",
+            "checkpoint.age_seconds ago": "3 s ago",
+            "checkpoint.bytes bytes": "50.1 KiB",
+            "checkpoint.generation": "4",
+            "checkpoint.kept": "2",
+            "checkpoint.seconds seconds": "200 ms",
+            "disk_free_bytes bytes": "37.3 GiB",
+            "harvest.rate percent": "20.0%",
+            "harvest.rated": "9,000",
+            "harvest.recent_rate percent": "31.0%",
+            "harvest.relevant": "1,800",
+            "hosts narrow": "7",
+            "hosts_pending narrow": "5",
+            "internal_failures": "3",
+            "loop_stall_seconds.longest seconds": "20 ms",
+            "loop_stalls.count": "2",
+            "pages_code_failed": "7",
+            "pages_copies": "6",
+            "pages_cut": "1",
+            "pages_failed": "81",
+            "pages_fetched": "1,234,567",
+            "pages_scheduled": "0",
+            "retries": "9",
+            "revisits": "0",
+            "revisits_changed": "0",
+            "revisits_not_modified": "0",
+            "revisits_pending": "0",
+            "robots_fetched": "7",
+            "robots_unreachable": "2",
+            "seen.bytes bytes": "50.0 KiB",
+            "seen.count": "12,345",
+            "seen.expected_urls_skipped expected": "2.3",
+            "seen.fpp_bound probability": "1 in 1,300",
+            "seen.fpp_estimated probability": "1 in 5,300",
+            "seen.fpp_measured.high probability": "1 in 3,300",
+            "seen.fpp_measured.low probability": "1 in 10,000",
+            "seen.fpp_measured.value probability": "1 in 5,000",
+            "seen.fpp_target probability": "1 in 1,000",
+            "seen.hash.algorithm text": "blake2b",
+            "seen.kind text": "scalable",
+            "seen.ledger.confirmed": "3,456",
+            "seen.ledger.false_positives": "2",
+            "seen.ledger.fpp probability": "1 in 6,200",
+            "seen.ledger.waiting": "12",
+            "sitemaps_read": "2",
+            "throttled": "5",
+            "urls_in_flight": "64",
+            "urls_pending": "2,000",
+            "urls_raised": "15",
+        },
+        "slices": [
+            ["1", "8,000 of 8,000", "48.8%", "1 in 5,300", "1 in 5,000", "16.0 KiB"],
+            ["2", "4,345 of 16,000", "17.0%", "1 in 10 billion", "1 in 6,200", "34.0 KiB"],
+        ],
+        "states": ["given up 1", "reading robots.txt 1", "working 4", "done 1", "not answering 1", "in line 4"],
+        "title": "83% docs · running",
+        "trust": (
+            "No URL is skipped by mistake: "
+            "the ledger caught 2 false positives (1 in 6,200) among 12,347 new URLs; 12 URLs wait for it."
+        ),
+        "verdict": "Not done: 2,000 URLs pending, 64 in flight; 298 failed, broken or blocked.",
+    }
+    assert all(line.startswith("M") for line in lines)
+    assert len(lines) == 4
+
+
+async def test_numbers_move_and_the_charts_with_them(browser: Chrome) -> None:
+    async with shown(Crawl(), interval=0.1) as (_, url):
+        await open_page(browser, url)
+        before = await asyncio.to_thread(text, browser, "[data-show='pages_fetched']")
+        await until(browser, lambda: text(browser, "[data-show='pages_fetched']") != before)
+        # The clock goes a second a tick, in which 20 pages are fetched.
+        await until(browser, lambda: text(browser, "#pages-note") == "20.0 per second")
+        await asyncio.to_thread(bring, browser, "#chart-pages")
+        path = "return document.querySelector('#chart-pages [data-line]')?.getAttribute('d') ?? ''"
+        await until(browser, lambda: browser.execute_script(path).count("L") >= 3)
+        await until(browser, lambda: text(browser, "#working-words").startswith("Working: 20.0 pages/s"))
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "[data-span=all]").click)
+        pressed = await asyncio.to_thread(
+            browser.execute_script,
+            "return [...document.querySelectorAll('[data-span]')].map(button => button.ariaPressed)",
+        )
+        assert pressed == ["false", "false", "true"]
+        await until(browser, lambda: browser.execute_script(path).count("L") >= 3)
+
+
+def bring(browser: Chrome, selector: str) -> None:
+    """Nothing is drawn out of sight."""
+    browser.execute_script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
+
+
+async def test_values_are_read_off_a_chart_by_keyboard(browser: Chrome) -> None:
+    course = Course()
+    for second in range(100):
+        course.observe(1_699_999_900.0 + second, statistics(urls_pending=second))
+    async with shown(Crawl(urls_pending=5_000), course=course) as (_, url):
+        await open_page(browser, url)
+        await asyncio.to_thread(bring, browser, "#chart-pending")
+
+        def reading() -> str:
+            return text(browser, "#chart-pending .legend b")
+
+        def press(*keys: str) -> None:
+            browser.switch_to.active_element.send_keys(*keys)
+
+        await until(browser, lambda: reading() == "5,000")
+        await asyncio.to_thread(browser.execute_script, "document.querySelector('#chart-pending > svg').focus()")
+
+        def went_back() -> bool:
+            press(Keys.SHIFT + Keys.ARROW_LEFT)
+            return int(reading().replace(",", "")) < 90
+
+        await until(browser, went_back)
+        before = await asyncio.to_thread(reading)
+        await asyncio.to_thread(press, Keys.ARROW_RIGHT)
+        await until(browser, lambda: int(reading()) == int(before) + 1)
+        await asyncio.to_thread(press, Keys.ESCAPE)
+        await until(browser, lambda: reading() == "5,000")
+
+
+async def test_a_chart_says_the_time_that_is_read_off(browser: Chrome) -> None:
+    async with shown(Crawl(state="paused", paused="paused by user")) as (_, url):
+        await open_page(browser, url)
+        await asyncio.to_thread(bring, browser, "#chart-pending")
+        path = "return document.querySelector('#chart-pending [data-line]')?.getAttribute('d') ?? ''"
+        await until(browser, lambda: browser.execute_script(path).count("L") >= 5)
+        await asyncio.to_thread(
+            browser.execute_script, "document.querySelector('#chart-pending svg[tabindex]').focus()"
+        )
+        hair = "return getComputedStyle(document.querySelector('#chart-pending .when')).visibility"
+        assert await asyncio.to_thread(browser.execute_script, hair) == "hidden"
+        keys = await asyncio.to_thread(lambda: browser.switch_to.active_element)
+        await asyncio.to_thread(keys.send_keys, Keys.HOME)
+        await asyncio.to_thread(keys.send_keys, Keys.ARROW_RIGHT)
+        await until(browser, lambda: text(browser, "#chart-pending .when") == "14 Nov 22:13:21")
+        assert await asyncio.to_thread(browser.execute_script, hair) == "visible"
+        name = await asyncio.to_thread(keys.get_attribute, "aria-label")
+        assert name.startswith("Pending URLs at 14 Nov 22:13:21: pending ")
+        await asyncio.to_thread(keys.send_keys, Keys.TAB)
+        await until(browser, lambda: browser.execute_script(hair) == "hidden")
+
+
+async def test_the_axis_of_a_crawl_of_days_names_them(browser: Chrome) -> None:
+    crawl = Crawl()
+    begin, later = 1_700_000_000, 1_700_000_000 + 32 * 7_200
+    # Its days pass quickly, but only three of them: with more there would be fewer labels.
+    crawl.seconds = itertools.chain(range(begin, later, 7_200), itertools.count(later))
+    zone = "Emulation.setTimezoneOverride"
+    await asyncio.to_thread(browser.execute_cdp_cmd, zone, {"timezoneId": "Asia/Kolkata"})
+    try:
+        async with shown(crawl, interval=0.1) as (_, url):
+            await open_page(browser, url)
+            await asyncio.to_thread(bring, browser, "#chart-pages")
+            await asyncio.to_thread(click, browser, "[data-span=all]")
+            script = "return [...document.querySelectorAll('#chart-pages > svg text')].map(node => node.textContent)"
+            await until(browser, lambda: {"16 Nov", "17 Nov"} <= set(browser.execute_script(script)))
+            times = [label for label in await asyncio.to_thread(browser.execute_script, script) if ":" in label]
+            assert {time.partition(":")[2] for time in times} <= {"00"}
+    finally:
+        await asyncio.to_thread(browser.execute_cdp_cmd, zone, {"timezoneId": "UTC"})
+
+
+async def test_axes_tell_zero_from_small_and_count_in_whole_urls(browser: Chrome) -> None:
+    seen = statistics()["seen"] | {"fpp_estimated": 0.0, "fpp_measured": None}
+    async with shown(Crawl(seen=seen, urls_in_flight=1, urls_pending=0)) as (_, url):
+        await open_page(browser, url)
+
+        def labels(chart: str) -> list[str]:
+            script = "return [...document.querySelectorAll(arguments[0])].map(node => node.textContent)"
+            return list(browser.execute_script(script, f"#{chart} > svg text[dominant-baseline]"))
+
+        await asyncio.to_thread(bring, browser, "#chart-pending")
+        await until(browser, lambda: labels("chart-pending") == ["0", "1"])
+        # It has a warning to tell, and is open.
+        await asyncio.to_thread(bring, browser, "#chart-fpp")
+        await until(browser, lambda: labels("chart-fpp") == ["≤ 1 in 100k", "1 in 10k", "1 in 1k", "1%"])
+        legend = await asyncio.to_thread(lambda: browser.find_element(By.CSS_SELECTOR, "#chart-fpp .legend").text)
+        assert legend.split() == ["estimated", "0", "target", "1", "in", "1,000", "bound", "1", "in", "1,300"]
+
+
+async def test_what_does_not_exist_is_a_dash(browser: Chrome) -> None:
+    async with shown(Crawl(seen=None, checkpoint=None, throttled=None)) as (_, url):
+        await open_page(browser, url)
+        for key in ("seen.fpp_estimated", "checkpoint.generation", "throttled"):
+            assert await asyncio.to_thread(text, browser, f"[data-show='{key}']") == "\N{EN DASH}"
+        assert await asyncio.to_thread(text, browser, "#trust") == "There is no seen-set yet."
+        assert await asyncio.to_thread(complaints, browser) == []
+
+
+async def test_the_end_is_told_and_a_crawl_carried_on_is_found_again(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        assert await asyncio.to_thread(text, browser, "#state") == "running"
+        crawl.changes = {"state": "ended", "pages_fetched": 55_555}
+    await until(browser, lambda: text(browser, "#notice").startswith("The crawl is over."))
+    assert await asyncio.to_thread(text, browser, "#state") == "ended"
+    assert await asyncio.to_thread(text, browser, "[data-show='pages_fetched']") == "55,555"
+    port = int(url.rstrip("/").rpartition(":")[2])
+    async with shown(Crawl(pages_fetched=77_777), port):
+        await until(browser, lambda: text(browser, "#state") == "running")
+        await until(browser, lambda: text(browser, "[data-show='pages_fetched']") == "77,777")
+        assert await asyncio.to_thread(text, browser, "#notice") == ""
+
+
+async def test_a_filter_worse_than_asked_for_is_called_so(browser: Chrome) -> None:
+    seen = statistics()["seen"] | {"fpp_estimated": 0.002}
+    async with shown(Crawl(seen=seen)) as (_, url):
+        await open_page(browser, url)
+        assert "above the target of" in await asyncio.to_thread(text, browser, "#trust")
+        trusted = "return document.querySelector('.trust').dataset.trusted"
+        assert await asyncio.to_thread(browser.execute_script, trusted) == "no"
+
+
+MARKUP = "<img src=x onerror=\"document.title='owned'\">"
+
+
+async def test_markup_from_the_web_is_text(browser: Chrome) -> None:
+    seen = statistics()["seen"] | {"kind": MARKUP}
+    crawl = Crawl(seen=seen, state=MARKUP, status={MARKUP: 3})
+    crawl.hosts = [crawl.hosts[0] | {"host": MARKUP, "reason": MARKUP, "state": MARKUP, "errors": {MARKUP: 1}}]
+    strange = record(1, url=f"http://h.test/{MARKUP}", outcome="failed", status=None, words=MARKUP, via=MARKUP)
+    crawl.survey |= {"recent": [strange], "failures": [strange], "types": [{"type": MARKUP, "records": 1, "bytes": 1}]}
+    crawl.survey["hosts"][0]["host"] = crawl.survey["map"][0]["name"] = MARKUP
+    course = Course()
+    course.events.add(1_700_000_000.0, Kind.ERROR, MARKUP, MARKUP)
+    async with shown(crawl, course=course) as (_, url):
+        await open_page(browser, url)
+        assert await asyncio.to_thread(text, browser, "[data-show='seen.kind']") == MARKUP
+        assert await asyncio.to_thread(text, browser, "#state") == MARKUP
+        await until(browser, lambda: MARKUP in text(browser, "#events"))
+        await until(browser, lambda: text(browser, "#hosts").count(MARKUP) == 2)
+        await asyncio.to_thread(bring, browser, "#map")
+        for part in ("#ticker", "#failures", "#answers", "#types", "#map"):
+            await until(browser, lambda part=part: MARKUP in text(browser, part))
+        await asyncio.to_thread(fill, browser, "#explain-url", MARKUP)
+        await until(browser, lambda: MARKUP in text(browser, "#explanation"))
+        images = await asyncio.to_thread(browser.find_elements, By.TAG_NAME, "img")
+        assert images == []
+        assert await asyncio.to_thread(lambda: browser.title) != "owned"
+
+
+def fill(browser: Chrome, selector: str, words: str) -> None:
+    field = browser.find_element(By.CSS_SELECTOR, selector)
+    field.clear()
+    field.send_keys(words, Keys.ENTER)
+
+
+# In one round trip: the rows are made anew every few seconds.
+OPEN_FIRST = "document.querySelector('#hosts tr button').click()"
+
+
+def click(browser: Chrome, selector: str) -> None:
+    browser.find_element(By.CSS_SELECTOR, selector).click()
+
+
+def column(browser: Chrome, number: int) -> list[str]:
+    script = "return [...document.querySelectorAll(arguments[0])].map(cell => cell.textContent)"
+    return list(browser.execute_script(script, f"#hosts tr > :nth-child({number})"))
+
+
+async def test_hosts_are_sorted_searched_and_turned_over(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        most = sorted((row["pending"] for row in crawl.hosts), reverse=True)
+        await until(browser, lambda: column(browser, 3) == [str(number) for number in most[:50]])
+        await asyncio.to_thread(click, browser, "[data-sort=failed]")
+        worst = sorted((row["failed"] for row in crawl.hosts), reverse=True)
+        await until(browser, lambda: column(browser, 7) == [str(number) for number in worst[:50]])
+        assert await asyncio.to_thread(text, browser, "#hosts-count") == "1 to 50 of 250"
+        cut = """return [...document.querySelectorAll('#hosts td')]
+            .filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.textContent)"""
+        assert await asyncio.to_thread(browser.execute_script, cut) == []
+        await asyncio.to_thread(click, browser, "[data-sort=host]")
+        names = [row["host"] for row in crawl.hosts]
+        await until(browser, lambda: column(browser, 1) == names[:50])
+        for at in (50, 100, 150, 200):
+            await asyncio.to_thread(click, browser, "#hosts-after")
+            await until(browser, lambda at=at: column(browser, 1) == names[at : at + 50])
+        assert await asyncio.to_thread(text, browser, "#hosts-count") == "201 to 250 of 250"
+        assert not await asyncio.to_thread(browser.find_element(By.ID, "hosts-after").is_enabled)
+        await asyncio.to_thread(click, browser, "[data-sort=host]")
+        await until(browser, lambda: column(browser, 1) == names[::-1][:50])
+        order = "return document.querySelector('[data-sort=host]').parentElement.ariaSort"
+        assert await asyncio.to_thread(browser.execute_script, order) == "descending"
+        await asyncio.to_thread(fill, browser, "#hosts-search", "h12")
+        await until(browser, lambda: column(browser, 1) == [f"h12{digit}.test" for digit in range(9, -1, -1)])
+        assert await asyncio.to_thread(complaints, browser) == []
+
+
+async def test_a_host_is_opened_in_place_by_keyboard_and_says_why_and_when(browser: Chrome) -> None:
+    async with shown(Crawl()) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: column(browser, 1))
+        first = (await asyncio.to_thread(column, browser, 1))[0]
+        focus = "document.querySelector('#hosts button').focus()"
+        await asyncio.to_thread(browser.execute_script, focus)
+        await asyncio.to_thread(browser.switch_to.active_element.send_keys, Keys.ENTER)
+        detail = "#hosts tr:nth-child(2).detail"
+        await until(browser, lambda: "/<i>2</i>" in text(browser, detail))
+        told = await asyncio.to_thread(text, browser, detail)
+        assert f"http://{first}" not in told, "the host is named above: its paths have the room"
+        assert "200 · 512 B" in told
+        assert "Next request: " in told or "All of its URLs are done." in told
+        blocked = await asyncio.to_thread(browser.find_element, By.CSS_SELECTOR, "[data-host-do=block-host]")
+        assert not await asyncio.to_thread(blocked.is_enabled)
+        # The table is filled again every few seconds: what is open stays open, and the focus where it was.
+        again = "return performance.getEntriesByType('resource').filter(one => one.name.includes('/hosts?')).length"
+        asked = await asyncio.to_thread(browser.execute_script, again)
+        await until(browser, lambda: browser.execute_script(again) > asked + 1)
+        assert await asyncio.to_thread(lambda: browser.switch_to.active_element.text) == first
+        assert "200 · 512 B" in await asyncio.to_thread(text, browser, detail)
+        await asyncio.to_thread(browser.switch_to.active_element.send_keys, Keys.ENTER)
+        await until(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, ".detail"))
+
+
+async def test_a_url_is_explained(browser: Chrome) -> None:
+    async with shown(Crawl()) as (_, url):
+        await open_page(browser, url)
+        await asyncio.to_thread(fill, browser, "#explain-url", "http://h.test/?a=1&b=é#x")
+        await until(browser, lambda: text(browser, "#explanation") == "href: http://h.test/?a=1&b=é#xseen: no")
+
+
+async def test_events_come_as_they_happen_and_kinds_can_be_hidden(browser: Chrome) -> None:
+    course = Course()
+    for number in range(120):
+        course.events.add(1_700_000_000.0, Kind.ERROR, f"failure {number}")
+    course.events.add(1_700_000_001.0, Kind.RETIRED, "given up", "dead.test")
+
+    def shown_events() -> list[str]:
+        script = "return [...document.querySelectorAll('#events li')].map(line => line.innerText)"
+        lines = [line.partition(":") for line in browser.execute_script(script)]
+        # They are years old: their day is said too.
+        assert {before for before, _, _ in lines} <= {"14 Nov 22"}
+        return [rest.split(maxsplit=1)[1] for _, _, rest in lines]
+
+    async with shown(Crawl(), course=course) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: len(shown_events()) == 121 and shown_events()[0] == "retired dead.test given up")
+        await asyncio.to_thread(click, browser, "[data-kind=error]")
+        await until(browser, lambda: shown_events() == ["retired dead.test given up"])
+        # More at once than a message holds: the page asks for the rest.
+        for number in range(70):
+            course.events.add(1_700_000_002.0, Kind.BACKOFF, f"held {number}", "h.test")
+        newest = [f"backoff h.test held {number}" for number in range(69, -1, -1)]
+        await until(browser, lambda: shown_events() == [*newest, "retired dead.test given up"])
+        counts = "return [...document.querySelectorAll('#kinds button')].map(button => button.innerText)"
+        assert "error 120" in await asyncio.to_thread(browser.execute_script, counts)
+        assert await asyncio.to_thread(complaints, browser) == []
+
+
+async def test_without_the_token_nothing_can_be_pressed_until_it_is_given(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        assert not await asyncio.to_thread(browser.find_element(By.ID, "pause").is_enabled)
+        await asyncio.to_thread(click, browser, "#unlock")
+        await asyncio.to_thread(fill, browser, "#unlock-token", "wrong")
+        await asyncio.to_thread(click, browser, "#pause")
+        await until(browser, lambda: "send Authorization: Bearer TOKEN" in text(browser, "#notice"))
+        assert not await asyncio.to_thread(browser.find_element(By.ID, "pause").is_enabled)
+        await asyncio.to_thread(click, browser, "#unlock")
+        await asyncio.to_thread(fill, browser, "#unlock-token", TOKEN)
+        await asyncio.to_thread(click, browser, "#pause")
+        await until(browser, lambda: text(browser, "#pause") == "Resume")
+        assert crawl.asked == [{"do": "pause"}]
+
+
+async def test_with_the_token_the_crawl_is_paused_resumed_and_stopped(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, f"{url}#token={TOKEN}")
+        assert await asyncio.to_thread(lambda: browser.current_url) == url
+        await asyncio.to_thread(click, browser, "#pause")
+        await until(browser, lambda: text(browser, "#pause") == "Resume")
+        assert await asyncio.to_thread(text, browser, "#working-words") == "Paused by user."
+        await asyncio.to_thread(click, browser, "#pause")
+        await until(browser, lambda: text(browser, "#pause") == "Pause")
+        await asyncio.to_thread(click, browser, "[data-do=checkpoint]")
+        await until(browser, lambda: text(browser, "#notice") == "the disk is full")
+        await asyncio.to_thread(click, browser, "#stop")
+        await asyncio.to_thread(click, browser, "#stop-dialog [value='']")
+        await asyncio.to_thread(click, browser, "#stop")
+        await asyncio.to_thread(click, browser, "#stop-dialog [value='stop']")
+        await until(browser, lambda: text(browser, "#notice") == "Stopping.")
+        await until(browser, lambda: column(browser, 1))
+        await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
+        await asyncio.to_thread(click, browser, "[data-host-do=pause-host]")
+        await until(browser, lambda: text(browser, ".detail .notice") == "Done.")
+        await asyncio.to_thread(click, browser, "[data-host-do=block-host]")
+        await until(browser, lambda: "stay excluded" in text(browser, ".detail .notice"))
+        assert crawl.asked[-1]["do"] == "pause-host"
+        await asyncio.to_thread(click, browser, "[data-host-do=block-host]")
+        await until(browser, lambda: text(browser, ".detail .notice") == "Done.")
+        name = await asyncio.to_thread(text, browser, "#hosts [aria-expanded=true]")
+        assert crawl.asked[-1]["host"] == name
+        await asyncio.to_thread(click, browser, "[data-host-do=retry]")
+        await until(browser, lambda: "3 failed URLs queued" in text(browser, ".detail .notice"))
+        assert crawl.asked.pop() == {"host": name, "failed": True}
+    words = [asked["do"] for asked in crawl.asked]
+    assert words == ["pause", "resume", "checkpoint", "stop", "pause-host", "block-host"]
+
+
+# How far things have moved since the page was opened.
+SHIFTS = """const seen = [];
+    new PerformanceObserver(list => seen.push(...list.getEntries()
+        .filter(entry => !entry.hadRecentInput).map(entry => entry.value)))
+        .observe({type: 'layout-shift', buffered: true});
+    setTimeout(() => arguments[0](seen.reduce((sum, value) => sum + value, 0)), 300);"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_no_fault(browser: Chrome, theme: str) -> None:
+    course = Course()
+    for kind in Kind:
+        course.events.add(1_700_000_001.0, kind, "something", "h.test")
+    crawl = Crawl()
+    del crawl.hosts[8:]  # one of each state: looking at contrast takes its time
+    async with shown(crawl, course=course) as (_, url):
+        await asyncio.to_thread(size, browser, 1_440, theme)
+        await open_page(browser, f"{url}#token={TOKEN}")
+        await until(browser, lambda: column(browser, 1) and "something" in text(browser, "#events"))
+        await asyncio.to_thread(fill, browser, "#explain-url", "http://h.test/")
+        await asyncio.to_thread(click, browser, "[data-do=checkpoint]")
+        await until(browser, lambda: text(browser, "#notice") == "the disk is full")
+        assert await asyncio.to_thread(faults, browser, AXE[theme]) == []
+        await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
+        await until(browser, lambda: "512 B" in text(browser, "#hosts .detail"))
+        assert await asyncio.to_thread(faults, browser, AXE[theme]) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_no_fault_in_other_states_nor_does_the_page_move_as_they_change(
+    browser: Chrome, theme: str
+) -> None:
+    worse = statistics()["seen"] | {"fpp_estimated": 0.002}
+    states: dict[str, dict[str, Any]] = {
+        "paused": {"state": "paused", "paused": "paused by user"},
+        "running": {"seen": worse, "revisits": 5},
+        "stopping": {"state": "stopping", "seen": None, "checkpoint": None, "advice": None},
+        "ended": {"state": "ended", "urls_pending": 0, "advice": None},
+    }
+    crawl = Crawl()
+    del crawl.hosts[8:]
+    async with shown(crawl) as (_, url):
+        await asyncio.to_thread(size, browser, 1_440, theme)
+        await open_page(browser, f"{url}#token={TOKEN}")
+        await until(browser, lambda: column(browser, 1))
+        for state, crawl.changes in states.items():
+            await until(browser, lambda state=state: text(browser, "#state") == state)
+            assert await asyncio.to_thread(faults, browser, AXE[theme]) == [], state
+        assert await asyncio.to_thread(browser.execute_async_script, SHIFTS) < 0.1
+
+
+async def test_seeds_that_have_no_room_are_scrolled_by_keyboard(browser: Chrome) -> None:
+    screen = {"width": 1_366, "height": 600, "deviceScaleFactor": 1, "mobile": False}
+    async with shown(Crawl()) as (_, url):
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#job-name") == "docs")
+        await asyncio.to_thread(click, browser, ".about summary")
+        assert await asyncio.to_thread(faults, browser, AXE["light"]) == []
+
+
+async def test_the_token_opens_the_page_and_leaves_the_address(browser: Chrome) -> None:
+    async with shown(Crawl(), to_look=True) as (_, url):
+        await open_page(browser, f"{url}?token={TOKEN}")
+        assert await asyncio.to_thread(lambda: browser.current_url) == url
+        await asyncio.to_thread(browser.refresh)
+        await until(browser, lambda: text(browser, "#state") == "running")
+        assert await asyncio.to_thread(complaints, browser) == []
+
+
+def size(browser: Chrome, width: int, theme: str) -> None:
+    screen = {"width": width, "height": 900 if width < 2_000 else 2_160, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+
+
+WIDTHS, THEMES = (360, 800, 1_280, 1_440, 3_840), ("light", "dark")
+# The themes take turns; a long look takes each width in both.
+TURNS = zip(WIDTHS, itertools.cycle(THEMES), strict=False)
+
+
+@pytest.mark.parametrize(("width", "theme"), list(TURNS if TIMES == 1 else itertools.product(WIDTHS, THEMES)))
+async def test_the_page_fits_every_screen_in_both_themes(browser: Chrome, width: int, theme: str) -> None:
+    def look() -> dict[str, Any]:
+        return dict(
+            browser.execute_script(
+                """const root = document.documentElement;
+                const outside = [...document.querySelectorAll('section, figure, dd, p, .chart text')].filter(node => {
+                    const box = node.getBoundingClientRect();
+                    if (!box.width || node.closest('.scroll, dialog')) return false;
+                    const frame = (node.closest('svg') ?? node.closest('section'))?.getBoundingClientRect()
+                        ?? {left: 0, right: innerWidth};
+                    return box.left < frame.left - 1 || box.right > frame.right + 1;
+                });
+                const light = color => Math.max(...color.match(/\\d+/g).map(Number).slice(0, 3));
+                const style = getComputedStyle(document.body);
+                return {width: innerWidth, scroll: root.scrollWidth,
+                        outside: outside.map(node => node.outerHTML),
+                        ground: light(style.backgroundColor), text: light(style.color)};"""
+            )
+        )
+
+    # As large as numbers get, and an axis whose label is the longest.
+    seen = statistics()["seen"] | {"fpp_estimated": 0.0, "count": 10**9}
+    async with shown(Crawl(seen=seen, urls_pending=10**9, links_found=10**11, urls_admitted=10**9)) as (_, url):
+        await asyncio.to_thread(size, browser, width, theme)
+        await open_page(browser, url)
+        await until(browser, lambda: browser.execute_script("return innerWidth") == width)
+        page = await asyncio.to_thread(look)
+    assert page["width"] == width
+    assert page["scroll"] <= width
+    assert page["outside"] == []
+    assert (page["ground"] > page["text"]) == (theme == "light")
+
+
+async def test_nothing_moves_while_numbers_come(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await asyncio.to_thread(size, browser, 1_440, "light")
+        await open_page(browser, f"{url}#token={TOKEN}")
+        await until(browser, lambda: column(browser, 1))
+        # Nor for the details of a host once it has been opened, nor for what is said of a button.
+        await asyncio.to_thread(click, browser, "[data-sort=host]")
+        await until(browser, lambda: column(browser, 1)[0] == "h000.test")
+        await asyncio.to_thread(click, browser, "#hosts button")
+        await until(browser, lambda: "512 B" in text(browser, "#hosts .detail"))
+        await asyncio.to_thread(browser.execute_script, "document.querySelector('[data-do=checkpoint]').click()")
+        await until(browser, lambda: text(browser, "#notice") == "the disk is full")
+        # A tenth is what https://web.dev/articles/cls calls good.
+        assert await asyncio.to_thread(browser.execute_async_script, SHIFTS) < 0.02
+
+
+async def test_of_a_crawl_that_is_over_there_is_nothing_to_control(browser: Chrome) -> None:
+    async with shown(Crawl(state="ended")) as (_, url):
+        await open_page(browser, f"{url}#token={TOKEN}")
+        await until(browser, lambda: browser.find_element(By.ID, "no-controls").is_displayed())
+        buttons = browser.find_elements(By.CSS_SELECTOR, "header button")
+        assert not any([await asyncio.to_thread(button.is_displayed) for button in buttons])
+        await until(browser, lambda: column(browser, 1))
+        await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
+        hosts = browser.find_elements(By.CSS_SELECTOR, "[data-host-do]")
+        assert not any([await asyncio.to_thread(button.is_enabled) for button in hosts])

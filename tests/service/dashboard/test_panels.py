@@ -1,0 +1,533 @@
+"""The panels of the page in a real browser: what comes in, what went wrong, the map, what needs somebody."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from crawler.cli import command_parser
+from crawler.url.scope import COUNTED
+from tests.job.metrics.samples import statistics
+from tests.service.dashboard.browser import Crawl, complaints, host, open_page, record, shown, survey, text, until
+
+URLS = "return [...document.querySelectorAll(arguments[0])].map(node => node.title)"
+
+
+def titles(browser: Chrome, selector: str) -> list[str]:
+    return list(browser.execute_script(URLS, f"{selector} .cut"))
+
+
+def press(browser: Chrome, *keys: str) -> None:
+    browser.switch_to.active_element.send_keys(*keys)
+
+
+def script(browser: Chrome, words: str) -> Callable[[], Any]:
+    return lambda: browser.execute_script(words)
+
+
+async def test_the_heading_and_the_title_name_the_job_and_how_far_it_is(browser: Chrome) -> None:
+    async with shown(Crawl(urls_admitted=200, urls_pending=50, urls_in_flight=0)) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#job-name") == "docs")
+        assert await asyncio.to_thread(lambda: browser.title) == "75% docs · running"
+        assert await asyncio.to_thread(text, browser, "#seeds-words") == "h.test and 19 more seeds"
+        assert await asyncio.to_thread(text, browser, "#progress-words") == "150 of 200 known"
+        assert await asyncio.to_thread(text, browser, "#token-file") == "docs/dashboard-token"
+        # The page may be served below a path: what it names, it names from there.
+        names = (
+            "return [...document.querySelectorAll('[href], [src]')].map(node => node.getAttribute('href') ?? node.src)"
+        )
+        links = await asyncio.to_thread(browser.execute_script, names)
+        assert not [link for link in links if link.startswith("/")]
+        assert {"api/download/records.csv?kind=failed", "api/download/report.html"} <= set(links)
+
+
+async def test_pages_appear_as_they_come_in_and_stand_still_under_the_pointer(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl, interval=0.1) as (board, url):
+        await open_page(browser, url)
+        first = [one["url"] for one in crawl.survey["recent"]]
+        await until(browser, lambda: titles(browser, "#ticker") == first)
+        crawl.survey = survey(recent=[record(13, status=404), *crawl.survey["recent"]], records=131)
+        await until(browser, lambda: text(browser, "#ticker .badge") == "404")
+        await asyncio.to_thread(browser.execute_script, "document.querySelector('.ticker .rows').focus()")
+        crawl.survey = survey(recent=[record(14), *crawl.survey["recent"]], records=132)
+        await until(browser, lambda: "standing still, 1 more" in text(browser, "#ticker-words"))
+        assert await asyncio.to_thread(text, browser, "#ticker .badge") == "404"
+        await asyncio.to_thread(browser.execute_script, "document.activeElement.blur()")
+        await until(browser, lambda: text(browser, "#ticker .badge") == "200")
+        assert board.feed.listeners
+
+
+async def test_the_survey_is_asked_for_again_only_when_records_came(browser: Chrome) -> None:
+    crawl = Crawl()
+    crawl.news = {"records": [], "records_new": 0}
+    later = "const now = Date.now.bind(Date), by = arguments[0]; Date.now = () => now() + by"
+    async with shown(crawl, interval=0.1) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#failures .badge") == "failed")
+        asked = []
+        for _ in range(4):
+            looked = crawl.requests["/api/hosts"]
+            await asyncio.to_thread(browser.execute_script, later, 20_000)
+            await until(browser, lambda looked=looked: crawl.requests["/api/hosts"] > looked)
+            asked.append(crawl.requests["/api/survey"])
+        # Once more than needed after the first answer, which may have been made before the last record.
+        assert asked[1:] == [asked[-1]] * 3
+        crawl.news = {"records": [], "records_new": 1}
+        await until(browser, lambda: crawl.requests["/api/survey"] > asked[-1])
+
+
+async def test_urls_that_fail_at_each_visit_count_once_and_what_is_old_says_of_when_it_is(browser: Chrome) -> None:
+    wrong = {"client_errors": 81, "server_errors": 2, "soft404": 0, "failed": 12}
+    counted = survey(failed_total=12, broken_total=83, failed_visits=54, broken_visits=243, wrong=wrong)
+    crawl = Crawl(revisits=500, pages_failed=54, pages_soft404=0, status={"2xx": 900, "4xx": 240, "5xx": 3})
+    crawl.survey = counted | {"complete": False, "read": 0.5}
+    crawl.news = {"records": [], "records_new": 3}
+    rows = "[...document.querySelectorAll('#lost li')]"
+    lost = f"return {rows}.map(node => node.children[0].textContent + ' ' + node.children[1].textContent)"
+    async with shown(crawl, interval=0.1) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "counting: 50%" in text(browser, ".failures [data-behind]"))
+        assert "54 visits without an answer" in await asyncio.to_thread(script(browser, lost))
+        assert await asyncio.to_thread(text, browser, "#broken-note") == "visits and 243 broken"
+        assert await asyncio.to_thread(text, browser, "#outcomes-title") == "Outcomes of all visits"
+        crawl.survey = counted
+        later = "const now = Date.now.bind(Date); Date.now = () => now() + 20_000"
+        await asyncio.to_thread(browser.execute_script, later)
+        await until(browser, lambda: text(browser, "#failed-now") == "12")
+        assert await asyncio.to_thread(text, browser, "#broken-note") == "and 83 broken"
+        assert "12 URLs without an answer" in await asyncio.to_thread(script(browser, lost))
+        bars = "return [...document.querySelectorAll('#outcomes li')].map(node => node.innerText.split('\\n'))"
+        outcomes = dict(await asyncio.to_thread(script(browser, bars)))
+        assert outcomes == {"fetched": "128", "failed": "1", "soft 404": "1"}
+        assert await asyncio.to_thread(text, browser, "#outcomes-title") == "Outcomes: URLs at their first visit"
+        assert "297 visits to 95 URLs" in await asyncio.to_thread(text, browser, "#failures-count")
+        await until(browser, lambda: text(browser, ".answers [data-behind]").startswith("as of "))
+
+
+async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(browser: Chrome) -> None:
+    wrong = {"client_errors": 1_234, "server_errors": 2, "soft404": 0, "failed": 7}
+    crawl = Crawl()
+    listed = [record(2_000 - number, status=404, url=f"http://h.test/{number}") for number in range(300)]
+    crawl.survey = survey(failures=listed, failed_total=7, broken_total=1_236, wrong=wrong)
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#failures-count") == "300 of 1,243 shown")
+        kinds = (
+            "return [...document.querySelectorAll('[data-failures]')].map(node => node.lastElementChild.textContent)"
+        )
+        assert await asyncio.to_thread(script(browser, kinds)) == ["1,243", "7", "1,234", "2", "0"]
+        for kind, count, rows in (
+            ("4xx", "300 of 1,234 shown", 300),
+            ("failed", "0 of 7 shown", 0),
+            ("soft404", "", 0),
+        ):
+            await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, f"[data-failures='{kind}']").click)
+            assert await asyncio.to_thread(text, browser, "#failures-count") == count
+            found = "return document.querySelectorAll('#failures li').length"
+            assert await asyncio.to_thread(script(browser, found)) == rows
+
+
+async def test_a_host_that_gave_what_its_budget_allows_is_not_called_failed(browser: Chrome) -> None:
+    crawl = Crawl()
+    closed = {"state": "blocked", "pending": 5, "in_flight": 0, "failed": 0, "errors": {}, "seconds_left": None}
+    used = closed | {"rule": "budget", "reason": "host_pages: 30 of 30 responses are taken"}
+    crawl.hosts = [host(0) | used, host(1) | closed | {"rule": "blocked", "reason": "its host was blocked by hand"}]
+    rows = "return [...document.querySelectorAll('#hosts tr')]"
+    shows = f"{rows}.map(node => [node.dataset.mark, node.querySelector('.of-state').innerText])"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "limit reached" in text(browser, "#hosts"))
+        found = await asyncio.to_thread(script(browser, shows))
+        assert sorted(map(tuple, found)) == [("bad", "closed"), ("done", "limit reached")]
+
+
+async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: len(titles(browser, "#failures")) == 7)
+        badges = "return [...document.querySelectorAll('#failures .badge')].map(node => node.textContent)"
+        assert await asyncio.to_thread(script(browser, badges)) == ["failed", "404", "503", "soft 404"]
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "[data-failures='4xx']").click)
+        assert await asyncio.to_thread(titles, browser, "#failures") == ["http://h.test/gone", "http://h.test/"]
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures button").send_keys, Keys.ENTER)
+        told = await asyncio.to_thread(text, browser, "#failures .facts")
+        assert "linked fromhttp://h.test/" in told
+        assert "correct the link on the page that links to it" in told
+        linked = "return [...document.querySelectorAll('#failures a')].map(node => [node.href, node.rel])"
+        assert ["http://h.test/gone", "noopener noreferrer"] in await asyncio.to_thread(script(browser, linked))
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures summary").click)
+        await until(browser, lambda: "seen: no" in text(browser, "#failures .steps"))
+        assert await asyncio.to_thread(complaints, browser) == []
+
+
+async def test_failures_stand_still_while_somebody_reads_them(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#failures .badge") == "failed")
+        await asyncio.to_thread(script(browser, "document.querySelector('#failures button').focus()"))
+        newer = [record(20, status=500), *crawl.survey["failures"]]
+        crawl.survey = survey(failures=newer, broken_total=4, records=140)
+        await until(browser, lambda: text(browser, "#failures-count") == "standing still, 1 more")
+        assert await asyncio.to_thread(text, browser, "#failures .badge") == "failed"
+        await asyncio.to_thread(script(browser, "document.activeElement.blur()"))
+        await until(browser, lambda: text(browser, "#failures .badge") == "500")
+
+
+async def test_the_map_is_walked_by_keyboard(browser: Chrome) -> None:
+    areas = "return [...document.querySelectorAll('#map > button')].map(node => node.ariaLabel)"
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await asyncio.to_thread(script(browser, "document.querySelector('#map').scrollIntoView({block: 'center'})"))
+        sites = ["h.test: 100 pages, 10.7 KiB, 3 broken. Enter to look into it", "h001.test: 30 pages, 51.8 KiB"]
+        await until(browser, lambda: browser.execute_script(areas) == sites)
+        sizes = """return [...document.querySelectorAll('#map > button')]
+            .map(node => (node.offsetWidth + 2) * (node.offsetHeight + 2))"""
+        large, small = await asyncio.to_thread(script(browser, sizes))
+        assert abs(large / small - 100 / 30) < 0.05
+        await asyncio.to_thread(script(browser, "document.querySelector('#map > button').focus()"))
+        await asyncio.to_thread(press, browser, Keys.ARROW_RIGHT)
+        focused = "return document.activeElement.ariaLabel"
+        assert await asyncio.to_thread(script(browser, focused)) == sites[1]
+        await asyncio.to_thread(press, browser, Keys.ARROW_LEFT)
+        await asyncio.to_thread(press, browser, Keys.ENTER)
+        inside = ["/docs/: 60 pages, 8.8 KiB, 3 broken. Enter to look into it", "/: 30 pages, 1,000 B"]
+        inside.append("everything else: 10 pages, 1,000 B")
+        await until(browser, lambda: browser.execute_script(areas) == inside)
+        assert await asyncio.to_thread(text, browser, "#map-way [aria-current]") == "h.test"
+        await asyncio.to_thread(press, browser, Keys.ESCAPE)
+        await until(browser, lambda: browser.execute_script(areas) == sites)
+        assert await asyncio.to_thread(script(browser, focused)) == sites[0]
+
+
+async def test_a_table_that_takes_long_to_sort_says_so(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#hosts-count") == "1 to 50 of 250")
+        crawl.read.clear()
+        await asyncio.to_thread(script(browser, "document.querySelector('[data-sort=pending]').click()"))
+        await until(browser, lambda: text(browser, "#hosts-count") == "reading the hosts…")
+        crawl.read.set()
+        await until(browser, lambda: text(browser, "#hosts-count") == "1 to 50 of 250")
+
+
+async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: Chrome) -> None:
+    crawl = Crawl(paused="the disk is full", paused_by="disk", state="paused", seen=None, proxies=None)
+    dead = {"state": "retired", "failed": 7, "fetched": 0, "errors": {"refused": 2}}
+    throttling = {"state": "waiting", "rule": "retry_after", "failed": 0, "errors": {"throttled": 3}}
+    well = {"state": "waiting", "rule": "gap", "failed": 0, "errors": {}}
+    crawl.hosts = [host(number) | how for number, how in enumerate((dead, throttling, well))]
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        lines = "return [...document.querySelectorAll('#attention li')].map(node => [node.className, node.innerText])"
+        await until(browser, lambda: "h000.test" in text(browser, "#attention"))
+        found = dict(await asyncio.to_thread(script(browser, lines)))
+        said = await asyncio.to_thread(text, browser, "#attention")
+        assert {"mark-bad", "mark-wait"} <= found.keys()
+        assert "The disk is full; it resumes by itself when there is space." in said
+        assert "Free some space" in said
+        assert "h000.testwas given up: nothing listens on its port; 7 URLs failed." in said
+        assert "Check that the server is up" in said
+        assert "h001.testslows the crawl down: it asks for fewer requests (429 or 503); 7 URLs wait for it." in said
+        assert "h002.test" not in said
+        button = browser.find_element(By.XPATH, "//ul[@id='attention']//button[contains(., 'h000.test')]")
+        await asyncio.to_thread(button.click)
+        await until(browser, lambda: "Check that the server is up" in text(browser, "#hosts .detail"))
+
+
+async def test_what_to_do_about_a_host_can_be_done_also_when_no_crawl_runs(browser: Chrome) -> None:
+    crawl = Crawl(state="stopped")
+    crawl.hosts = [host(0) | {"state": "idle", "pending": 0, "failed": 7, "fetched": 0, "errors": {"refused": 2}}]
+    crawl.hosts += [host(1) | {"state": "waiting", "rule": "retry_after", "failed": 0, "errors": {"throttled": 3}}]
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "h000.test" in text(browser, "#attention"))
+        said = await asyncio.to_thread(text, browser, "#attention")
+        assert "crawler retry --failed --host h000.test, and run the crawl again" in said
+        assert "press" not in said
+        assert "Pause lets it wait" not in said
+        button = browser.find_element(By.CSS_SELECTOR, "#hosts-table tbody button")
+        await asyncio.to_thread(button.click)
+        await until(browser, lambda: "pending" in text(browser, "#hosts .detail"))
+        pressed = await asyncio.to_thread(browser.find_elements, By.CSS_SELECTOR, "[data-host-do]:enabled")
+        assert not pressed
+
+
+async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chrome) -> None:
+    crawl = Crawl(state="paused", paused="paused by user", paused_by="user", seen=None, proxies=None, text_failed=0)
+    over = {"state": "idle", "pending": 0, "fetched": 0, "failed": 1, "errors": {"refused": 1}, "share": 1.0}
+    held = {"state": "waiting", "rule": "errors", "failed": 0, "errors": {"server_error": 4}, "in_flight": 0}
+    crawl.hosts = [host(number) | over | {"failed": 5} for number in range(14)]
+    crawl.hosts += [host(14) | held | {"pending": 3}, host(15) | held | {"pending": 58}]
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    inner = "const box = document.querySelector('.attention > .rows'); return box.scrollHeight - box.clientHeight"
+    async with shown(crawl) as (_, url):
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+        try:
+            await open_page(browser, url)
+            await until(browser, lambda: "h015.test" in text(browser, "#attention"))
+            assert (await asyncio.to_thread(titles, browser, "#attention"))[:2] == ["h015.test", "h014.test"]
+            said = await asyncio.to_thread(text, browser, "#attention")
+            assert said.startswith("The crawl is paused")
+            assert "58 URLs wait for it" in said
+            assert "Block… ends the crawl without its 58 URLs" in said
+            number = len(await asyncio.to_thread(browser.find_elements, By.CSS_SELECTOR, "#attention > li"))
+            assert await asyncio.to_thread(text, browser, "#attention-count") == str(number)
+            assert await asyncio.to_thread(script(browser, inner)) <= 0
+        finally:
+            await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+
+
+async def test_hosts_are_counted_by_the_words_of_their_rows_and_a_dead_one_has_no_full_bar(browser: Chrome) -> None:
+    crawl = Crawl(hosts_by_state={"idle": 2, "waiting": 1})
+    dead = {"state": "idle", "pending": 0, "fetched": 0, "failed": 1, "share": 1.0}
+    held = {"state": "waiting", "rule": "errors", "failed": 0, "pending": 9}
+    crawl.hosts = [host(0) | dead, host(1) | held, host(2) | dead | {"fetched": 3, "failed": 0}]
+    bars = "return Object.fromEntries([...document.querySelectorAll('#hosts tr.host')].map(row => "
+    bars += "[row.querySelector('.cut').title, row.querySelector('.meter i').style.width]))"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "server errors 1" in text(browser, "#host-states"))
+        each = "return [...document.querySelectorAll('#host-states li')].map(node => node.textContent)"
+        words = await asyncio.to_thread(script(browser, each))
+        assert sorted(words) == ["done 1", "failed 1", "server errors 1"]
+        found = await asyncio.to_thread(script(browser, bars))
+        assert (found["h000.test"], found["h002.test"]) == ("0%", "100%")
+
+
+async def test_nothing_can_be_unlocked_or_downloaded_once_nobody_answers(browser: Chrome) -> None:
+    reach = "return [document.querySelector('#unlock').disabled, document.querySelector('.downloads').inert]"
+    async with shown(Crawl()) as (_, url):
+        await open_page(browser, url)
+        assert await asyncio.to_thread(script(browser, reach)) == [False, False]
+    await until(browser, lambda: browser.execute_script(reach) == [True, True])
+    assert "nobody answers" in await asyncio.to_thread(text, browser, "#no-controls")
+
+
+@pytest.mark.parametrize("width", [390, 1_366, 2_400])
+async def test_a_row_that_opens_leaves_the_columns_where_they_are(browser: Chrome, width: int) -> None:
+    places = """return [...document.querySelectorAll('#hosts-table thead th')]
+        .map(cell => cell.getBoundingClientRect()).filter(box => box.width)
+        .map(box => [box.left, box.right].map(Math.round))"""
+    crawl = Crawl()
+    crawl.hosts = [host(0), host(1)]
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+        try:
+            await until(browser, lambda: "h000.test" in text(browser, "#hosts"))
+            before = await asyncio.to_thread(script(browser, places))
+            await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#hosts button.row").click)
+            await until(browser, lambda: "Last requests" in text(browser, "#hosts .detail"))
+            assert await asyncio.to_thread(script(browser, places)) == before
+        finally:
+            await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+
+
+async def test_broken_links_of_a_host_that_is_done_are_said(browser: Chrome) -> None:
+    done = {"state": "idle", "rule": None, "pending": 0, "failed": 0, "errors": {}}
+    crawl = Crawl(state="ended", pages_failed=0)
+    crawl.hosts = [host(0) | done | {"host": "h.test"}, host(1) | done]
+    (answers,) = crawl.survey["hosts"]
+    crawl.survey = survey(hosts=[answers | {"ok": 64, "client_errors": 36, "server_errors": 0, "failed": 0}])
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "36 of 102 URLs answer 4xx" in text(browser, "#attention"))
+        assert titles(browser, "#attention") == ["h.test"]
+
+
+async def test_what_was_missed_is_told_in_words_for_one_and_with_flags_that_exist(browser: Chrome) -> None:
+    one = {"links_rejected": 1, "seeds_rejected": 1, "pages_soft404": 1, "pages_failed": 1, "links_off_scope": 1}
+    one |= {"status": {"4xx": 1, "5xx": 0}, "urls_held_back": {}, "urls_excluded": 1}
+    left_out = {limit.value: 1 for limit in COUNTED}
+    crawl = Crawl(**one, links_filtered=1, links_left_out=left_out)
+    rows = "return [...document.querySelectorAll('#lost li, #left-out li')].map(node => node.innerText)"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "scope" in text(browser, "#left-out"))
+        found = [row.split("\n")[1:] for row in await asyncio.to_thread(browser.execute_script, rows)]
+    said = {what for what, _ in found}
+    assert len(said) == len(found), "each is told once"
+    assert {
+        "line of the seeds that is not a URL",
+        "page that only says “not found”",
+        "answer 4xx, such as 404 not found",
+        "link that is not a web address",
+        "link that matches no include pattern",
+        "link longer than the limit",
+        "page longer than was read",
+        "URL refused by robots.txt, a budget, a block or a trap",
+    } <= said
+    assert not [what for what in said if re.search(r" (are|were|match|say) ", what)]
+    flags = set(re.findall(r"--[a-z-]+", " ".join(how for _, how in found)))
+    assert flags >= {"--max-depth", "--scope", "--failed"}
+    commands = command_parser("crawl", "retry", "tail").commands.values()
+    assert flags <= {flag for command in commands for flag in re.findall(r"--[a-z-]+", command.format_help())}
+
+
+async def test_a_blocked_host_has_no_next_request(browser: Chrome) -> None:
+    crawl = Crawl()
+    blocked = {"state": "blocked", "reason": "its host was blocked by hand", "pending": 40, "next_time": None}
+    crawl.hosts = [host(0) | blocked | {"wait_seconds": None, "in_flight": 0}]
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "h000.test" in text(browser, "#hosts-table"))
+        button = browser.find_element(By.CSS_SELECTOR, "#hosts-table tbody button")
+        await asyncio.to_thread(button.click)
+        await until(browser, lambda: "blocked by hand." in text(browser, "#hosts .detail"))
+        assert "Next request" not in await asyncio.to_thread(text, browser, "#hosts .detail")
+
+
+async def test_nothing_needs_somebody_while_all_is_well(browser: Chrome) -> None:
+    calm = {"internal_failures": 0, "pages_code_failed": 0, "proxies": None, "text_failed": 0, "advice": None}
+    calm |= {"calls_code_failed": {}, "hosts_by_state": {}}
+    crawl = Crawl(**calm, hosts_overlooked={"count": 0, "names": []})
+    crawl.hosts = []
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        visible = "return document.querySelector('#attention-none').offsetHeight > 0"
+        await until(browser, script(browser, visible))
+        assert await asyncio.to_thread(titles, browser, "#attention") == []
+
+
+async def test_the_seen_set_is_one_line_until_it_has_something_to_say(browser: Chrome) -> None:
+    quiet = statistics()["seen"] | {"count": 4_000, "fpp_estimated": 1e-20, "ledger": None}
+    quiet["slices"] = [quiet["slices"][0] | {"count": 3_000, "fpp_estimated": 1e-20}]
+    crawl = Crawl(seen=quiet, advice=None)
+    opened = "return document.querySelector('#seen-set').open"
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        assert not await asyncio.to_thread(script(browser, opened))
+        # Bits per URL of a filter that is nearly empty say nothing.
+        assert await asyncio.to_thread(text, browser, "#seen-facts") == "scalable · 37% full · 50.0 KiB"
+        for trouble in ({"fpp_estimated": 0.0006}, {"count_suspect": True}):
+            crawl.changes = {"seen": quiet | trouble, "advice": None}
+            await until(browser, script(browser, opened))
+            crawl.changes = {"seen": quiet, "advice": None}
+            await until(browser, lambda: not browser.execute_script(opened))
+        # What somebody has opened stays open, and a chance that nobody can imagine is said in words.
+        await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#seen-set summary").click)
+        shown_ = "[data-show='seen.fpp_estimated']"
+        await until(browser, lambda: text(browser, shown_) == "practically 0")
+        assert await asyncio.to_thread(script(browser, opened))
+
+
+async def test_the_seen_set_of_a_crawl_of_partitions_names_their_slices(browser: Chrome) -> None:
+    seen = statistics()["seen"] | {"fpp_estimated": 1e-20, "ledger": None}
+    one = seen["slices"][0]
+    few = seen | {"slices": [one | {"partition": 0}]}
+    more = seen | {"slices": [one | {"partition": number} for number in (0, 3, 3)]}
+    same = seen | {"slices": [one | {"partition": number} for number in (0, 3)]}
+    advice = statistics()["advice"] | {"partition": 3, "warning": None}
+    crawl = Crawl(seen=few, advice=advice, partitions=[], checkpoint=statistics()["checkpoint"] | {"partition": 7})
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        panel = "return document.querySelector('#seen-set').open"
+        crawl.changes |= {"seen": same}
+        await until(browser, lambda: text(browser, "#oldest-partition") == "07")
+        await until(browser, script(browser, "return document.querySelector('#stop').hidden"))
+        assert not await asyncio.to_thread(script(browser, panel)), "a partition that begins is no growth"
+        crawl.changes |= {"seen": more}
+        await until(browser, script(browser, panel))
+        names = "return [...document.querySelectorAll('#slices tr')].map(row => row.cells[0].innerText)"
+        await until(browser, lambda: browser.execute_script(names) == ["00-1", "03-1", "03-2"])
+        assert "partition 03" in await asyncio.to_thread(text, browser, "#next-slice")
+        assert await asyncio.to_thread(script(browser, "return document.querySelector('#slice-full').hidden"))
+
+
+async def test_a_telephone_shows_what_is_wrong_before_anything_else(browser: Chrome) -> None:
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    order = """return [...document.querySelectorAll('main > section')]
+        .sort((one, other) => one.getBoundingClientRect().top - other.getBoundingClientRect().top)
+        .map(node => node.className)"""
+    await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+    try:
+        async with shown(Crawl()) as (_, url):
+            await open_page(browser, url)
+            first = (await asyncio.to_thread(script(browser, order)))[:4]
+    finally:
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+    assert first == ["far", "attention", "hosts", "failures"]
+
+
+async def test_a_telephone_shows_names_of_hosts_whole(browser: Chrome) -> None:
+    crawl = Crawl()
+    names = ["127.0.2.2:8081", "127.0.2.2:8082", "docs-1.localhost:28946", "en.wikipedia.org"]
+    crawl.hosts = [host(number) | {"host": name} for number, name in enumerate(names)]
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    outside = """return [...document.querySelectorAll('#hosts-table button.row .cut > span')].filter(node =>
+        node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1)
+        .map(node => node.textContent)"""
+    async with shown(crawl) as (_, url):
+        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
+        try:
+            await open_page(browser, url)
+            await until(browser, lambda: sorted(titles(browser, "#hosts-table")) == sorted(names))
+            assert await asyncio.to_thread(browser.execute_script, outside) == []
+        finally:
+            await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+
+
+async def test_the_time_left_that_is_told_is_shown(browser: Chrome) -> None:
+    crawl = Crawl()
+    slow = {"name": "slow.test:80", "pending": 5, "seconds_per_url": 6.0, "hosts": 1}
+    async with shown(crawl, interval=0.1) as (_, url):
+        await open_page(browser, url)
+        crawl.changes = {"slowest_host": slow | {"seconds": 40_000.0}}
+        await until(browser, lambda: text(browser, "#time-left").endswith("11 h 5 min"))
+        assert "11 h 5 min to go for slow.test:80." in await asyncio.to_thread(text, browser, "#working-words")
+        crawl.changes = {"slowest_host": slow | {"seconds": 9_000.0}}
+        await until(browser, lambda: text(browser, "#time-left").endswith("2 h 30 min"))
+
+
+async def test_a_crawl_that_fetched_nothing_says_so_everywhere(browser: Chrome) -> None:
+    nothing = {"urls_admitted": 1, "urls_pending": 0, "urls_in_flight": 0, "pages_fetched": 0, "pages_failed": 0}
+    held = {"urls_excluded": 1, "urls_held_back": {"private-address": 1}, "status": {}, "pages_soft404": 0}
+    crawl = Crawl(state="ended", **nothing, **held, pages_blocked=0)
+    crawl.hosts = []
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: "1 held back by private-address" in text(browser, "#attention"))
+        marks = "return ['working', 'verdict'].map(id => document.getElementById(id).dataset.mark)"
+        assert await asyncio.to_thread(script(browser, marks)) == ["bad", "bad"]
+        said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "progress-share", "state")]
+        assert said == ["Nothing was fetched: no seed could be.", "0%", "failed"]
+        crawl.changes |= {"pages_fetched": 5, "urls_admitted": 6}
+        await until(browser, lambda: "1 URL was excluded" in text(browser, "#verdict"))
+
+
+async def test_a_planned_wait_is_calm(browser: Chrome) -> None:
+    crawl = Crawl(state="paused", paused="its next round is at 03:00", paused_by="round")
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#state") == "waiting")
+        await until(browser, lambda: "as planned" in text(browser, "#attention"))
+        said = await asyncio.to_thread(text, browser, "#attention")
+        assert "Its next round is at 03:00." in said
+        assert "Resume" not in said
+        alarms = "return [...document.querySelectorAll('#attention .mark-bad')].map(node => node.innerText).join()"
+        assert "planned" not in await asyncio.to_thread(script(browser, alarms))
+
+
+async def test_a_crawl_without_an_end_is_given_none(browser: Chrome) -> None:
+    again = {"urls_pending": 40, "urls_in_flight": 2, "revisits_pending": 42, "revisits": 142, "revisits_changed": 7}
+    async with shown(Crawl(endless=True, **again)) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#time-left") == "no end")
+        said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "working-words", "state")]
+        fresh = "All found pages tried once; keeping them fresh (no end): 100 revisits, 7 found a change."
+        assert said == [fresh, fresh, "keeping fresh"]
+        assert await asyncio.to_thread(text, browser, "#progress-share") == "100%"

@@ -1,0 +1,219 @@
+"""The dashboard asked over HTTP, as browsers, Prometheus and intruders would."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import json
+import re
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from crawler.base.settings import DashboardSettings
+from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.server import Dashboard
+from tests.job.metrics.samples import statistics
+
+HALF_A_MINUTE = 30.0  # of the minute for which aiohttp by itself waits for who listens
+PATHS = ["/", "/page/main.js", "/metrics", "/api/stats", "/api/events"]
+
+
+@asynccontextmanager
+async def dashboard(
+    stats: Callable[[], dict[str, Any]] = statistics,
+    token: str | None = None,
+    interval: float = 0.01,
+    cookies: bool = False,
+) -> AsyncIterator[tuple[Dashboard, aiohttp.ClientSession]]:
+    """A dashboard whose clock goes one second a tick, and a client that knows its address."""
+    seconds = itertools.count(1_000)
+    settings = DashboardSettings(listen="127.0.0.1:0", token=token, interval=interval)
+    board = Dashboard(settings, Feed(stats, lambda: float(next(seconds))))
+    url = await board.start()
+    jar = aiohttp.CookieJar(unsafe=True) if cookies else aiohttp.DummyCookieJar()
+    try:
+        async with aiohttp.ClientSession(url, cookie_jar=jar) as client:
+            yield board, client
+    finally:
+        await board.stop()
+
+
+async def events(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, Any]]:
+    name = ""
+    async for line in response.content:
+        field, _, value = line.decode().rstrip("\n").partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            yield name, json.loads(value)
+
+
+async def test_stats_and_metrics_are_what_the_crawl_says() -> None:
+    async with dashboard() as (_, client):
+        async with client.get("/api/stats") as response:
+            assert response.content_type == "application/json"
+            assert await response.json() == statistics()
+        async with client.get("/metrics") as response:
+            assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            families = list(text_string_to_metric_families(await response.text()))
+        assert [f.samples[0].value for f in families if f.name == "crawler_urls_pending"] == [2_000]
+
+
+@pytest.mark.parametrize(
+    ("stats", "status", "text"),
+    [
+        ({}, 200, "ok\n"),  # the job is being opened
+        (statistics(state="running"), 200, "ok\n"),
+        (statistics(state="paused"), 200, "ok\n"),
+        (statistics(state="stopping"), 200, "ok\n"),
+        (statistics(state="ended"), 503, "ended\n"),
+        (statistics(state="stopped"), 503, "stopped\n"),
+    ],
+)
+async def test_health_is_that_of_the_process_and_over_with_the_crawl(
+    stats: dict[str, Any], status: int, text: str
+) -> None:
+    async with dashboard(lambda: stats) as (_, client), client.get("/healthz") as response:
+        assert (response.status, await response.text()) == (status, text)
+
+
+async def test_the_page_and_all_it_loads_are_served_and_nothing_else() -> None:
+    async with dashboard() as (_, client):
+        async with client.get("/") as response:
+            assert response.content_type == "text/html"
+            page = await response.text()
+        assert not re.search(r"\s(?:style|on\w+)=|<style|https?://", page)
+        parts = re.findall(r'(?:src|href)="(page/[^"]+)"', page)
+        assert {part.rpartition(".")[2] for part in parts} == {"svg", "css", "js"}
+        for part in [*parts, "page/chart.js", "page/format.js", "page/hosts.js"]:
+            async with client.get(f"/{part}") as response:
+                assert response.status == 200
+                assert response.content_type in ("text/css", "text/javascript", "image/svg+xml")
+                etag = response.headers["ETag"]
+            async with client.get(f"/{part}", headers={"If-None-Match": etag}) as response:
+                assert response.status == 304
+        for path in ("/page/nothing", "/page/..%2f__init__.py", "/page/%2fetc%2fpasswd", "/other"):
+            async with client.get(path) as response:
+                assert response.status == 404
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/healthz", "/nothing"])
+async def test_every_answer_forbids_what_the_page_does_not_need(path: str) -> None:
+    async with dashboard() as (_, client), client.get(path) as response:
+        policy = response.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Referrer-Policy"] == "no-referrer"
+        assert "Access-Control-Allow-Origin" not in response.headers
+        assert response.headers["Server"] == "crawler"
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/healthz"])
+async def test_a_name_that_is_not_ours_is_refused(path: str) -> None:
+    async with dashboard() as (_, client), client.get(path, headers={"Host": "evil.example"}) as response:
+        assert response.status == 403
+
+
+async def test_with_a_token_nothing_but_health_is_shown_without_it() -> None:
+    async with dashboard(token="s3cret") as (_, client):
+        for path in PATHS:
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Cookie": "crawler_dashboard=s3cret"}):
+                async with client.get(path, headers=headers) as response:
+                    assert response.status == 401, path
+                    assert "pages_fetched" not in await response.text()
+            async with client.get(path, headers={"Authorization": "Bearer s3cret"}) as response:
+                assert response.status == 200
+                assert "Set-Cookie" not in response.headers
+        async with client.get("/healthz") as response:
+            assert response.status == 200
+
+
+async def test_the_token_in_the_address_is_needed_once() -> None:
+    async with dashboard(token="s3cret", cookies=True) as (_, client):
+        async with client.get("/?token=wrong") as response:
+            assert response.status == 401
+        async with client.get("/?token=s3cret") as response:
+            assert response.status == 200
+            cookie = response.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert "s3cret" not in cookie
+        for path in PATHS:
+            async with client.get(path) as response:
+                assert response.status == 200
+
+
+async def test_a_listener_gets_the_past_then_every_tick_then_the_end() -> None:
+    pages = itertools.count(0, 5)
+    state = "running"
+
+    def stats() -> dict[str, Any]:
+        return statistics(state=state, pages_fetched=next(pages))
+
+    async with dashboard(stats) as (board, client), client.get("/api/events") as response:
+        assert response.content_type == "text/event-stream"
+        heard = events(response)
+        name, past = await anext(heard)
+        assert name == "history"
+        assert past["recent"]["t"][0] == past["all"]["t"][0] == 1_000.0
+        ticks = [await anext(heard) for _ in range(4)]
+        assert {name for name, _ in ticks} == {"tick"}
+        # The first comes at once; from then on the clock goes a second a tick.
+        assert [data["point"]["pages_per_second"] for _, data in ticks[2:]] == [5.0, 5.0]
+        assert ticks[-1][1]["stats"].keys() == statistics().keys()
+        assert "12,347 new URLs" in ticks[-1][1]["trust"]
+        state = "ended"
+        stopping = asyncio.create_task(board.stop())
+        async with asyncio.timeout(HALF_A_MINUTE):
+            rest = [event async for event in heard]
+            await stopping
+        assert rest[-1][0] == "end"
+        assert rest[-1][1]["stats"]["state"] == "ended"
+
+
+async def test_a_listener_that_does_not_read_costs_one_message_and_does_not_hold_others() -> None:
+    padding = "x" * 100_000
+    ticks = itertools.count()
+    async with dashboard(lambda: statistics(state=f"{next(ticks)} {padding}"), interval=0.001) as (board, client):
+        deaf = socket.create_connection(board.server.address)
+        deaf.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with client.get("/api/events", read_bufsize=2**22) as response:
+            heard = events(response)
+            for _ in range(200):
+                await anext(heard)
+            # 20 MB went to the one who listens; for the other waits what was begun, above the high-water mark.
+            waiting = board.server.unsent()
+            assert len(waiting) == 2
+            assert 0 < max(waiting) < 400_000
+        # A listener that does not read is not waited for: it stays open until the dashboard has gone.
+        async with asyncio.timeout(HALF_A_MINUTE):
+            await board.stop()
+        deaf.close()
+
+
+async def test_a_port_in_use_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        board = Dashboard(DashboardSettings(listen=str(taken.getsockname()[1])), Feed(statistics, float))
+        with pytest.raises(OSError) as caught:  # noqa: PT011 (the errno is what is asserted)
+            await board.start()
+        assert caught.value.errno == errno.EADDRINUSE
+        await board.stop()
+
+
+async def test_a_failure_of_the_statistics_is_not_hidden() -> None:
+    answers = iter([statistics()])
+    settings = DashboardSettings(listen="0", interval=0.001)
+    board = Dashboard(settings, Feed(lambda: next(answers, None) or statistics()["no such key"], float))
+    await board.start()
+    assert board.ticking is not None
+    await asyncio.wait([board.ticking])
+    with pytest.raises(KeyError, match="no such key"):
+        await board.stop()

@@ -1,0 +1,242 @@
+"""The synthetic web is the same for the same seed, and its truth is what can be reached."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from ipaddress import IPv4Address
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
+
+from crawler.tools.bench.synthetic_web import (
+    MOST_HOSTS,
+    MOST_PAGES,
+    Draws,
+    Habit,
+    Kind,
+    Mode,
+    Serving,
+    Shape,
+    SyntheticWeb,
+    address_of,
+    habit_of,
+)
+
+PORT = 8080
+
+
+@st.composite
+def shapes(draw: st.DrawFn, most: int = 120) -> Shape:
+    hosts = draw(st.integers(1, 20))
+    pages = draw(st.integers(hosts, most))
+    return Shape(pages, hosts, draw(st.integers(0, 2**63 - 1)), draw(st.sampled_from(Mode)), PORT)
+
+
+def links_of(web: SyntheticWeb, url: str) -> list[str]:
+    """What an answer leads to, as a crawler reads it. The hosts are those of the seeds."""
+    parts = urlsplit(url)
+    host = [urlsplit(seed).netloc for seed in web.seeds].index(parts.netloc)
+    answer = web.answer(host, parts.path)
+    if answer.location is not None:
+        return [urljoin(url, answer.location)]
+    nodes = LexborHTMLParser(answer.body.decode()).css("a[href]") if answer.status == 200 else []
+    return [urldefrag(urljoin(url, node.attributes["href"] or "")).url for node in nodes]
+
+
+def reached(web: SyntheticWeb) -> set[str]:
+    found, waiting = set(web.seeds), web.seeds
+    while waiting:
+        for link in links_of(web, waiting.pop()):
+            if link not in found:
+                found.add(link)
+                waiting.append(link)
+    return found
+
+
+@given(shapes())
+def test_what_can_be_reached_is_the_truth(shape: Shape) -> None:
+    web = SyntheticWeb(shape)
+    truth = [url for url, _ in web.urls()]
+    assert len(set(truth)) == len(truth)
+    assert reached(web) == set(truth)
+
+
+@given(shapes(), st.data())
+def test_a_page_is_the_same_whenever_it_is_made(shape: Shape, data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, shape.pages - 1))
+    page = SyntheticWeb(shape).page(number)
+    again = SyntheticWeb(shape)
+    again.page(data.draw(st.integers(0, shape.pages - 1)))
+    assert again.page(number) == page
+
+
+def test_another_seed_is_another_web() -> None:
+    one, other = (SyntheticWeb(Shape(200, 4, seed, port=PORT)) for seed in (1, 2))
+    assert {url for url, _ in one.urls()} != {url for url, _ in other.urls()}
+    assert all(one.page(number) != other.page(number) for number in range(200))
+
+
+def test_bytes_do_not_depend_on_the_machine() -> None:
+    """Recorded figures belong to these bytes: a change of the web needs a new name for them."""
+    digests = {}
+    for mode in Mode:
+        web = SyntheticWeb(Shape(5_000, 20, 7, mode, PORT))
+        digest = hashlib.sha256()
+        for number in range(0, 5_000, 500):
+            digest.update(web.url(number).encode())
+            digest.update(web.page(number))
+        digests[mode.value] = digest.hexdigest()[:16]
+    assert digests == {"web": "719e4db0b235bd74", "chains": "04ed3de86a5c7f36"}
+
+
+@given(shapes(), st.data())
+def test_a_url_has_one_place(shape: Shape, data: st.DataObject) -> None:
+    web = SyntheticWeb(shape)
+    number = data.draw(st.integers(0, shape.pages - 1))
+    for kind in Kind:
+        if kind in web.expected(number):
+            assert web.locate(web.url(number, kind)) == (number, kind)
+        else:
+            assert web.locate(web.url(number, kind)) is None
+    url = web.url(number)
+    port = f":{PORT}/"
+    for changed in (
+        url + "x",
+        url + "?",
+        url.replace("http:", "https:"),
+        url.replace(port, ":8081/"),
+        url + "/-0.html",
+    ):
+        assert web.locate(changed) is None
+    assert web.locate(url.replace(port, f"{port}0")) is None
+
+
+@given(shapes())
+def test_every_link_stays_on_loopback(shape: Shape) -> None:
+    web = SyntheticWeb(shape)
+    for url, _ in web.urls():
+        for link in (url, *links_of(web, url)):
+            parts = urlsplit(link)
+            assert parts.scheme == "http"
+            assert parts.port == PORT
+            assert IPv4Address(parts.hostname or "").is_loopback
+
+
+@given(st.integers(0, MOST_HOSTS - 1), st.integers(0, MOST_HOSTS - 1))
+def test_hosts_have_addresses_of_their_own(one: int, other: int) -> None:
+    assert (address_of(one) == address_of(other)) == (one == other)
+    assert address_of(one).startswith("127.64.")
+
+
+@given(st.integers(2, 12), st.integers(0, 100))
+def test_each_page_of_chains_is_linked_once_and_from_another_host(hosts: int, seed: int) -> None:
+    web = SyntheticWeb(Shape(10 * hosts, hosts, seed, Mode.CHAINS, PORT))
+    sources: dict[str, list[str]] = {}
+    for url, kind in web.urls():
+        for link in links_of(web, url) if kind & (Kind.PAGE | Kind.MOVED) else ():
+            sources.setdefault(link, []).append(url)
+    for number in range(hosts, 10 * hosts):
+        moved = Kind.MOVED in web.expected(number)
+        (source,) = sources[web.url(number, Kind.MOVED if moved else Kind.PAGE)]
+        assert urlsplit(source).netloc != urlsplit(web.url(number)).netloc
+    for seed_url in web.seeds:
+        assert seed_url not in sources
+
+
+def test_popularity_follows_zipf() -> None:
+    counts = Counter(Draws(seed, "zipf", 0, 2).popular(4_095) for seed in range(24_000))
+    octaves = [sum(counts[rank] for rank in range(2**power - 1, 2 ** (power + 1) - 1)) for power in range(12)]
+    assert sum(octaves) == 24_000
+    assert all(1_800 < octave < 2_200 for octave in octaves), "each octave of ranks is drawn as often as another"
+
+
+def test_few_pages_have_most_of_the_links_and_most_pages_few() -> None:
+    web = SyntheticWeb(Shape(600, 4, 3, port=PORT))
+    degrees = Counter(link for number in range(600) for link in set(links_of(web, web.url(number))))
+    most = sorted((degrees[web.url(number)] for number in range(600)), reverse=True)
+    assert sum(most[:60]) > 0.4 * sum(most)
+    assert most[300] < 0.1 * most[0]
+
+
+def test_sizes_and_links_are_like_those_of_real_pages() -> None:
+    web = SyntheticWeb(Shape(1_000, 5, 1, port=PORT))
+    sizes = sorted(len(web.page(number)) for number in range(300, 700))
+    links = sorted(len(links_of(web, web.url(number))) for number in range(300, 500))
+    assert 20_000 < sizes[200] < 50_000
+    assert sizes[20] < 10_000
+    assert sizes[380] > 100_000
+    assert 30 < links[100] < 90
+    assert links[190] > 120
+
+
+def test_the_last_page_of_the_largest_web_is_made_at_once() -> None:
+    for mode in Mode:
+        web = SyntheticWeb(Shape(MOST_PAGES, MOST_HOSTS, 0, mode, PORT))
+        url = web.url(MOST_PAGES - 1)
+        assert web.locate(url) == (MOST_PAGES - 1, Kind.PAGE)
+        assert web.page(MOST_PAGES - 1).endswith(b"</html>\n")
+
+
+def test_robots_txt_disallows_what_is_private_where_there_is_one() -> None:
+    web = SyntheticWeb(Shape(1_000, 16, 0, port=PORT))
+    for host in range(16):
+        answer = web.answer(host, "/robots.txt")
+        assert (answer.status == 404) == (habit_of(host) is Habit.UNRULED)
+    hosts = {
+        int(urlsplit(url).netloc.split(":")[0].split(".")[3]) - 1 for url, kind in web.urls() if kind is Kind.PRIVATE
+    }
+    assert hosts
+    assert not [host for host in hosts if habit_of(host) is Habit.UNRULED]
+
+
+def test_the_kinds_answer_as_they_are_called() -> None:
+    web = SyntheticWeb(Shape(2_000, 1, 5, port=PORT))
+    statuses = {Kind.PAGE: 200, Kind.COPY: 200, Kind.PRIVATE: 200, Kind.MOVED: 301, Kind.GONE: 404}
+    met = Counter[Kind]()
+    for url, kind in web.urls():
+        met[kind] += 1
+        if kind is Kind.PAGE or met[kind] > 3:
+            continue
+        answer = web.answer(0, urlsplit(url).path)
+        found = web.locate(url)
+        assert found is not None
+        assert answer.status == statuses[kind]
+        if kind is Kind.COPY:
+            assert answer.body == web.page(found[0])
+        if kind is Kind.MOVED:
+            assert urljoin(url, answer.location or "") == web.url(found[0])
+    assert met[Kind.PAGE] == 2_000
+    assert all(30 < met[kind] < 120 for kind in Kind if kind is not Kind.PAGE)
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(1, 2), Shape(0, 0), Shape(MOST_PAGES + 1, 1), Shape(MOST_PAGES, MOST_HOSTS + 1)]
+)
+def test_a_web_out_of_range_is_refused(shape: Shape) -> None:
+    with pytest.raises(ValueError, match="a web has"):
+        SyntheticWeb(shape)
+
+
+def test_small_sites_with_many_links_are_made() -> None:
+    """There, many draws fall on ranks that the site does not have."""
+    web = SyntheticWeb(Shape(3_000, 1_000, 5, port=PORT))
+    assert all(web.page(number) for number in range(3_000))
+
+
+@pytest.mark.parametrize("size", [2_000, 13_000, 37_000, 242_000])
+def test_pages_of_one_size_have_the_links_that_lead_on(size: int) -> None:
+    web = SyntheticWeb(Shape(400, 4, 9, port=PORT, size=size, serving=Serving(https=True)))
+    pages = [web.page(number) for number in range(400)]
+    assert all(url.startswith("https://") for url in web.seeds)
+    assert {len(page) for page in pages} == {size}
+    blank = [len(page) - len(page.rstrip(b"\n")) for page in pages]
+    assert max(blank) < 0.15 * size + 2_000, "it is filled with text"
+    found, whole = {0, *(web.locate(seed)[0] for seed in web.seeds)}, b"".join(pages)  # type: ignore[index]
+    for number in {*range(400)} - found:
+        assert web.locate(web.url(number)) == (number, Kind.PAGE)
+        paths = [web.url(number, kind).split("/", 3)[3] for kind in (Kind.PAGE, Kind.MOVED)]
+        assert any(f'/{path}"'.encode() in whole or f"/{path}#".encode() in whole for path in paths)

@@ -1,0 +1,436 @@
+"""``crawler dedup``: what comes out and when, its signals, and its file."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from crawler.seen.filters import BloomFilter, ScalableBloomFilter
+from crawler.tools.dedup.lookout import Lookout
+from tests.hashing import HASH, digest_lines
+from tests.program import PATIENCE, ROOT, Ran, wait_until
+from tests.tools.dedup.commands import Commands
+
+
+class Stream:
+    """A running ``crawler dedup`` that is fed by hand."""
+
+    def __init__(self, *words: str | Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "crawler", "dedup", *map(str, words)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
+        self.printed = b""
+
+    def feed(self, data: bytes) -> None:
+        """Write it and read what comes out meanwhile, so that neither side waits for the other for ever."""
+        os.set_blocking(self._in, False)
+        view = memoryview(data)
+        while view:
+            readable, writable, _ = select.select([self._out], [self._in], [], PATIENCE)
+            assert readable or writable, "stuck"
+            if readable:
+                self.printed += os.read(self._out, 2**16)
+            if writable:
+                view = view[os.write(self._in, view) :]
+
+    def expect(self, lines: int) -> None:
+        """Wait until so many lines in all came out."""
+        while self.printed.count(b"\n") < lines:
+            assert select.select([self._out], [], [], PATIENCE)[0], f"only {self.printed[-200:]!r} came out"
+            piece = os.read(self._out, 2**16)
+            assert piece, self.process.communicate()[1]
+            self.printed += piece
+
+    def drained(self) -> bool:
+        """Take what is there to be read; true, as nothing is left of it."""
+        while select.select([self._out], [], [], 0)[0]:
+            piece = os.read(self._out, 2**16)
+            assert piece, self.process.communicate()[1]
+            self.printed += piece
+        return True
+
+    def end(self, number: signal.Signals | None = None) -> Ran:
+        if number is not None:
+            self.process.send_signal(number)
+            self.process.wait()
+        rest, told = self.process.communicate()
+        self.printed += rest
+        return Ran(self.process.returncode, self.printed.decode("utf-8", "replace"), told.decode())
+
+
+@contextmanager
+def stream(*words: str | Path) -> Iterator[Stream]:
+    made = Stream(*words)
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.process.kill()
+            made.process.communicate()
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    return data.removesuffix(b"\n").split(b"\n") if data else []
+
+
+def first_ones(lines: list[bytes]) -> list[bytes]:
+    return list(dict.fromkeys(lines))
+
+
+# -- what comes out --------------------------------------------------------------------------------------------
+
+
+def test_new_raw_lines_come_out_in_order_whatever_their_bytes(run: Commands) -> None:
+    pick = random.Random(7)
+    pool = [pick.randbytes(pick.randrange(40)).replace(b"\n", b"") for _ in range(3000)]
+    lines = [pick.choice(pool) for _ in range(40_000)]
+    # Without its last line feed the last line is one all the same.
+    lines.append(b"\xff last")
+    code, out, told = run("dedup", "--raw", "--seen", "digest", data=b"\n".join(lines))
+    assert code == 0
+    expected = first_ones(lines)
+    assert lines_of(out) == expected
+    assert out.endswith(b"\xff last\n")
+    assert f"40,001 raw lines: {len(expected):,} new, {40_001 - len(expected):,} seen before" in told
+
+
+def test_urls_are_compared_by_their_key_and_printed_as_they_came(run: Commands) -> None:
+    lines = [
+        b"http://a.test/",
+        b"HTTP://A.test:80/#top",
+        b"http://a.test/%7eb\r",
+        b"http://a.test/~b",
+        b"https://a.test/",
+        b"no url",
+        b"mailto:a@b.test",
+        b"",
+        b"http://a.test/\xff\xfe",
+        "http://a.test/\u00e4".encode(),
+        b"http://a.test/%C3%A4",
+        b"http://a.test/c",
+    ]
+    code, out, told = run("dedup", data=b"\n".join(lines) + b"\n")
+    assert code == 0
+    assert lines_of(out) == [lines[0], lines[2], lines[4], lines[9], lines[11]]
+    assert "8 URLs: 5 new, 3 seen before" in told
+    assert "4 lines skipped" in told
+    for reason in ("1 relative URL without a base", "1 not http or https", "1 empty line", "1 not UTF-8"):
+        assert reason in told
+
+
+def test_rules_of_the_configuration_decide_the_key(run: Commands, tmp_path: Path) -> None:
+    config = tmp_path / "rules.toml"
+    config.write_text("[canonical]\nrules = ['drop-www']\n")
+    code, out, told = run("dedup", "--config", config, data=b"http://www.a.test/\nhttp://a.test/\n")
+    assert (code, out) == (0, b"http://www.a.test/\n")
+    assert "2 URLs by the rules drop-www: 1 new" in told
+
+
+def test_lines_of_ten_megabytes(run: Commands) -> None:
+    long, other = b"x" * 10_000_000, b"x" * 9_999_999 + b"y"
+    code, out, _ = run("dedup", "--raw", data=b"\n".join((long, b"a", long, other, b"a", b"")))
+    assert code == 0
+    assert lines_of(out) == [long, b"a", other]
+    code, out, told = run("dedup", data=b"http://a.test/" + long + b"\n" + long + b"\nhttp://a.test/\n")
+    assert (code, out.count(b"\n")) == (0, 2)
+    assert "1 line skipped" in told
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\n\n\n"])
+def test_hardly_anything(run: Commands, data: bytes) -> None:
+    code, out, _ = run("dedup", "--raw", data=data)
+    assert (code, out) == (0, b"\n" if data else b"")
+
+
+def test_false_positives_stay_within_what_was_asked_for(run: Commands) -> None:
+    lines = [b"%d" % number for number in range(60_000)]
+    code, out, told = run("dedup", "--raw", "--fpp", "0.02", "--capacity", "1000", data=b"\n".join(lines))
+    assert code == 0
+    printed = lines_of(out)
+    assert set(printed) <= set(lines)
+    assert 0 < len(lines) - len(printed) <= 0.02 * len(lines)
+    assert "target 2%" in told
+
+
+# -- streaming -------------------------------------------------------------------------------------------------
+
+
+def test_a_slow_producer_s_line_comes_out_before_the_next_is_written() -> None:
+    with stream("--raw") as running:
+        for number in range(20):
+            running.feed(b"line %d\n" % (number // 2))
+            running.expect(number // 2 + 1)
+        running.feed(b"half a")
+        running.feed(b" line\n")
+        running.expect(11)
+        assert running.process.stdin is not None
+        running.process.stdin.close()
+        running.process.stdin = None
+        ran = running.end()
+    assert ran.code == 0
+    assert ran.out.splitlines() == [f"line {number}" for number in range(10)] + ["half a line"]
+
+
+def test_a_reader_that_has_enough_is_no_crash(run: Commands, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m crawler dedup --raw --filter {tmp_path / 'f'} | head -n 2"
+    data = b"".join(b"line %d\n" % number for number in range(200_000))
+    done = subprocess.run(command, shell=True, input=data, capture_output=True, cwd=ROOT, check=False)
+    assert done.stdout == b"line 0\nline 1\n"
+    assert b"Traceback" not in done.stderr
+    # What was not delivered must not be taken for seen.
+    assert run("dedup", "--raw", "--filter", tmp_path / "f", data=data)[1].count(b"\n") == 200_000
+
+
+# -- keeping the seen-set --------------------------------------------------------------------------------------
+
+
+def test_a_run_carries_on_where_the_last_one_ended(run: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "seen"
+    first = [b"http://a.test/%d" % number for number in range(3000)]
+    second = [b"http://a.test/%d" % number for number in range(2000, 5000)]
+    small = ("--capacity", "500", "--fpp", "1e-6")
+    assert lines_of(run("dedup", "--filter", file, *small, data=b"\n".join(first))[1]) == first
+    code, out, told = run("dedup", "--filter", file, data=b"\n".join(second))
+    assert code == 0
+    assert lines_of(out) == second[1000:]
+    assert "5,000 keys" in told
+    assert run("dedup", "--filter", file, *small, data=b"\n".join(first + second))[1] == b""
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["seen", "seen.digests"], "nothing else is left beside it"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_what_was_printed_and_only_that(run: Commands, tmp_path: Path, number: signal.Signals) -> None:
+    lines = [b"http://a.test/%d" % line for line in range(50_000)]
+    with stream("--filter", tmp_path / "seen") as running:
+        running.feed(b"\n".join(lines[:20_000]) + b"\nhttp://a.test/200")
+        running.expect(20_000)
+        ran = running.end(number)
+    assert ran.code == 130
+    assert "20,000 URLs: 20,000 new" in ran.err
+    code, out, _ = run("dedup", "--filter", tmp_path / "seen", data=b"\n".join(lines))
+    assert code == 0
+    assert lines_of(out) == lines[20_000:]
+
+
+def test_a_signal_in_a_flood_keeps_what_was_printed_and_only_that(run: Commands, tmp_path: Path) -> None:
+    data = b"".join(b"http://a.test/%d\n" % line for line in range(400_000))
+    (tmp_path / "list").write_bytes(data)
+    with open(tmp_path / "list", "rb") as lines, open(tmp_path / "out", "wb") as out:
+        words = [sys.executable, "-m", "crawler", "dedup", "--filter", str(tmp_path / "seen")]
+        process = subprocess.Popen(words, stdin=lines, stdout=out, stderr=subprocess.PIPE, cwd=ROOT)
+        wait_until(lambda: (tmp_path / "out").stat().st_size > 0, "lines come out")
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate()
+    assert process.returncode in (0, 130), told
+    printed = (tmp_path / "out").read_bytes()
+    code, rest, _ = run("dedup", "--filter", tmp_path / "seen", data=data)
+    assert code == 0
+    both = lines_of(printed) + lines_of(rest)
+    assert len(both) == len(set(both)), "none twice"
+    assert len(both) >= 0.999 * 400_000
+    assert set(both) <= set(lines_of(data))
+
+
+def test_killed_half_way_nothing_is_missing_from_both_outputs(run: Commands, tmp_path: Path) -> None:
+    config = tmp_path / "often.toml"
+    config.write_text("[durability]\ncheckpoint_interval = 0.001\n")
+    lines = [b"http://a.test/%d" % (line // 2) for line in range(60_000)]
+    printed: list[bytes] = []
+    for size in (15_000, 30_000):
+        with stream("--filter", tmp_path / "seen", "--seen", "digest", "--config", config) as running:
+            running.feed(b"\n".join(lines[:size]) + b"\n")
+            wait_until(lambda: running.drained() and (tmp_path / "seen").exists(), "it was stored once")
+            running.end(signal.SIGKILL)
+            printed += lines_of(running.printed)
+    code, out, _ = run("dedup", "--filter", tmp_path / "seen", "--config", config, data=b"\n".join(lines))
+    assert code == 0
+    assert set(lines_of(out)) | set(printed) >= set(lines)
+    assert len(lines_of(out)) < len(set(lines)), "what was stored was of use"
+    assert run("dedup", "--filter", tmp_path / "seen", data=b"\n".join(lines))[1] == b""
+    assert not (tmp_path / "seen.lock").exists()
+
+
+def test_two_runs_cannot_use_one_file(run: Commands, tmp_path: Path) -> None:
+    with stream("--filter", tmp_path / "seen") as running:
+        running.feed(b"http://a.test/\n")
+        running.expect(1)
+        code, out, told = run("dedup", "--filter", tmp_path / "seen", data=b"http://a.test/\n")
+        assert (code, out) == (2, b"")
+        assert f"in use by process {running.process.pid}" in told
+        running.end(signal.SIGTERM)
+    assert run("dedup", "--filter", tmp_path / "seen", data=b"http://a.test/\n")[:2] == (0, b"")
+
+
+def test_an_idle_stream_stores_what_it_printed(run: Commands, tmp_path: Path) -> None:
+    config = tmp_path / "often.toml"
+    config.write_text("[durability]\ncheckpoint_interval = 0.05\n")
+    with stream("--filter", tmp_path / "seen", "--config", config) as running:
+        running.feed(b"http://a.test/\n")
+        running.expect(1)
+        wait_until((tmp_path / "seen").exists, "stored while nothing comes")
+        running.end(signal.SIGKILL)
+    assert run("dedup", "--filter", tmp_path / "seen", data=b"http://a.test/\nhttp://b.test/")[1] == b"http://b.test/\n"
+
+
+# -- what cannot be meant --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--fpp", "0"), ("seen.fpp", "between 0 and 1")),
+        (("--fpp", "1"), ("between 0 and 1",)),
+        (("--fpp", "nan"), ("finite",)),
+        (("--capacity", "0"), ("above 0",)),
+        (("--capacity", "-5"), ("above 0",)),
+        (("--seen", "blom"), ("blom", "bloom")),
+        (("--seen", "bloom", "--capacity", "1000000000000"), ("bytes of memory", "are free")),
+        (("--seen", "bitmap", "--fpp", "1e-300"), ("memory",)),
+        (("--seen", "digest", "--fpp", "0.1"), ("--fpp", "digest")),
+        (("--fpp", "1e-200"), ("too small",)),
+        (("--config", "/does/not/exist.toml"), ("exist.toml",)),
+        (("--filter", "/does/not/exist"), ("cannot write filter",)),
+        (("--filter", "/dev/null"), ("/dev/null",)),
+    ],
+)
+def test_flags_that_cannot_be_meant(run: Commands, words: tuple[str, ...], told: tuple[str, ...]) -> None:
+    run.refused("dedup", *words, told=told)
+
+
+def test_what_shaped_the_file_cannot_change(run: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "seen"
+    run("dedup", "--filter", file, "--fpp", "0.01", "--capacity", "1000", data=b"http://a.test/\n")
+    before = file.read_bytes()
+    config = tmp_path / "rules.toml"
+    config.write_text("[canonical]\nrules = ['drop-www']\n[seen]\nfpp = 0.02\n")
+    run.refused(
+        "dedup",
+        "--filter",
+        file,
+        "--fpp",
+        "0.002",
+        told=(
+            "--fpp 0.002",
+            "fpp 0.01",
+        ),
+    )
+    run.refused(
+        "dedup",
+        "--filter",
+        file,
+        "--capacity",
+        "999",
+        told=(
+            "--capacity 999",
+            "capacity 1000",
+        ),
+    )
+    run.refused(
+        "dedup",
+        "--filter",
+        file,
+        "--seen",
+        "cuckoo",
+        told=(
+            "--seen cuckoo",
+            "kind scalable",
+        ),
+    )
+    run.refused("dedup", "--filter", file, "--raw", told=("holds URLs, not raw lines",))
+    run.refused(
+        "dedup",
+        "--filter",
+        file,
+        "--config",
+        config,
+        told=(
+            "seen.fpp",
+            "0.02",
+            "0.01",
+        ),
+    )
+    run.refused(
+        "dedup", "--filter", file, "--config", config, "--fpp", "0.01", told=("not URLs by the rules drop-www",)
+    )
+    assert file.read_bytes() == before
+    same = run("dedup", "--filter", file, "--fpp", "1e-2", "--no-raw", "--seen", "scalable", data=b"http://a.test/\n")
+    assert same[:2] == (0, b"")
+
+
+def test_damaged_foreign_and_newer_files_are_named_and_left_alone(run: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "seen"
+    run("dedup", "--filter", file, "--capacity", "100", data=b"http://a.test/\n")
+    good = file.read_bytes()
+    damages = {
+        b"": "cut off at offset 0",
+        good[:-1]: "cut off",
+        good[: len(good) // 2]: "cut off",
+        good[:300] + bytes([good[300] ^ 1]) + good[301:]: "damaged",
+        good[:-1] + bytes([good[-1] ^ 1]): "damaged",
+        b"PK\3\4" + good[4:]: "not a segment",
+        good[:8] + b"\3" + good[9:]: "version 3",
+        good + b"x": "more data after",
+    }
+    for data, told in damages.items():
+        file.write_bytes(data)
+        run.refused(
+            "dedup",
+            "--filter",
+            file,
+            told=(
+                str(file),
+                told,
+            ),
+        )
+        assert file.read_bytes() == data
+    file.write_bytes(good)
+    assert run("dedup", "--filter", file, data=b"http://a.test/\n")[:2] == (0, b"")
+
+
+@pytest.mark.parametrize("step", [1, 7, 5000])
+def test_what_is_ahead_of_a_filter_is_said_before_it_is_passed(run: Commands, step: int) -> None:
+    """In one block come five times the lines that the filter was made for: the warning is not stepped over."""
+    lines = [b"%d\n" % number for number in range(5000)]
+    seen = BloomFilter(1000, hash=HASH)
+    said: list[tuple[int, str]] = []
+    lookout = Lookout(seen, lambda text: said.append((len(seen), text)), lambda: None)
+    new: list[int] = []
+    for start in range(0, len(lines), step):
+        new += [start + position for position in lookout.add_digests(digest_lines(lines[start : start + step]))]
+    assert [count for count, _ in said] == [900, 1001]
+    assert "reaches its target of 1 in 1,000 after 100 more URLs" in said[0][1]
+    assert "was made for 1,000" in said[1][1]
+    assert len(new) == len(set(new)) == len(seen)
+    assert new[:900] == list(range(900))
+
+    ended = run("dedup", "--raw", "--seen", "bloom", "--capacity", "1000", data=b"".join(lines))
+    first, second, *_ = ended.err.splitlines()
+    assert "after 100 more URLs" in first
+    assert "holds 1,001 keys" in second
+
+
+def test_of_a_chain_there_is_nothing_to_say_but_that_the_next_slice_has_no_room() -> None:
+    said: list[str] = []
+    seen = ScalableBloomFilter(0.01, 100, hash=HASH)
+    lookout = Lookout(seen, said.append, lambda: 600)
+    for start in range(0, 5000, 50):
+        lookout.add_digests(digest_lines([b"%d" % number for number in range(start, start + 50)]))
+    assert len(said) == 1
+    assert "the next slice opens in" in said[0]

@@ -1,0 +1,153 @@
+"""Priority rules: which decides, and which can never match."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.base.settings import PriorityRule, settings_from
+from crawler.url.scope import PriorityRules, RuleSettings, Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.url.scope.priority_rules import Rule
+
+
+def rules(*stated: dict[str, Any]) -> PriorityRules:
+    return PriorityRules(settings_from({"priority": list(stated)}).priority.rules)  # type: ignore[dict-item]
+
+
+def test_the_first_rule_of_which_everything_holds_decides() -> None:
+    made = rules(
+        {"class": 1, "seed": True},
+        {"class": 2, "pattern": "/news/*", "max_depth": 2},
+        {"class": 3, "min_sitemap_priority": 0.8},
+        {"class": 4, "max_sitemap_priority": 0.2},
+        {"class": 5, "min_depth": 5, "max_depth": 6, "seed": False},
+    )
+    news, other = "http://h.test/news/1", "http://h.test/1"
+    assert made.of(news, 0, seed=True) == 1
+    assert made.of(news, 2, seed=False) == 2
+    assert made.of(news, 3, seed=False) is None
+    assert made.of(news, 3, seed=False, sitemap_priority=0.8) == 3
+    assert made.of(other, 1, seed=False, sitemap_priority=0.5) is None
+    assert made.of(other, 1, seed=False, sitemap_priority=0.0) == 4
+    assert [made.of(other, depth, seed=False) for depth in (4, 5, 6, 7)] == [None, 5, 5, None]
+    assert rules().of(news, 0, seed=True) is None
+    assert made.explain(news, 2, seed=False) == "Class 2 by priority rule 2 (like /news/*, depth 2 or less)."
+    assert made.explain(other, 6, seed=False) == "Class 5 by priority rule 5 (no seeds, depth 5 to 6)."
+    assert made.explain(other, 3, seed=False) == (
+        "Class by the crawl's order: no priority rule matches, those about sitemaps apart."
+    )
+
+
+@pytest.mark.parametrize(
+    ("stated", "others", "place", "words"),
+    [
+        ([{"class": 1, "pattern": "news/*"}], {}, ("priority", 0, "pattern"), "begins with http://"),
+        ([{"class": 1, "min_depth": 3, "max_depth": 2}], {}, ("priority", 0, "min_depth"), "above max_depth 2"),
+        (
+            [{"class": 1, "min_depth": 3}],
+            {"crawl": {"max_depth": 2}},
+            ("priority", 0, "min_depth"),
+            "crawl.max_depth 2",
+        ),
+        ([{"class": 1, "seed": True, "min_depth": 1}], {}, ("priority", 0, "min_depth"), "seeds are at depth 0"),
+        (
+            [{"class": 1, "min_sitemap_priority": 0.5, "max_sitemap_priority": 0.4}],
+            {},
+            ("priority", 0, "min_sitemap_priority"),
+            "above max_sitemap_priority",
+        ),
+        (
+            [{"class": 1, "max_sitemap_priority": 0.4}],
+            {"links": {"sitemaps": False}},
+            ("priority", 0, "max_sitemap_priority"),
+            "links.sitemaps is off",
+        ),
+        (
+            [{"class": 1, "seed": True, "min_sitemap_priority": 0.5}],
+            {},
+            ("priority", 0, "min_sitemap_priority"),
+            "not listed",
+        ),
+        (
+            [{"class": 1, "max_depth": 0, "min_sitemap_priority": 0.5}],
+            {},
+            ("priority", 0, "max_depth"),
+            "depth 1 or more",
+        ),
+        ([{"class": 1}, {"class": 2, "pattern": "/a"}], {}, ("priority", 1), "rule 1 takes all"),
+        *(
+            (
+                [{"class": 1, "pattern": "/a/b*", **links_only}],
+                {"scope": {"exclude": ["*.pdf", "/a/*"]}},
+                ("priority", 0, "pattern"),
+                "scope.exclude '/a/*' takes all",
+            )
+            for links_only in ({"seed": False}, {"min_depth": 1}, {"max_sitemap_priority": 0.5})
+        ),
+        (
+            [{"class": 1, "pattern": "*.pdf"}, {"class": 0, "seed": True}, {"class": 2, "pattern": "/docs/*.pdf"}],
+            {},
+            ("priority", 2),
+            "rule 1 takes all",
+        ),
+    ],
+)
+def test_rules_that_can_never_match_are_named_with_their_place(
+    stated: list[dict[str, Any]], others: dict[str, Any], place: tuple[str | int, ...], words: str
+) -> None:
+    (fault,) = rule_faults(RuleSettings.of(settings_from({"priority": stated, **others})))  # type: ignore[dict-item]
+    assert fault.place == place
+    assert words in fault.text
+
+
+def test_rules_that_an_exclude_pattern_leaves_nothing_but_seeds_are_told_of() -> None:
+    stated = [
+        {"class": 1, "pattern": "/a/b"},
+        {"class": 2, "pattern": "/a/c", "seed": True},
+        {"class": 3, "pattern": "/a*"},
+    ]
+    settings = settings_from({"scope": {"exclude": ["/a/*"]}, "priority": stated})  # type: ignore[dict-item]
+    assert not list(rule_faults(RuleSettings.of(settings)))
+    assert [fault.place for fault in rules_for_seeds_alone(settings.scope, settings.priority)] == [
+        ("priority", 0, "pattern")
+    ]
+
+
+numbers = st.one_of(st.none(), st.integers(0, 3))
+shares = st.one_of(st.none(), st.sampled_from([0.0, 0.5, 1.0]))
+patterns = st.one_of(st.none(), st.sampled_from(["*", "/a*", "/a", "/*a", "http://h.test/*", "*.b"]))
+stated_rules = st.builds(
+    PriorityRule, st.integers(0, 7), patterns, numbers, numbers, st.sampled_from([None, True, False]), shares, shares
+)
+
+
+@given(
+    stated_rules,
+    stated_rules,
+    st.sampled_from(["http://h.test/a", "http://h.test/ba", "http://o.test/a.b"]),
+    st.integers(0, 4),
+    st.booleans(),
+    shares,
+)
+def test_a_rule_that_covers_another_matches_whatever_it_does(
+    one: PriorityRule, other: PriorityRule, href: str, depth: int, seed: bool, listed: float | None
+) -> None:
+    if Rule(one).covers(Rule(other)) and Rule(other).matches(href, depth, seed, listed):
+        assert Rule(one).matches(href, depth, seed, listed)
+
+
+@pytest.mark.parametrize("mode", ["host", "domain", "prefix", "any"])
+def test_patterns_about_hosts_of_no_seed_are_told_of(mode: str) -> None:
+    scope = Scope(mode)
+    scope.widen("http://www.h.test/docs/")
+    settings = settings_from(
+        {
+            "scope": {"include": ["http://www.h.test/docs/a*", "*.html", "http://o.test/*", "/b"]},
+            "priority": [{"class": 1, "pattern": "https://www.o.test/*"}, {"class": 2, "pattern": "*"}],  # type: ignore[dict-item]
+        }
+    )
+    expected = [] if mode == "any" else [("scope", "include", 2), ("priority", 0, "pattern")]
+    assert [fault.place for fault in foreign_hosts(settings.scope, settings.priority, scope)] == expected

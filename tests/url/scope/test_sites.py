@@ -1,0 +1,103 @@
+"""The settings of one URL: patterns, classes and intervals that a [[site]] gives it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from crawler.base.settings import Settings, settings_from
+from crawler.url.scope import (
+    Boundary,
+    Bounds,
+    Limit,
+    Outside,
+    PriorityRules,
+    RuleSettings,
+    Scope,
+    UrlSites,
+    rule_faults,
+)
+
+
+@dataclass(frozen=True)
+class Link:
+    href: str
+
+
+def settings(*tables: dict[str, Any], **others: dict[str, Any]) -> Settings:
+    return settings_from({"crawl": {"scope": "any"}, "site": list(tables)} | others)
+
+
+def test_nothing_is_asked_where_no_table_has_a_key_for_urls() -> None:
+    assert UrlSites.of_settings(Settings()) is None
+    assert UrlSites.of_settings(settings({"match": "a.org", "delay": 3})) is None
+
+
+def test_patterns_of_a_site_hold_instead_of_those_of_the_scope() -> None:
+    stated = settings(
+        {"match": "*.a.org", "exclude": ["/search/*"]},
+        {"match": "https://b.org/deep/*", "exclude": []},
+        {"match": "c.org", "include": ["/docs/*"]},
+        scope={"exclude": ["*.pdf"]},
+    )
+    boundary = Boundary.of(Scope("any"), stated)
+    links = [
+        "https://a.org/search/x",
+        "https://www.a.org/y.pdf",
+        "https://b.org/y.pdf",
+        "https://b.org/deep/y.pdf",
+        "https://c.org/y",
+        "https://c.org/docs/y",
+    ]
+    outside = Counter[Outside]()
+    inside = boundary.inside([Link(href) for href in links], 0, outside)
+    assert [link.href for link in inside] == [links[1], links[3], links[5]]
+    assert outside[Outside.EXCLUDED_BY_PATTERN] == 2
+    assert outside[Outside.NOT_INCLUDED] == 1
+    assert boundary.excluded(links[0]) == "site.exclude: /search/*"
+    assert boundary.excluded(links[2]) == "scope.exclude: *.pdf"
+    assert boundary.excluded(links[3]) is None
+    assert "Excluded by site.exclude: /search/*." in boundary.explain(links[0], 0)
+    assert len(boundary.inside([Link(links[0])], 0, outside, seed=True)) == 1
+
+
+def test_a_class_of_a_site_goes_before_the_rules() -> None:
+    stated = settings({"match": "/news/*", "priority": 1}, priority={"rules": [{"class": 5}]})
+    rules = PriorityRules.of_settings(stated)
+    assert rules.of("http://a.org/news/x", 0, seed=False) == 1
+    assert rules.of("http://a.org/x", 0, seed=False) == 5
+    assert rules.explain("http://a.org/news/x", 0, seed=False) == "Class 1 by [[site]] 1 (configuration)."
+
+
+def test_intervals_of_a_site() -> None:
+    sites = UrlSites(
+        settings(
+            {"match": "a.org", "interval": 60},
+            {"match": "/slow/*", "min_interval": 7_200},
+            {"match": "b.org", "max_interval": 100},
+        )
+    )
+    always = sites.recrawl_of("http://a.org/x")
+    assert (always.min_interval, always.first_interval, always.max_interval) == (60.0, 60.0, 60.0)
+    assert sites.recrawl_of("http://a.org/slow/x").min_interval == 7_200.0
+    short = sites.recrawl_of("http://b.org/x")
+    assert (short.min_interval, short.first_interval, short.max_interval) == (100.0, 100.0, 100.0)
+    assert sites.recrawl_of("http://c.org/x") == Settings().recrawl
+
+
+def test_a_pattern_that_no_url_matches_is_named_by_its_table() -> None:
+    stated = settings({"match": "a.org", "exclude": ["/x", "nowhere"]}, {"match": "somewhere/x", "priority": 1})
+    faults = [(fault.place, fault.text.partition(":")[0]) for fault in rule_faults(RuleSettings.of(stated))]
+    assert faults == [
+        (("site", 0, "exclude", 1), "site.exclude 'nowhere'"),
+        (("site", 1, "match"), "site.match 'somewhere/x'"),
+    ]
+
+
+def test_other_patterns_of_a_site_may_admit_what_was_left_out() -> None:
+    before, after = Bounds.of(settings({"match": "a.org", "exclude": ["/x/*"]})), Bounds.of(settings())
+    assert before.lifted(after) == {Limit.INCLUDE, Limit.EXCLUDE}
+    assert not before.lifted(before)
+    assert Bounds.decode(before.encode()) == before
+    assert b"sites" not in after.encode(), "as earlier versions stored it"

@@ -1,0 +1,78 @@
+"""Rows of text, and what goes to and from the processes that extract it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.web.extract.page_text import BYTES_MOST, About, NoText, PageText, decode_text, encode_text, text_row
+from crawler.web.parsing.wire import WireError
+
+ABOUT = About("http://h.test/", "2023-11-14T22:13:20.000Z", None, None)
+
+
+@given(st.text())
+def test_a_text_is_the_same_after_its_way_out_of_the_process(text: str) -> None:
+    sent = text.replace("\0", "").encode("utf-8", "replace").decode()
+    assert decode_text(encode_text({"text": text})) == PageText(sent)
+    assert decode_text(encode_text({"text": "", "markdown": text})) == PageText("", sent)
+
+
+def test_a_text_that_is_cut_ends_with_a_whole_character() -> None:
+    found = decode_text(encode_text({"text": "a" + "€" * BYTES_MOST}))
+    assert found.cut
+    assert found.text == "a" + "€" * ((BYTES_MOST - 1) // 3)
+
+
+HEAD = b'{"forms":["text"],"cut":false}\n'
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"x",
+        b"[]\n",
+        b"1\n",
+        HEAD + b"a\0b",
+        HEAD + b"\xff",
+        HEAD + b"a" * (BYTES_MOST + 1),
+        b'{"forms":["text","text"],"cut":false}\na\0b',
+        b'{"forms":["text"]}\na',
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_text_is_refused(payload: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_text(payload)
+
+
+@given(st.text())
+def test_a_row_is_one_line_for_every_reader_of_lines(text: str) -> None:
+    row = text_row(About("http://h.test/", "then", text, text), PageText(text, text))
+    assert len(row.decode().splitlines()) == 1
+    assert row.endswith(b"\n")
+    said = text.encode("utf-8", "replace").decode()
+    read = json.loads(row)
+    assert [read[key] for key in ("title", "language", "text", "markdown")] == [said] * 4
+
+
+def test_what_a_row_says() -> None:
+    row = json.loads(text_row(About("http://h.test/", "then", "T", "en"), PageText("", None, cut=True)))
+    assert row == {
+        "url": "http://h.test/",
+        "fetched_at": "then",
+        "title": "T",
+        "language": "en",
+        "text": "",
+        "cut": True,
+        "digest": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    }
+    assert json.loads(text_row(ABOUT, NoText("why"))) == {
+        "url": "http://h.test/",
+        "fetched_at": "2023-11-14T22:13:20.000Z",
+        "error": "why",
+    }

@@ -1,0 +1,195 @@
+"""The processes that extract text: what a page may do to them, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from crawler.web.extract.main_text import main_text
+from crawler.web.extract.page_text import NoText, PageText
+from crawler.web.extract.text_pool import TextLimits, TextPool, missing_library
+from tests.program import ROOT
+
+OBEY = "tests.web.extract.extractors:obey"
+LIMITS = TextLimits(processes=2, seconds=0.5, memory=128 * 2**20, extractor=OBEY)
+Found = PageText | NoText
+
+
+def run(use: Callable[[TextPool], Awaitable[None]], limits: TextLimits = LIMITS) -> None:
+    async def main() -> None:
+        pool = TextPool(limits)
+        try:
+            await use(pool)
+        finally:
+            pool.close()
+
+    asyncio.run(main())
+
+
+async def extract(pool: TextPool, *pages: str, form: str = "text") -> list[Found]:
+    return list(await asyncio.gather(*(pool.extract("h.test", page.encode(), "utf-8", form) for page in pages)))
+
+
+def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wanted: dict[str, Found] = {
+        "loop": NoText("it takes more than 0.5 s of CPU time"),
+        "eat": NoText("it takes more than 128 MiB of memory"),
+        "exit": NoText("it takes more than 128 MiB of memory, or met a fault (exit code 3)"),
+        "fault": NoText("it takes more than 128 MiB of memory, or met a fault (SIGSEGV)"),
+        "killed": NoText("its process was killed, or gave no answer for 60 s"),
+        f"once {tmp_path / 'mark'}": PageText("at the second try"),
+    }
+
+    async def use(pool: TextPool) -> None:
+        pages = [page for bad in wanted for page in (bad, f"after {bad}")]
+        found = dict(zip(pages, await extract(pool, *pages), strict=True))
+        assert {page: found[page] for page in wanted} == wanted
+        for page in wanted:
+            assert found[f"after {page}"] == PageText(f"text: AFTER {page.upper()}")
+        with caplog.at_level(logging.WARNING):
+            raised = await extract(pool, "raise \x1b[1mfoul", "raise again")
+        assert [each.reason for each in raised if isinstance(each, NoText)] == [
+            "the extractor raised ValueError: \\x1b[1mfoul",
+            "the extractor raised ValueError: again",
+        ]
+        assert pool.failed == 7
+        assert len(caplog.records) == 6, "each kind is logged once, and each place in the code"
+        assert "\x1b" not in caplog.text
+        assert "extractors.py" in caplog.text
+
+    run(use)
+
+
+def test_the_forms_of_a_text_and_its_encoding() -> None:
+    async def use(pool: TextPool) -> None:
+        assert await extract(pool, "Käse", form="both") == [PageText("text: KÄSE", "markdown: KÄSE")]
+        assert await extract(pool, "a", form="markdown") == [PageText(None, "markdown: A")]
+        assert await pool.extract("h.test", "é".encode("latin-1"), "iso-8859-1", "text") == PageText("text: É")
+        assert await pool.extract("h.test", b"\xef\xbb\xbfa", None, "text") == PageText("text: A")
+        found = await pool.extract("h.test", b"a" * (4 * 2**20), None, "text")
+        assert found == PageText("text: " + "A" * (4 * 2**20 - 6), cut=True)
+
+    run(use)
+
+
+def test_a_page_that_gives_no_answer_is_given_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    async def use(pool: TextPool) -> None:
+        (found,) = await extract(pool, f"hold {tmp_path / 'pipe'}")
+        assert isinstance(found, NoText)
+
+    try:
+        run(use, TextLimits(patience=0.5, extractor=OBEY))
+    finally:
+        os.close(reader)
+
+
+def test_an_extractor_that_does_not_start_costs_no_page_but_its_text() -> None:
+    async def use(pool: TextPool) -> None:
+        found = await extract(pool, "a", "b")
+        assert found == [NoText("the process that extracts text does not start (it ends at once)")] * 2
+        assert pool.failed == 2
+
+    run(use, TextLimits(processes=2, extractor="tests.web.extract.no_extractor:obey"))
+
+
+def test_an_extractor_that_cannot_be_imported_says_why() -> None:
+    async def use(pool: TextPool) -> None:
+        found = await extract(pool, "a", "b")
+        reason = "the extractor raised ModuleNotFoundError: No module named 'no_such_module'"
+        assert [each.reason for each in found if isinstance(each, NoText)] == [reason] * 2
+
+    run(use, TextLimits(processes=2, extractor="no_such_module:obey"))
+
+
+def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
+    assert missing_library() is None
+    said = "the output text needs no_such_thing: pip install 'frontier-crawler[text]'"
+    assert missing_library(("trafilatura", "no_such_thing")) == said
+
+
+def test_closing_cancels_what_waits_and_the_next_page_starts_again() -> None:
+    async def use(pool: TextPool) -> None:
+        waiting = [asyncio.ensure_future(pool.extract("h.test", b"loop", None, "text")) for _ in range(3)]
+        await asyncio.sleep(0)
+        pool.close()
+        await asyncio.wait(waiting)
+        assert all(each.cancelled() for each in waiting)
+        assert await extract(pool, "a") == [PageText("text: A")]
+
+    run(use, TextLimits(extractor=OBEY))
+
+
+_CRAWLER = """
+import asyncio, sys
+from crawler.web.extract.text_pool import TextLimits, TextPool, missing_library
+async def main():
+    pool = TextPool(TextLimits(extractor="tests.web.extract.extractors:obey"))
+    await pool.extract("h.test", ("hold " + sys.argv[1]).encode(), None, "text")
+asyncio.run(main())
+"""
+
+
+def test_no_process_outlives_a_crawler_that_is_killed(tmp_path: Path) -> None:
+    """Not even one that hangs, and looks at nothing."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    crawler = subprocess.Popen([sys.executable, "-c", _CRAWLER, str(pipe)], cwd=ROOT)
+    try:
+        with open(pipe, encoding="ascii") as stream:  # waits until the page is with the process
+            assert stream.read(1) == "x"
+            crawler.send_signal(signal.SIGKILL)
+            assert stream.read() == "", "it returns when the process has ended"
+    finally:
+        crawler.kill()
+        crawler.wait()
+
+
+ARTICLE = "".join(
+    f"<p>The {word} paragraph of the article says something about geese that fly north.</p>"
+    for word in ("first", "second", "third")
+)
+PAGE = f"""<!doctype html><html lang=en><title>Geese</title><body>
+<nav><ul><li><a href=/>Home page</a><li><a href=/shop>Our shop</a></ul></nav>
+<article><h1>Geese <b>fly</b></h1>{ARTICLE}<table><tr><th>Month<th>Geese<tr><td>May<td>12</table></article>
+<footer>All rights reserved, imprint, privacy</footer></body></html>"""
+
+
+def test_the_main_text_of_an_article_is_without_what_is_around_it() -> None:
+    found = main_text(PAGE, ("text", "markdown"))
+    for text in found.values():
+        assert "The second paragraph of the article" in text
+        assert "12" in text
+        assert "Our shop" not in text
+        assert "rights" not in text
+    assert "# Geese" in found["markdown"]
+    assert "#" not in found["text"]
+
+
+@pytest.mark.parametrize("page", ["", " ", "plain words", "<p>", "\0" * 100, "<html><body></body></html>"])
+def test_a_page_without_text_has_an_empty_one(page: str) -> None:
+    assert set(main_text(page, ("text",))) == {"text"}
+
+
+def test_the_text_of_elements_that_are_nested_deeply() -> None:
+    found = main_text("<div>" * 900 + f"<article>{ARTICLE}", ("text",))["text"]
+    assert "The second paragraph of the article" in found
+    with pytest.raises(ValueError, match="too deeply"):
+        main_text("<div>" * 5_000 + f"<article>{ARTICLE}", ("text", "markdown"))
+
+
+def test_a_page_with_an_xml_declaration_of_another_encoding_keeps_its_letters() -> None:
+    page = f'<?xml version="1.0" encoding="iso-8859-1"?>\n{PAGE.replace("geese", "Gänse")}'
+    assert "Gänse" in main_text(page, ("text",))["text"]

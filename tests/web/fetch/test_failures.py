@@ -1,0 +1,358 @@
+"""Whatever a server does ends as a value with a kind and one short line."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import ssl
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from crawler.base.settings import FetchSettings
+from crawler.web.fetch import Failure, FailureKind, Fetcher, Response
+from tests.asked import free_port
+from tests.needs import need
+from tests.web.fetch.sites import HASTY, LOCAL, Answer, page, site
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+
+
+async def fail(url: str, settings: FetchSettings = LOCAL, resolver: AbstractResolver | None = None) -> Failure:
+    async with Fetcher(settings, concurrency=4, per_host=1, resolver=resolver) as fetcher:
+        answer = await fetcher.fetch(url)
+    assert isinstance(answer, Failure), answer
+    assert answer.message
+    assert "\n" not in answer.message
+    assert len(answer.message) <= 200
+    assert "object at" not in answer.message
+    return answer
+
+
+CUT_OFF = {
+    "before a byte": b"",
+    "in the status line": b"HTTP/1.1 2",
+    "in the headers": b"HTTP/1.1 200 OK\r\nContent-Type: te",
+    "before the body": page(b"x" * 100)[:-100],
+    "in the body": page(b"x" * 100)[:-1],
+    "in a chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhel",
+    "between chunks": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+}
+
+
+@pytest.mark.parametrize("raw", CUT_OFF.values(), ids=CUT_OFF.keys())
+async def test_cut_off(raw: bytes) -> None:
+    async with site(raw) as served:
+        failure = await fail(served.url)
+    assert failure.kind is FailureKind.CUT_OFF
+    assert failure.kind.transient
+
+
+@pytest.mark.parametrize("sent", [b"", page(b"x" * 1000)[:-100]], ids=["before the response", "in the body"])
+async def test_reset(sent: bytes) -> None:
+    async def reset(writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        await writer.drain()
+        sock: socket.socket = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    async with site(reset) as served:
+        assert (await fail(served.url)).kind is FailureKind.CUT_OFF
+
+
+MALFORMED = {
+    "status of no number": b"HTTP/1.1 abc OK\r\n\r\n",
+    "two lengths": HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+    "bad chunk size": HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
+    "too many headers": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 100_000 + b"\r\n",
+    "a header too long": b"HTTP/1.1 200 OK\r\nA: " + b"b" * 1_000_000 + b"\r\n\r\n",
+    "a status line too long": b"HTTP/1.1 200 " + b"b" * 1_000_000 + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED.keys())
+async def test_malformed(raw: bytes) -> None:
+    async with site(raw) as served:
+        failure = await fail(served.url)
+    assert failure.kind is FailureKind.MALFORMED
+    assert not failure.kind.transient
+
+
+OTHER_PROTOCOLS = {
+    "bytes": b"\x00\x01\x02 garbage\r\n\r\n",
+    "HTTP/0.9": b"<html>hello</html>\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.0\r\n\r\n",
+    "TLS": b"\x15\x03\x01\x00\x02\x02\x46\x00",
+}
+
+
+@pytest.mark.parametrize("raw", OTHER_PROTOCOLS.values(), ids=OTHER_PROTOCOLS.keys())
+async def test_other_protocols(raw: bytes) -> None:
+    async with site(raw) as served:
+        failure = await fail(served.url)
+    assert (failure.kind, failure.message) == (FailureKind.PROTOCOL, "not HTTP")
+    assert not failure.kind.transient
+
+
+async def test_large_headers_of_real_servers_are_taken() -> None:
+    many = [f"X-{n}: {'v' * 100}" for n in range(200)]
+    async with site(page(b"x", *many, "Policy: " + "p" * 20_000)) as served:
+        async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+            answer = await fetcher.fetch(served.url)
+        assert isinstance(answer, Response)
+
+
+async def test_broken_content_encoding() -> None:
+    async with site(page(b"\x1f\x8bthis is no gzip", "Content-Encoding: gzip")) as served:
+        failure = await fail(served.url)
+    assert failure.kind is FailureKind.ENCODING
+    assert not failure.kind.transient
+
+
+async def test_a_bomb_is_not_unpacked() -> None:
+    packer = zlib.compressobj(wbits=31)
+    bomb = b"".join(packer.compress(bytes(1_000_000)) for _ in range(300)) + packer.flush()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with site(page(bomb, "Content-Encoding: gzip")) as served:
+        failure = await fail(served.url)
+    assert failure.kind is FailureKind.TOO_LARGE
+    assert failure.kind.excluded
+    assert not failure.kind.transient
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # KB
+
+
+async def test_an_endless_body() -> None:
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + b"\r\n")
+        while True:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+
+    async with site(endless) as served:
+        assert (await fail(served.url)).kind is FailureKind.TOO_LARGE
+
+
+async def test_a_stated_length_above_the_limit_is_not_waited_for() -> None:
+    async def promise(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + b"Content-Length: 99999999\r\n\r\n")
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async with site(promise) as served:
+        assert (await fail(served.url)).kind is FailureKind.TOO_LARGE
+
+
+def drip(start: bytes, drop: bytes) -> Answer:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        while True:
+            writer.write(drop)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    return answer
+
+
+async def silence(writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def half_a_page(writer: asyncio.StreamWriter) -> None:
+    writer.write(page(b"x" * 100)[:-50])
+    await asyncio.Event().wait()
+
+
+LATE_HEADERS = (FailureKind.HEADERS_TIMEOUT, "headers not complete within 0.6 s")
+LATE_BODY = (FailureKind.BODY_TIMEOUT, "body not complete within 0.6 s")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (silence, (FailureKind.HEADERS_TIMEOUT, "no byte for 0.4 s")),
+        (half_a_page, (FailureKind.BODY_TIMEOUT, "no byte for 0.4 s")),
+        (drip(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"), LATE_HEADERS),
+        (drip(b"HTTP/1.1 200 OK\r\nA: ", b"b"), LATE_HEADERS),
+        (drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), LATE_HEADERS),
+        (drip(HEAD + b"\r\n", b"b"), LATE_BODY),
+        (drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nb\r\n"), LATE_BODY),
+    ],
+)
+async def test_slow_servers(answer: Answer, outcome: tuple[FailureKind, str]) -> None:
+    async with site(answer) as served:
+        failure = await fail(served.url, HASTY)
+    assert (failure.kind, failure.message) == outcome
+
+
+async def test_a_dripping_body_that_nobody_wants_is_not_waited_for() -> None:
+    head = b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 1000\r\n\r\n"
+    async with site(drip(head, b"b")) as served, Fetcher(HASTY, concurrency=1, per_host=1) as fetcher:
+        answer = await fetcher.fetch(served.url)
+    assert isinstance(answer, Response)
+    assert answer.location == "/x"
+
+
+async def test_refused() -> None:
+    failure = await fail(f"http://127.0.0.1:{free_port()}/")
+    assert failure.kind is FailureKind.REFUSED
+    assert failure.kind.transient
+
+
+async def test_connect_timeout() -> None:
+    # A listener whose queue is full lets further connections wait.
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for client in (first, second):
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        failure = await fail(f"http://127.0.0.1:{full.getsockname()[1]}/", HASTY)
+    assert (failure.kind, failure.message) == (FailureKind.CONNECT_TIMEOUT, "no connection within 0.6 s")
+
+
+async def test_a_tls_handshake_that_never_ends_counts_as_connecting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        failure = await fail(f"https://127.0.0.1:{mute.getsockname()[1]}/", HASTY)
+    assert failure.kind is FailureKind.CONNECT_TIMEOUT
+
+
+class Names(AbstractResolver):
+    """A name service of one table."""
+
+    def __init__(self, **addresses: list[str]) -> None:
+        self._addresses = addresses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        if host not in self._addresses:
+            raise OSError(None, "no such name")
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)
+            for address in self._addresses[host]
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_unknown_name() -> None:
+    failure = await fail("http://name.invalid/", resolver=Names())
+    assert (failure.kind, failure.message) == (FailureKind.DNS, "name not found: name.invalid: no such name")
+    assert failure.kind.transient
+
+
+@pytest.mark.parametrize("name", ["name.invalid", "a" * 70 + ".invalid", "a..invalid"])
+async def test_unknown_name_by_the_real_resolver(name: str) -> None:
+    # Without a network the look-up may also run into its time limit.
+    assert (await fail(f"http://{name}/", HASTY)).kind in (FailureKind.DNS, FailureKind.CONNECT_TIMEOUT)
+
+
+async def test_names_are_found() -> None:
+    async with site(page(b"hello")) as served:
+        port = served.url.rpartition(":")[2]
+        async with Fetcher(LOCAL, concurrency=1, per_host=1, resolver=Names(shop=["127.0.0.1"])) as fetcher:
+            answer = await fetcher.fetch(f"http://shop:{port}")
+    assert isinstance(answer, Response)
+    assert f"Host: shop:{port}".rstrip("/").encode() in served.requests[0]
+
+
+@pytest.mark.parametrize(
+    "href",
+    [
+        "http://127.0.0.1:99999/",
+        "http:///x",
+        "ftp://127.0.0.1/",
+        "http://1.2.3/",
+        "nonsense",
+        "",
+        "//127.0.0.1/",
+        "http://\N{LATIN SMALL LETTER SHARP S}/",
+        "http://\ud800/",
+        "http://127.0.0.1/ HTTP/1.1\r\nA: b",
+        "http://[::1/",
+    ],
+)
+async def test_bad_urls(href: str) -> None:
+    failure = await fail(href)
+    assert failure.kind is FailureKind.BAD_URL
+    assert not failure.kind.transient
+
+
+async def test_plain_server_where_tls_is_expected() -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example ESMTP\r\n")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        failure = await fail(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert failure.kind is FailureKind.TLS
+    assert failure.message.startswith("TLS: ")
+
+
+@pytest.fixture
+def self_signed(tmp_path: Path) -> ssl.SSLContext:
+    certificate, key = tmp_path / "certificate", tmp_path / "key"
+    command = "req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout"
+    subprocess.run(
+        [need("openssl", "openssl"), *command.split(), key, "-out", certificate], check=True, capture_output=True
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def test_a_certificate_that_nobody_vouches_for(self_signed: ssl.SSLContext) -> None:
+    async with site(page(b"x"), tls=self_signed) as served:
+        failure = await fail(served.url)
+    assert failure.kind is FailureKind.TLS
+    assert "self-signed certificate" in failure.message
+    assert served.requests == []
+
+
+async def test_a_connection_gone_stale_is_replaced_at_once() -> None:
+    async def answer_and_leave(writer: asyncio.StreamWriter) -> None:
+        writer.write(page(b"first"))
+
+    async with site(answer_and_leave) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+        first = await fetcher.fetch(served.url)
+        second = await fetcher.fetch(served.url)
+    assert isinstance(first, Response)
+    assert isinstance(second, Response)
+
+
+async def test_a_new_connection_that_dies_is_not_asked_again() -> None:
+    async with site(b"", page(b"second")) as served:
+        assert (await fail(served.url)).kind is FailureKind.CUT_OFF
+    assert len(served.requests) == 1
+
+
+async def test_cancelling_is_no_failure() -> None:
+    asked = asyncio.Event()
+
+    async def hang(writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with site(hang) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+        fetch = asyncio.create_task(fetcher.fetch(served.url))
+        await asked.wait()
+        fetch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await fetch
+
+
+async def test_bugs_of_the_caller_come_through() -> None:
+    def broken(kind: str | None) -> bool:
+        raise ZeroDivisionError
+
+    async with site(page(b"x")) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+        with pytest.raises(ZeroDivisionError):
+            await fetcher.fetch(served.url, accept=broken)

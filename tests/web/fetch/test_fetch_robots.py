@@ -1,0 +1,82 @@
+"""Getting robots.txt."""
+
+from __future__ import annotations
+
+from crawler.base.settings import RobotsSettings
+from crawler.web.fetch import Failure, FailureKind, Fetcher, NotNow, Response, RobotsResult, fetch_robots
+from tests.asked import free_port
+from tests.web.fetch.sites import LOCAL, Answer, page, site
+
+
+async def robots(*answers: Answer, max_bytes: int = 1000) -> tuple[RobotsResult, list[bytes]]:
+    async with site(*answers, keep_alive=True) as served:
+        async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+            result = await fetch_robots(fetcher, served.url + "some/page?x", RobotsSettings(max_bytes=max_bytes))
+            assert isinstance(result, RobotsResult)
+        return result, [request.split(b" ")[1] for request in served.requests]
+
+
+def said(result: RobotsResult | NotNow) -> tuple[int, bytes | None]:
+    """Status and body of a host that answered."""
+    assert isinstance(result, RobotsResult)
+    assert isinstance(result.answer, Response)
+    return result.answer.status, result.answer.body
+
+
+def moved(to: str) -> bytes:
+    return page(b"moved", f"Location: {to}", status="301 Moved")
+
+
+async def test_found() -> None:
+    result, paths = await robots(page(b"User-agent: *", kind="text/plain"))
+    assert said(result) == (200, b"User-agent: *")
+    assert paths == [b"/robots.txt"]
+
+
+async def test_absent() -> None:
+    result, _ = await robots(page(b"no", status="404 Not Found"))
+    assert said(result)[0] == 404
+
+
+async def test_a_long_file_is_cut() -> None:
+    result, _ = await robots(page(b"x" * 900_000, kind="text/plain"))
+    assert said(result) == (200, b"x" * 1000)
+
+
+async def test_five_redirects_are_followed() -> None:
+    hops = [moved(f"/{n}") for n in range(5)]
+    result, paths = await robots(*hops, page(b"found", kind="text/plain"))
+    assert said(result) == (200, b"found")
+    assert result.received > len(b"found"), "those of the redirects count too"
+    assert result.seconds > 0
+    assert paths == [b"/robots.txt", b"/0", b"/1", b"/2", b"/3", b"/4"]
+
+
+async def test_a_sixth_is_not() -> None:
+    result, paths = await robots(moved("again"))
+    assert said(result)[0] == 301
+    assert len(paths) == 6
+
+
+async def test_a_redirect_to_nowhere() -> None:
+    for location in ("mailto:a@b", "http://[x/"):
+        result, paths = await robots(moved(location))
+        assert said(result)[0] == 301
+        assert len(paths) == 1
+
+
+async def test_unreachable() -> None:
+    port = free_port()
+    async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+        result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/", RobotsSettings())
+    assert isinstance(result, RobotsResult)
+    assert isinstance(result.answer, Failure)
+    assert (result.answer.kind, result.answer.message) == (FailureKind.REFUSED, "connection refused")
+    assert result.may_pass
+
+
+async def test_cut_off() -> None:
+    async with site(page(b"x" * 100)[:-1]) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+        result = await fetch_robots(fetcher, served.url, RobotsSettings())
+    assert isinstance(result, RobotsResult)
+    assert isinstance(result.answer, Failure)

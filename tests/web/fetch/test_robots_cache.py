@@ -1,0 +1,101 @@
+"""Rules in memory and in the store: how much is kept, and what is read back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.base.kv import Batch, Family
+from crawler.base.settings import RobotsSettings
+from crawler.job.store import MemoryStore
+from crawler.url.robots import RobotsRecordError
+from crawler.web.fetch.robots_cache import LARGE, GoodCopy, RobotsCache, RobotsRefusal, encode_robots
+from crawler.web.fetch.simulated import page
+
+RULES = "User-agent: *\n" + "".join(f"Disallow: /{n:x}\n" for n in range(20_000))
+SHORT = "User-agent: *\nDisallow: /x\n"
+
+
+def store_with(**hosts: bytes) -> MemoryStore:
+    store, batch = MemoryStore(), Batch()
+    for name, stored in hosts.items():
+        batch.put(Family.ROBOTS, name.encode(), stored)
+    store.write(batch)
+    return store
+
+
+def cache_of(store: MemoryStore, **settings: float) -> RobotsCache:
+    return RobotsCache(store, RobotsSettings(**settings), "crawler")  # type: ignore[arg-type]
+
+
+def test_the_memory_of_parsed_rules_is_bounded() -> None:
+    hosts = {f"h{n}": encode_robots(page(RULES), 1.0) for n in range(8)}
+    cache = cache_of(store_with(**hosts), cache_bytes=1_500_000)
+    for name in hosts:
+        robots = cache.get(name)
+        assert robots is not None
+        assert not robots.rules.allowed("http://h/1f")
+        assert cache.bytes <= 1_500_000
+    held = [name for name in hosts if cache.at_hand(name)]
+    assert held == list(hosts)[-len(held) :], "those used longest ago are dropped"
+    assert 1 <= len(held) < len(hosts)
+    cache.forget(held[0])
+    assert not cache.at_hand(held[0])
+
+
+def test_one_file_larger_than_the_memory_is_kept_all_the_same() -> None:
+    cache = cache_of(store_with(h=encode_robots(page(RULES), 1.0)), cache_bytes=1)
+    assert cache.get("h") is cache.get("h")
+
+
+async def test_a_large_file_is_parsed_aside() -> None:
+    stored = encode_robots(page(RULES), 1.0)
+    assert len(stored) > LARGE
+    cache = cache_of(store_with(large=stored, short=encode_robots(page(SHORT), 1.0)))
+    assert [cache.at_hand(name) for name in ("large", "short", "unknown")] == [False, True, True]
+    for name in ("large", "short", "unknown"):
+        await cache.prepare(name)
+    assert cache.at_hand("large")
+    large = cache.get("large")
+    assert large is not None
+    assert large.refusal("http://h/1f") is RobotsRefusal.DISALLOWED
+
+
+@pytest.mark.parametrize(("age", "found"), [(0.0, True), (59.0, True), (61.0, False)])
+def test_the_good_copy_grows_old(age: float, found: bool) -> None:
+    first = encode_robots(page(SHORT), 1_000.0)
+    copy = cache_of(store_with(h=first), last_good_ttl=60.0).good_copy("h", 1_000.0 + age)
+    assert copy == (GoodCopy(200, 1_000.0, SHORT.encode()) if found else None)
+    if copy is not None:
+        later = encode_robots(page("", status=500), 1_030.0, copy)
+        again = cache_of(store_with(h=later), last_good_ttl=60.0).good_copy("h", 1_000.0 + age)
+        assert again is not None
+        assert again.asked_at == 1_000.0, "its age is its own, not that of the answer after it"
+        assert (again.body, again.stands_in, copy.stands_in) == (copy.body, True, False)
+
+
+def test_without_a_good_copy_there_is_none() -> None:
+    down = encode_robots(page("", status=500), 1_000.0)
+    cache = cache_of(store_with(down=down, damaged=b"\x07", empty=b""))
+    assert [cache.good_copy(name, 1_000.0) for name in ("down", "damaged", "empty", "unknown")] == [None] * 4
+
+
+@given(st.binary(max_size=60) | st.tuples(st.sampled_from([b"\x01", b"\x02"]), st.binary(max_size=60)).map(b"".join))
+def test_any_bytes_are_a_record_or_an_error(stored: bytes) -> None:
+    try:
+        robots = cache_of(MemoryStore()).decode(stored)
+    except RobotsRecordError:
+        return
+    assert robots.rules.allowed("http://h/") in (True, False)
+    refusal = robots.refusal("http://h/x")
+    assert refusal is None or robots.words(refusal)
+
+
+@given(st.integers(0, 65_535), st.floats(0, 1e10), st.binary(), st.integers(200, 428), st.floats(0, 1e10))
+def test_a_record_comes_back(status: int, at: float, body: bytes, good: int, good_at: float) -> None:
+    cache = cache_of(MemoryStore())
+    copy = GoodCopy(good, good_at, body)
+    robots = cache.decode(encode_robots(page("", status=status), at, copy))
+    assert (robots.status, robots.asked_at) == (status or None, at)
+    assert robots.copy_of == (good_at if robots.unreachable else None)

@@ -1,0 +1,336 @@
+"""The parser's process: what a page may cost, and what is left of it after a page that cost more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from crawler.base.settings import LinkSettings
+from crawler.web.links import PageLinks, Sitemap, SitemapForm, extract_links
+from crawler.web.parsing import PageParser, ParseLimits, ParserDied, SitemapRead, decode_listed
+from crawler.web.parsing.process import START_AGAIN
+from tests.needs import need_native
+
+SETTINGS = LinkSettings()
+LINK = b"<a href=x>"
+ORDINARY = b"<li><a href=/page/%d>some words</a>\n" * 3_000
+FORMATTING = (b"b", b"i", b"s", b"u", b"em", b"tt", b"big", b"code")
+
+
+def copies(elements: int, paragraphs: int) -> bytes:
+    """Each paragraph gets a copy of all elements that are open."""
+    opened = b"".join(b"<%b a=%d>" % (FORMATTING[n % 8], n) for n in range(elements))
+    return b"<p>" + opened + b"<p>x" * paragraphs + LINK
+
+
+def run(use: Callable[[PageParser], Awaitable[None]], limits: ParseLimits | None = None) -> None:
+    async def main() -> None:
+        parser = PageParser(limits)
+        try:
+            await use(parser)
+        finally:
+            parser.close()
+
+    asyncio.run(main())
+
+
+def links(body: bytes, limits: ParseLimits | None = None) -> PageLinks | ParserDied:
+    found: list[PageLinks | ParserDied] = []
+
+    async def use(parser: PageParser) -> None:
+        found.append(await parser.parse_isolated("a.test", body, "utf-8", SETTINGS))
+
+    run(use, limits)
+    return found[0]
+
+
+def sitemap(body: bytes, limits: ParseLimits | None = None) -> SitemapRead | ParserDied:
+    found: list[SitemapRead | ParserDied] = []
+
+    async def use(parser: PageParser) -> None:
+        found.append(await parser.read_sitemap_isolated("a.test", body, None, SETTINGS))
+        assert isinstance(await parser.parse_isolated("a.test", LINK, None, SETTINGS), PageLinks), "it goes on"
+
+    run(use, limits)
+    return found[0]
+
+
+def test_a_sitemap_is_read_in_parts() -> None:
+    listed = b"".join(b"<url><loc>http://a.test/%d</loc><priority>0.5</priority></url>" % n for n in range(3_000))
+    body = gzip.compress(b"<urlset>%b</urlset>" % listed)
+    found = sitemap(body)
+    assert isinstance(found, SitemapRead)
+    assert (found.form, found.is_index, found.fault) == (SitemapForm.LISTING, False, None)
+    parts = [decode_listed(part) for part in found.parts]
+    assert [one for part in parts for one in part] == [one for part in Sitemap(body, SETTINGS) for one in part]
+    assert max(map(len, parts)) <= 250
+    assert sitemap(LINK) == SitemapRead(SitemapForm.NONE)
+    broken = sitemap(b"<sitemapindex><sitemap><loc>http://a.test/x</loc></sitemap>")
+    assert isinstance(broken, SitemapRead)
+    assert broken.is_index
+    assert broken.fault is not None
+    assert broken.limit is None
+
+
+def test_a_sitemap_that_needs_too_much_has_failed() -> None:
+    body = b"<urlset>" + b"<url><loc>http://a.test/</loc></url>" * 40_000
+    found = sitemap(body, ParseLimits(seconds=0.01, seconds_per_megabyte=0.0))
+    assert found == ParserDied("parsing needed more than 0.01 s of CPU time")
+
+
+def descendants(pid: int) -> Iterator[int]:
+    for each in Path(f"/proc/{pid}/task").iterdir():
+        for child in (each / "children").read_text().split():
+            yield int(child)
+            yield from descendants(int(child))
+
+
+def test_a_page_of_more_tags_than_there_is_time_for_keeps_those_that_were_read() -> None:
+    body = b"".join([b"<a href=%d>" % number for number in range(400_000)])
+    found = links(body, ParseLimits(seconds=0.3, seconds_per_megabyte=0))
+    assert isinstance(found, PageLinks)
+    assert found.hrefs == [str(number) for number in range(len(found.hrefs))]
+    assert 1_000 < len(found.hrefs) < 200_000, "the most that a page may have"
+    assert found.cut is not None
+
+
+def test_the_links_are_those_that_are_found_here() -> None:
+    page = "<base href=/b><meta name=robots content='noindex'><a href='/\u00e9'><a href=''><a href=y>".encode()
+    assert links(page) == extract_links(page, "utf-8", SETTINGS)
+    assert links(b"") == extract_links(b"", "utf-8", SETTINGS)
+    large = b"".join(b"<a href=/%d>n</a> " % n for n in range(50_000))
+    assert links(large) == extract_links(large, "utf-8", SETTINGS)
+
+
+def test_settings_and_charset_are_obeyed() -> None:
+    settings = LinkSettings(
+        kinds=("iframe",), max_links=2, respect_rel_nofollow=True, respect_meta_robots=False, embedded="any"
+    )
+    page = (
+        "<iframe src=/\u0436></iframe><a href=n rel=nofollow><link rel=next href=x><a href=1><a href=2>"
+        "<img src=/\u0436.png><script src=s></script>"
+    ).encode("cp1251")
+
+    async def use(parser: PageParser) -> None:
+        for charset in ("windows-1251", None, "nonsense \u0436" * 1_000):
+            assert await parser.parse_isolated("a.test", page, charset, settings) == extract_links(
+                page, charset, settings
+            )
+
+    run(use)
+
+
+def test_a_large_page_whose_tokens_tell_its_links_needs_no_tree() -> None:
+    need_native()
+    page = b"<p>x" * 1_500_000 + LINK
+    found = links(page, ParseLimits(memory=128 * 2**20))
+    assert isinstance(found, PageLinks)
+    assert (found.hrefs, found.cut) == (["x"], None)
+
+
+@pytest.mark.parametrize(
+    ("body", "needed"),
+    [
+        (copies(800, 20_000), ("s of CPU time", "MiB of memory")),  # it grows as fast as the machine is
+        (b"<div>" * 200_000 + LINK, "s of CPU time"),
+        (b"<a " + b" ".join(b"%x" % n for n in range(100_000)) + b">" + LINK, "s of CPU time"),
+        (b"<p>x" * 1_500_000 + b"<svg><p>" + LINK, "MiB of memory"),  # its tokens do not tell
+    ],
+    ids=["copies", "nested", "attributes", "elements"],
+)
+def test_a_tree_that_costs_too_much_is_not_built(body: bytes, needed: str | tuple[str, ...]) -> None:
+    started = time.process_time()
+    found = links(body, ParseLimits(memory=128 * 2**20))
+    assert isinstance(found, PageLinks)
+    assert found.cut is not None
+    assert found.cut.startswith("read by its tags alone: its tree needs more than ")
+    assert found.cut.endswith(needed)
+    assert found.hrefs[-1:] == ["x"], "what can be read is read"
+    assert time.process_time() - started < 5
+
+
+def test_copies_of_elements_cannot_take_the_memory() -> None:
+    """64 KB that took gigabytes."""
+    limits = ParseLimits(memory=96 * 2**20, seconds=60.0)
+    found = links(copies(800, 14_000), limits)
+    assert isinstance(found, PageLinks)
+    assert found.cut == "read by its tags alone: its tree needs more than 96 MiB of memory"
+
+
+def test_pages_in_line_with_one_that_kills_the_process_lose_nothing() -> None:
+    bodies = [(b"<div>" * 20_000 if n % 10 == 3 else ORDINARY) + b"<a href=%d>" % n for n in range(40)]
+
+    async def use(parser: PageParser) -> None:
+        found = await asyncio.gather(*(parser.parse_isolated("a.test", body, None, SETTINGS) for body in bodies))
+        for number, one in enumerate(found):
+            assert isinstance(one, PageLinks)
+            assert one.hrefs[-1] == str(number)
+            assert (one.cut is not None) == (number % 10 == 3)
+        assert parser.deaths == 4
+
+    run(use)
+
+
+def test_a_process_that_somebody_kills_is_not_held_against_the_page() -> None:
+    async def use(parser: PageParser) -> None:
+        assert isinstance(await parser.parse_isolated("a.test", LINK, None, SETTINGS), PageLinks)
+        (parent,) = [pid for pid in descendants(os.getpid()) if list(descendants(pid))]
+        (child,) = descendants(parent)
+        for victim in (child, parent):
+            waiting = asyncio.create_task(parser.parse_isolated("a.test", ORDINARY * 10, None, SETTINGS))
+            await asyncio.sleep(0)
+            os.kill(victim, signal.SIGKILL)
+            found = await waiting
+            assert isinstance(found, PageLinks)
+            assert found.cut is None
+            parent = next(pid for pid in descendants(os.getpid()) if list(descendants(pid)))
+        assert parser.deaths == 0
+
+    run(use)
+
+
+def test_the_processes_end_with_the_parser() -> None:
+    async def use(parser: PageParser) -> None:
+        before = set(descendants(os.getpid()))  # of other tests
+        await parser.parse_isolated("a.test", LINK, None, SETTINGS)
+        assert len(set(descendants(os.getpid())) - before) == 2
+        parser.close()
+        assert not set(descendants(os.getpid())) - before
+        assert isinstance(await parser.parse_isolated("a.test", LINK, None, SETTINGS), PageLinks), (
+            "it may be used again"
+        )
+
+    run(use)
+
+
+def test_a_visit_that_is_cancelled_leaves_the_line() -> None:
+    async def use(parser: PageParser) -> None:
+        tasks = [asyncio.create_task(parser.parse_isolated("a.test", ORDINARY, None, SETTINGS)) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks[:19]:
+            task.cancel()
+        assert isinstance(await tasks[19], PageLinks)
+        assert all(task.cancelled() for task in tasks[:19])
+
+    run(use)
+
+
+def test_without_a_process_pages_are_read_by_their_tags(caplog: pytest.LogCaptureFixture) -> None:
+    found = links(ORDINARY + LINK, ParseLimits(memory=2**70))  # no such limit can be set
+    assert isinstance(found, PageLinks)
+    assert found.hrefs[-1] == "x"
+    assert found.cut == "read by its tags alone: the parser's process does not start"
+    assert caplog.text.count("does not start") == 1
+
+
+def test_a_process_that_did_not_start_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    async def cut(parser: PageParser) -> str | None:
+        found = await parser.parse_isolated("a.test", LINK, None, SETTINGS)
+        assert isinstance(found, PageLinks)
+        return found.cut
+
+    async def use() -> None:
+        parser = PageParser(clock=lambda: now[0])
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "executable", "/no/such/program")
+                assert await cut(parser) is not None
+                now[0] += START_AGAIN
+                assert await cut(parser) is not None
+            assert await cut(parser) is not None, "not with each page"
+            now[0] += START_AGAIN
+            assert await cut(parser) is None
+        finally:
+            parser.close()
+
+    asyncio.run(use())
+
+
+def test_the_loop_goes_on_while_a_large_page_is_parsed() -> None:
+    page = b"<p>" + b"word " * 3_000_000 + LINK
+    longest, laps = 0.0, 0  # of the loop's own time: a busy machine takes away any amount of the other
+
+    async def watch() -> None:
+        nonlocal longest, laps
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            longest, laps = max(longest, time.thread_time() - before), laps + 1
+
+    async def use(parser: PageParser) -> None:
+        await parser.parse_isolated("a.test", LINK, None, SETTINGS)  # started
+        beside = asyncio.create_task(watch())
+        found = await parser.parse_isolated("a.test", page, "utf-8", SETTINGS)
+        beside.cancel()
+        assert isinstance(found, PageLinks)
+        assert found.hrefs == ["x"]
+
+    run(use)
+    assert longest < 0.25
+    assert laps > 100, "it did not wait for the child instead"
+
+
+def test_dear_pages_of_many_hosts_do_not_keep_an_innocent_one_waiting() -> None:
+    dear = b"<div>" * 20_000
+
+    async def use(parser: PageParser) -> None:
+        async def parse(host: str, body: bytes) -> None:
+            await parser.parse_isolated(host, body, None, SETTINGS)
+            done.append(host)
+
+        done: list[str] = []
+        evil = [f"evil{n}.test" for n in range(8)]
+        await asyncio.gather(*(parse(host, dear) for host in evil))
+        done.clear()
+        await asyncio.gather(*(parse(host, dear) for host in evil), parse("good.test", ORDINARY))
+        assert done.index("good.test") <= 3, "behind those that were sent already"
+
+    run(use)
+
+
+def test_large_pages_do_not_keep_others_waiting() -> None:
+    large = b"<p>" + b"word " * 1_000_000 + b"<div>" * 100_000 + b"<svg><p>"  # its tokens do not tell
+
+    async def use(parser: PageParser) -> None:
+        waiting = [asyncio.create_task(parser.parse_isolated(f"{n}.test", large, None, SETTINGS)) for n in range(3)]
+        await asyncio.sleep(0)
+        for n in range(5):
+            assert isinstance(await parser.parse_isolated("good.test", ORDINARY + b"%d" % n, None, SETTINGS), PageLinks)
+        assert not any(task.done() for task in waiting)
+        for task in waiting:
+            assert isinstance(await task, PageLinks)
+
+    run(use)
+
+
+async def test_whoever_waits_for_the_parser_says_so() -> None:
+    waiting = most = 0
+
+    @contextlib.contextmanager
+    def waits() -> Iterator[None]:
+        nonlocal waiting, most
+        waiting += 1
+        most = max(most, waiting)
+        try:
+            yield
+        finally:
+            waiting -= 1
+
+    parser = PageParser(waits=waits)
+    try:
+        pages = [parser.parse_isolated(f"{number}.test", LINK, None, SETTINGS) for number in range(3)]
+        await asyncio.gather(*pages, parser.read_sitemap_isolated("a.test", LINK, None, SETTINGS))
+    finally:
+        parser.close()
+    assert (most, waiting) == (4, 0)

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, register_random, settings
 
 from tests.chance import CHANCE
-from tests.examples import TIMES, USUAL
 from tests.jobs import Stopped, stopped_job
 
 HERE = Path(__file__).resolve().parent
@@ -44,21 +43,21 @@ LONGEST = (
 )
 assert not [name for name in LONGEST if not (HERE / name).exists()], "a file that was moved keeps its place here"
 
-# How long an example takes says how busy the machine is, not whether the answer is right. A usual run makes the same
-# examples each time: what only some find is for a long look.
-settings.register_profile(
-    "crawler",
-    deadline=None,
-    max_examples=USUAL,
-    derandomize=TIMES == 1,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-settings.load_profile("crawler")
 register_random(CHANCE)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--long", action="store_true", help="run the tests marked long too, with 20 times as many examples"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Set what the programs that tests start inherit."""
+    """Set what the programs that tests start inherit, and what tests/examples.py reads when it is first imported."""
+    if config.getoption("--long"):
+        os.environ["LONG"] = "20"
+    _set_examples()
+    config.addinivalue_line("markers", "long: takes too long for each run; pytest --long")
     _let_interrupts_through()
     _forget_proxies()
     config.addinivalue_line("markers", "real_secrets: secrets differ in each run, as they do for users")
@@ -81,8 +80,12 @@ def pytest_collection(session: pytest.Session) -> None:
             importlib.import_module(".".join(file.resolve().relative_to(session.config.rootpath).with_suffix("").parts))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: at the end of a run the other processes would wait for them."""
+    if not config.getoption("--long"):
+        long = [item for item in items if item.get_closest_marker("long") is not None]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     slow = {item.path for item in items if item.get_closest_marker("timeout") is not None}
     ranks = {HERE / name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (ranks.get(item.path, len(ranks)), item.path not in slow))
@@ -95,6 +98,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         CHANCE.begin(item.nodeid)
     else:
         CHANCE.end()
+
+
+def _set_examples() -> None:
+    """How long an example takes says how busy the machine is, not whether the answer is right.
+
+    A usual run makes the same examples each time: what only some find is for a long look.
+    """
+    from tests.examples import TIMES, USUAL  # noqa: PLC0415 - they follow from the command line
+
+    settings.register_profile(
+        "crawler",
+        deadline=None,
+        max_examples=USUAL,
+        derandomize=TIMES == 1,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+    settings.load_profile("crawler")
 
 
 def _forget_proxies() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-# For a long look: LONG=20 python -m pytest tests/frontier
+# python -m pytest --long tests/frontier, or LONG=100 for a longer look.
 TIMES = int(os.environ.get("LONG", "1"))
 USUAL = 30 * TIMES  # where a test says nothing
 

@@ -121,11 +121,6 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
-def test_no_file_name_stands_for_two_things() -> None:
-    names = Counter(path.name for path in modules() if path.name != "__init__.py")
-    assert [name for name, count in names.items() if count > 1] == []
-
-
 def test_no_package_has_grown_into_several() -> None:
     lines = Counter[str]()
     for path in modules():

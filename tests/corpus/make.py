@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from crawler.output import lines_of
+from crawler.job.output import lines_of
 
 from tests.corpus.web import ROOT, site
 from tests.program import wait_until

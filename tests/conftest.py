@@ -47,15 +47,13 @@ register_random(CHANCE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--long", action="store_true", help="run the tests marked long too, with 20 times as many examples"
-    )
+    parser.addoption("--long", action="store_true", help="run tests marked long too, with 20 times the examples")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set what the programs that tests start inherit, and what tests/examples.py reads when it is first imported."""
     if config.getoption("--long"):
-        os.environ["LONG"] = "20"
+        os.environ.setdefault("LONG", "20")
     _set_examples()
     config.addinivalue_line("markers", "long: takes too long for each run; pytest --long")
     _let_interrupts_through()

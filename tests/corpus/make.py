@@ -16,7 +16,6 @@ import tempfile
 from pathlib import Path
 
 from crawler.job.output import lines_of
-
 from tests.corpus.web import ROOT, site
 from tests.program import wait_until
 

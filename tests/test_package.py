@@ -87,8 +87,6 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
     assert metadata["Author"]
     assert metadata["Keywords"]
     assert metadata["Description-Content-Type"] == "text/markdown"
-    labels = {text.partition(", ")[0] for text in metadata.get_all("Project-URL", [])}
-    assert labels == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
     assert sorted(metadata.get_all("Provides-Extra") or []) == [
         "dev",
         "parquet",
@@ -102,14 +100,6 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
     assert metadata.get_payload(decode=True) == (ROOT / "README.md").read_bytes()
     licence = name.replace("METADATA", "licenses/LICENSE")
     assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()
-
-
-def test_what_the_metadata_link_to_is_in_the_repository() -> None:
-    source = PROJECT["urls"]["Source"]
-    for url in PROJECT["urls"].values():
-        assert url.startswith(source)
-        within = url.removeprefix(source).removeprefix("/blob/main/")
-        assert within in ("", "/issues") or (ROOT / within).is_file(), url
 
 
 def test_the_console_script_is_the_module(wheel: zipfile.ZipFile) -> None:

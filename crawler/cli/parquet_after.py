@@ -20,8 +20,8 @@ def check(job: Path, out: Path, settings: Settings) -> None:
         check_library()
     except MissingLibraryError as error:
         if text is not None:  # one line for both
-            needs = [line.partition(": ")[0] for line in (text, str(error))]
-            raise UsageError(f"{', '.join(needs)}: pip install 'frontier-crawler[parquet,text]'") from error
+            needs, commands = zip(*(line.split(": ") for line in (text, str(error))), strict=True)
+            raise UsageError(f"{', '.join(needs)}: {' && '.join(commands)}") from error
     check_parquet(job, out)
 
 

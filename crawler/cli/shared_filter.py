@@ -103,7 +103,7 @@ def producer_of(hash: KeyHash, name: str | None = None) -> Producer:
         # Only here: few need what connects to servers.
         from crawler.seen.shared.open_set import Producer  # noqa: PLC0415
     except ImportError as error:
-        raise UsageError("a set on a server needs redis: pip install 'frontier-crawler[redis]'") from error
+        raise UsageError("a set on a server needs redis: pip install 'redis[hiredis]'") from error
     if name is not None and not (0 < len(name) <= 100 and name.isprintable()):
         raise UsageError("--producer is a name of 1 to 100 characters")
     return Producer(hash, name)

@@ -47,9 +47,9 @@ def test_missing_libraries_are_named_together(
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     text, parquet = "the output text needs trafilatura", "an export to Parquet needs pyarrow"
     for words, said in (
-        (["--output", "text"], f"{text}: pip install 'frontier-crawler[text]'"),
-        (["--parquet", "p"], f"{parquet}: pip install 'frontier-crawler[parquet]'"),
-        (["--output", "text", "--parquet", "p"], f"{text}, {parquet}: pip install 'frontier-crawler[parquet,text]'"),
+        (["--output", "text"], f"{text}: pip install trafilatura"),
+        (["--parquet", "p"], f"{parquet}: pip install pyarrow"),
+        (["--output", "text", "--parquet", "p"], f"{text}, {parquet}: pip install trafilatura && pip install pyarrow"),
     ):
         assert main([seeds, *words]) == 2
         assert capsys.readouterr().err == f"crawler: error: {said}\n"
@@ -65,6 +65,5 @@ def test_without_isal_a_line_says_what_the_archive_costs(
     main([seeds, "--output", "warc"])
     warning, _ = capsys.readouterr().err.splitlines()
     assert warning == (
-        "crawler: warning: the output warc costs four times as much time to compress without isal: pip install "
-        "'frontier-crawler[warc]'"
+        "crawler: warning: the output warc costs four times as much time to compress without isal: pip install isal"
     )

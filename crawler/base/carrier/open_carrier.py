@@ -26,7 +26,7 @@ async def open_carrier(engine: str, crawl: str, environ: Mapping[str, str] = os.
         from crawler.base.carrier.redis_carrier import RedisCarrier  # noqa: PLC0415
         from crawler.base.carrier.redis_servers import RedisServers  # noqa: PLC0415
     except ImportError as error:
-        raise CarrierRefusedError(f"the engine {engine} needs redis: pip install 'frontier-crawler[redis]'") from error
+        raise CarrierRefusedError(f"the engine {engine} needs redis: pip install 'redis[hiredis]'") from error
     carrier = RedisCarrier(RedisServers(address, login), crawl)
     try:
         await carrier.check()

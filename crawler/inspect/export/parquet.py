@@ -50,8 +50,7 @@ def check_library() -> None:
     try:
         import pyarrow.parquet  # noqa: F401, PLC0415, optional
     except ImportError as error:
-        needed = "pip install 'frontier-crawler[parquet]'"
-        raise MissingLibraryError(f"an export to Parquet needs pyarrow: {needed}") from error
+        raise MissingLibraryError("an export to Parquet needs pyarrow: pip install pyarrow") from error
 
 
 def check_place(directory: Path, out: Path) -> Path:

@@ -174,7 +174,7 @@ def _regex(text: str) -> Test:
     try:
         import re2  # noqa: PLC0415, optional
     except ImportError as error:
-        needed = "pip install 'frontier-crawler[re2]'"
+        needed = "pip install google-re2"
         raise PatternError(f"a pattern that begins with {REGEX} needs google-re2: {needed}") from error
     if not text:
         raise PatternError("an empty expression matches every URL: write *")

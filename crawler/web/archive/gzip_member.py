@@ -25,10 +25,7 @@ def slow_compression(library: str = "isal") -> str | None:
     """One line that says how to install what compresses fast; None if it is installed."""
     if importlib.util.find_spec(library) is not None:
         return None
-    return (
-        f"the output warc costs four times as much time to compress without {library}: pip install "
-        "'frontier-crawler[warc]'"
-    )
+    return f"the output warc costs four times as much time to compress without {library}: pip install {library}"
 
 
 def by_isal(data: bytes) -> bytes:

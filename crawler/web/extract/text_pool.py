@@ -44,7 +44,7 @@ def missing_library(libraries: Sequence[str] = LIBRARIES) -> str | None:
     missing = [name for name in libraries if importlib.util.find_spec(name) is None]
     if not missing:
         return None
-    return f"the output text needs {' and '.join(missing)}: pip install 'frontier-crawler[text]'"
+    return f"the output text needs {' and '.join(missing)}: pip install {' '.join(missing)}"
 
 
 def default_processes() -> int:

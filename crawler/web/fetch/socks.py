@@ -27,7 +27,7 @@ def check_socks() -> None:
     try:
         import python_socks.async_.asyncio  # noqa: F401, PLC0415
     except ImportError as error:
-        raise SettingsError("a SOCKS proxy needs python-socks: pip install 'frontier-crawler[socks]'") from error
+        raise SettingsError("a SOCKS proxy needs python-socks: pip install python-socks") from error
 
 
 async def connect_through(proxy: Proxy, host: str, port: int) -> socket.socket:

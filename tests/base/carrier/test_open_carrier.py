@@ -252,7 +252,7 @@ class TestUnfit:
         for name in [name for name in sys.modules if name.startswith("crawler.base.carrier.redis")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "redis.asyncio.connection", None)
-        assert "pip install 'frontier-crawler[redis]'" in await refusal("redis://127.0.0.1:1")
+        assert "pip install 'redis[hiredis]'" in await refusal("redis://127.0.0.1:1")
 
 
 @asynccontextmanager

@@ -174,7 +174,7 @@ def test_without_pyarrow_the_line_says_how_to_install_it(
     monkeypatch.delitem(sys.modules, "pyarrow.parquet")
     assert main(["export", str(job), "--parquet", str(job.with_name("out"))]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == "crawler: error: an export to Parquet needs pyarrow: pip install 'frontier-crawler[parquet]'"
+    assert line == "crawler: error: an export to Parquet needs pyarrow: pip install pyarrow"
     assert main(["export", str(job.with_name("nothing")), "--parquet", str(job.with_name("out"))]) == 2
     assert "nothing holds no crawl" in capsys.readouterr().err, "nobody installs it for a job that is not there"
 

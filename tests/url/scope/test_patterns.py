@@ -247,5 +247,5 @@ def test_nor_does_a_range_a_condition_or_an_expression(text: str, tail: str) -> 
 
 def test_a_regular_expression_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(PatternError, match=r"pip install 'frontier-crawler\[re2\]'"):
+    with pytest.raises(PatternError, match=r"pip install google-re2"):
         Pattern("re:a")

@@ -116,7 +116,7 @@ def test_an_extractor_that_cannot_be_imported_says_why() -> None:
 
 def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
     assert missing_library() is None
-    said = "the output text needs no_such_thing: pip install 'frontier-crawler[text]'"
+    said = "the output text needs no_such_thing: pip install no_such_thing"
     assert missing_library(("trafilatura", "no_such_thing")) == said
 
 

@@ -30,7 +30,7 @@ MODULES: dict[str, str] = {
         entry fair_semaphore jitter timer_queue order page signals visit_times politeness request_outcome limits host
         outage revisits postponement backoff_policy host_closed refused_hosts importance places slot_share serving
         host_session domain_shares schedule working_set lease site_rate own_times host_keys send_times address_gap
-        group_leases domain_tallies gate queues tries_ahead host_status pace workbench waiting_line watchdog
+        domain_tallies gate queues tries_ahead host_status pace workbench waiting_line watchdog
         ad_hoc_lease overrides frontier
         traps.counts traps.domains traps.copies traps.origins traps.shape traps.soft404 traps.walls traps.traps
     """,
@@ -71,7 +71,7 @@ MODULES: dict[str, str] = {
         output.reverse_reader
         partition.placement partition.replica_homes partition.messages partition.parcel_codec partition.outbox
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
-        partition.group_turns partition.replica_values partition.notes partition.part_report partition.byte_rate
+        partition.replica_values partition.notes partition.part_report partition.byte_rate
         replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
         clock_step clock_anchor digest_sum directory kept_steps receiving formats crawl_file home_register identity
         former job_lock replica_moves crawl_at_rest event_log border held_back history_file survey_file inbox platform
@@ -103,7 +103,7 @@ MODULES: dict[str, str] = {
         hooks.score_batches hooks.focus hooks.loaded
     """,
     "cluster": """
-        reach ownership member_options open_partition next_door tally sender quota_desk robots_desk turn_desk receiver
+        reach ownership member_options open_partition next_door tally sender quota_desk robots_desk receiver
         seats end_watch replica_slots homes deserted slot_sending copy_sending log_sending replica_directory
         partition_opening replica_life replicas step_aside moves older_copies promotion forgetting drain_file
         worker_name rate_desk time_left partition_life member crawl_directory settings_file agreement worker_channel

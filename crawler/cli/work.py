@@ -238,8 +238,7 @@ async def _by_hand(given: _ByHand, view: Progress | None) -> tuple[MemberResult,
         crawl = await joined(carrier, disk, directory, settings, engine)
         keep_settings(disk, directory, tables)
         if forget:
-            replicas = settings.partitions.replicas
-            whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, replicas)
+            whole = Crawl.of(directory, crawl, settings.partitions.replicas)
             opening = Opening(whole, Platform(), clock, lambda: whole.settings_of_partition(settings))
             await forget_partitions(carrier, opening, forget, boot_time)
         present = asyncio.create_task(keep_present(carrier, crawl, tables, clock))

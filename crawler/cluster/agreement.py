@@ -30,7 +30,15 @@ from crawler import __version__
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.base.disk import Disk
 from crawler.base.settings import Settings, as_tables
-from crawler.cluster.crawl_directory import check_crawl, join_crawl, new_crawl, new_id
+from crawler.cluster.crawl_directory import (
+    check_crawl,
+    check_gaps,
+    groups_of,
+    groups_text,
+    join_crawl,
+    new_crawl,
+    new_id,
+)
 from crawler.cluster.settings_file import Tables
 from crawler.job.crawl_file import CrawlFile, decode_crawl, encode_crawl, holds_crawl, read_crawl_file
 from crawler.job.directory import JobError
@@ -97,7 +105,11 @@ async def joined(carrier: Carrier, disk: Disk, directory: Path, settings: Settin
     else:
         asked = settings.partitions.count or known.partitions
         by_host = (settings.partitions.placed_by or known.by) == "host"
-        crawl = replace(known, id=new_id(), partitions=asked, shaping=shaping_of(settings), by_host=by_host)
+        groups = groups_of(settings, asked)
+        crawl = replace(
+            known, id=new_id(), partitions=asked, shaping=shaping_of(settings), by_host=by_host, groups=groups
+        )
+    check_gaps(crawl, settings)
     if known is None:
         known = await agree(carrier, crawl, where)
         if not holds_crawl(directory):
@@ -118,6 +130,11 @@ def check_same(crawl: CrawlFile, known: CrawlFile, where: str) -> None:
         raise CarrierRefusedError(f"{at} has {known.partitions} partitions, not {crawl.partitions}")
     if crawl.by_host != known.by_host:
         raise CarrierRefusedError(f"{at} has its URLs in partitions by {known.by}, not by {crawl.by}")
+    if crawl.groups != known.groups:
+        raise CarrierRefusedError(
+            f"{at} has the groups of [[site]] {groups_text(known.groups)}, not {groups_text(crawl.groups)}: "
+            "all workers need the same"
+        )
     for table, values in crawl.shaping.items():
         for key, value in values.items():
             kept = known.shaping.get(table, {}).get(key)

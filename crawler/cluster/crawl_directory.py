@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from crawler.base.disk import Disk
-from crawler.base.settings import CRAWL_NAME, Settings
+from crawler.base.settings import CRAWL_NAME, Settings, SiteGroups, host_match
 from crawler.job.crawl_file import (
     SECRET_BYTES,
     CrawlFile,
@@ -59,6 +59,13 @@ def check_crawl(directory: Path, settings: Settings) -> None:
         )
     if name is not None and name != crawl.name:
         raise JobError(f"{directory} holds the crawl {crawl.name!r}, not {name!r}: name another directory for that one")
+    check_gaps(crawl, settings)
+    if crawl.groups != groups_of(settings, crawl.partitions):
+        raise JobError(
+            f"{directory} has its hosts in partitions by the groups of [[site]], which cannot change after the crawl "
+            f"began: restore {groups_text(crawl.groups)}",
+            new_job=True,
+        )
     check_suffixes(crawl, str(directory))
     check_none_gone(directory)
     for each in partition_directories(directory):
@@ -76,6 +83,43 @@ def check_suffixes(crawl: CrawlFile, where: str) -> None:
         )
 
 
+def check_gaps(crawl: CrawlFile, settings: Settings) -> None:
+    """Raise JobError if hosts that share a gap would be in several partitions of the crawl: each would keep the gap
+    without regard to the others."""
+    if crawl.partitions == 1:
+        return
+    politeness = settings.politeness
+    if politeness.host_key == "address" or politeness.address_delay is not None:
+        key = "address_delay" if politeness.address_delay is not None else 'host_key = "address"'
+        raise JobError(
+            f"politeness.{key} cannot hold over {crawl.partitions} partitions, as hosts of one address may be in "
+            "several: leave it out, name such hosts in a group of [[site]], or crawl without --partitions"
+        )
+    if politeness.host_key == "domain" and crawl.by_host:
+        raise JobError(
+            'politeness.host_key = "domain" cannot hold over partitions by host, as hosts of one domain may be in '
+            'several: leave it out, or begin the crawl with partitions.placed_by = "domain"'
+        )
+    for match, group in settings.site.groups:
+        hosts = host_match(match)
+        if hosts is not None and hosts.port is not None:
+            whole = f"{'*.' if hosts.below else ''}{hosts.name}"
+            raise JobError(
+                f"[[site]] match = {match!r}: in a crawl in partitions the group {group!r} takes whole hosts: name it "
+                f"in a table with match = {whole!r}"
+            )
+
+
+def groups_of(settings: Settings, partitions: int) -> SiteGroups:
+    """The groups by which hosts are placed."""
+    return settings.site.groups if partitions > 1 else ()
+
+
+def groups_text(groups: SiteGroups) -> str:
+    """The groups in words."""
+    return ", ".join(f"{match} in {group}" for match, group in groups) or "none"
+
+
 def new_crawl(settings: Settings) -> CrawlFile:
     """A crawl that begins now, with a secret of its own."""
     return CrawlFile(
@@ -86,6 +130,7 @@ def new_crawl(settings: Settings) -> CrawlFile:
         suffixes=suffix_list_version(),
         shaping=shaping_of(settings),
         by_host=settings.partitions.placed_by == "host",
+        groups=groups_of(settings, _count_of(settings)),
     )
 
 

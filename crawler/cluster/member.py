@@ -50,13 +50,11 @@ from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import SEEDED, Seated, Seats, share
 from crawler.cluster.sender import Lag, Sending
 from crawler.cluster.tally import Tally
-from crawler.cluster.turn_desk import TurnDesk, has_groups
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.job.directory import JobError
-from crawler.job.partition import ParcelCodec, Placement
-from crawler.job.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
+from crawler.job.partition import ParcelCodec
 from crawler.job.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
 from crawler.job.partition.parcel_codec import Note
 from crawler.job.partition.replica_values import ReplicaState
@@ -104,12 +102,10 @@ class Member:
         worker.rate.change(options.own_rate)
         self._rates = RateDesk(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)
-        placement, opened = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host), dict[int, OpenPartition]()
+        placement, opened, now = crawl.placement, dict[int, OpenPartition](), self._settings_now
         sending = Sending(self._reach, ParcelCodec(crawl.secret), opened, options.clock, self._look_at_claims)
         quota = QuotaDesk(settings.crawl.max_pages, crawl.partitions, opened, sending.tell, Backoff())
         robots, tally = RobotsDesk(placement, opened, sending.tell), Tally(crawl.partitions)
-        turns, now = TurnDesk(placement, opened, sending.tell, ownership, crawl.home), self._settings_now
-        turns.needed = has_groups(settings, by_host=crawl.by_host)
         codec = ReplicaCodec(crawl.secret)
         log_sending = LogSending(self._reach, codec, opened, slots, ownership, options)
         log_sending.replaced = self._look_at_claims
@@ -123,7 +119,7 @@ class Member:
         moves = Moves(crawl.home, homes, log_sending, options.boottime)
         ends = EndWatch(self._reach, ownership, crawl.partitions, lambda: opened, self._ended)
         deserted = Deserted(crawl.home, ownership.holder, options, ends.has_ended, homes)
-        desks = Desks(quota, robots, turns, log_sending, replicas, moves, ends, opening, older, deserted)
+        desks = Desks(quota, robots, log_sending, replicas, moves, ends, opening, older, deserted)
         self._station = Station(crawl, options, now, placement, ownership, worker, sending, homes, desks, opened, tally)
         self._lives: dict[int, asyncio.Task[None]] = {}
         self._reason: Stop | None = None
@@ -215,7 +211,7 @@ class Member:
             async with asyncio.TaskGroup() as group:
                 group.create_task(station.worker.serve())
                 parts = [station.ownership.keep(), station.sending.keep(), receiving.keep(), desks.quota.keep()]
-                parts += [receiving.keep_next_door(station.sending.next_door), desks.turns.keep(), self._rates.keep()]
+                parts += [receiving.keep_next_door(station.sending.next_door), self._rates.keep()]
                 parts += [desks.ends.watch(), self._check_claims(), desks.log_sending.keep(), desks.replicas.keep()]
                 beside = [group.create_task(each) for each in parts]
                 beating = group.create_task(station.homes.seats.keep())
@@ -366,8 +362,6 @@ class Member:
         said = decode_note(note.message)
         if isinstance(said, RobotsQuestion | RobotsAnswer):
             self._station.desks.robots.heard(partition, note, said)
-        elif isinstance(said, TurnsQuestion | TurnsAnswer | TurnsCall):
-            self._station.desks.turns.heard(partition, note, said)
         elif isinstance(said, ReplicaState):
             self._station.desks.log_sending.heard(partition, said)
         elif said is not None:

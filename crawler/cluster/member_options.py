@@ -7,19 +7,20 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings
+from crawler.base.settings import Settings, SiteGroups
 from crawler.cluster.ownership import boot_time
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
-from crawler.job.crawl_file import partition_directory, place_of, where_is
+from crawler.job.crawl_file import CrawlFile, partition_directory, place_of, where_is
+from crawler.job.partition.placement import Placement
 from crawler.job.platform import Platform
 from crawler.web.fetch import Fetches
 
@@ -30,8 +31,8 @@ LEAST_CAPACITY = 4_096  # of the first slice of a partition's filter
 
 class Crawl(Struct, frozen=True):
     """A crawl of ``partitions`` partitions, those of which that are in ``directory``. ``secret`` decides which URLs
-    belong to which partition. ``home`` names the directory: no other one of the crawl has that name. ``by_host``: see
-    ``Placement``. ``replicas``: how many each partition has in other homes."""
+    belong to which partition. ``home`` names the directory: no other one of the crawl has that name. ``by_host``,
+    ``groups``: see ``Placement``. ``replicas``: how many each partition has in other homes."""
 
     directory: Path
     partitions: int
@@ -39,6 +40,17 @@ class Crawl(Struct, frozen=True):
     home: str = ""
     by_host: bool = False
     replicas: int = 0
+    groups: SiteGroups = ()
+
+    @classmethod
+    def of(cls, directory: Path, crawl: CrawlFile, replicas: int) -> Self:
+        """The crawl that a directory is of."""
+        return cls(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, replicas, crawl.groups)
+
+    @property
+    def placement(self) -> Placement:
+        """Which partition a URL belongs to."""
+        return Placement(self.secret, self.partitions, by_host=self.by_host, groups=self.groups)
 
     def partition(self, number: int) -> Path:
         """The directory of a partition, which is that of a job."""

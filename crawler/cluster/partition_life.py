@@ -29,7 +29,6 @@ from crawler.cluster.robots_desk import RobotsDesk
 from crawler.cluster.seats import SEEDED
 from crawler.cluster.sender import Sending
 from crawler.cluster.tally import Tally
-from crawler.cluster.turn_desk import TurnDesk
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
@@ -55,7 +54,6 @@ class Desks(Struct):
 
     quota: QuotaDesk
     robots: RobotsDesk
-    turns: TurnDesk
     log_sending: LogSending
     replicas: Replicas
     moves: Moves
@@ -221,7 +219,6 @@ class PartitionLife:
             partial(station.desks.robots.ask, number),
             number == SEEDED and options.has_seeds,
             lambda: (0, 0.0) if partition is None else partition.lag(options.clock()),
-            station.desks.turns.join(number, job.frontier, options.clock),
             lambda: None if partition is None else station.desks.log_sending.told(partition),
         )
         run = Run(job, settings, context, seeds, member=member)
@@ -332,7 +329,6 @@ class PartitionLife:
         OSError."""
         station, job, run = self._station, partition.job, partition.run
         station.tally.add(partition)
-        await station.desks.turns.leave(partition)
         if job.writer.whole:
             if not station.desks.moves.is_moving(self._number):  # the replica has generations of its own
                 await job.checkpoint(station.options.clock(), whole=run.life.state is State.ENDED)

@@ -20,7 +20,7 @@ from crawler.job.directory import LACKS_BODIES, JobError
 from crawler.job.follower import Follower, GapError
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
-from crawler.job.partition import PartitionRouter, Placement
+from crawler.job.partition import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.slices import entropy
@@ -79,8 +79,7 @@ class Opening(Struct):
         return ""
 
     def _router(self, number: int) -> PartitionRouter:
-        placement = Placement(self.crawl.secret, self.crawl.partitions, by_host=self.crawl.by_host)
-        return PartitionRouter(number, placement)
+        return PartitionRouter(number, self.crawl.placement)
 
 
 class _Unwritten(Store):

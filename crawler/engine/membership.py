@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.frontier import Turns
 from crawler.web.fetch import Failure, Fetches, Followed, Keeps, NotNow, Response, is_html
 from crawler.web.fetch.fence import check_fence, may_send, wait_to_send
 
@@ -44,9 +43,8 @@ class Membership(Struct, frozen=True):
     the partition may have fetched in all, of those that the whole crawl may; None: there is no limit.
     ``is_elsewhere(address)``: whether a URL belongs to another partition; ``ask_robots(address)`` has that partition
     fetch a robots.txt. ``has_seeds``: whether the run is given the seeds of the crawl. ``lag()``: how many messages
-    wait for other partitions, and for how many seconds some were seen to wait without progress. ``turns``: for groups
-    whose hosts other partitions may ask too; None: there are no such groups. ``replicas()``: what is told of those that
-    other directories keep of the partition, as in statistics; None: it is meant to have none."""
+    wait for other partitions, and for how many seconds some were seen to wait without progress. ``replicas()``: what is
+    told of those that other directories keep of the partition, as in statistics; None: it is meant to have none."""
 
     may_request: Callable[[], bool]
     is_sent: Callable[[], bool]
@@ -55,17 +53,16 @@ class Membership(Struct, frozen=True):
     ask_robots: Callable[[str], Awaitable[Followed | NotNow]] = _later
     has_seeds: bool = False
     lag: Callable[[], tuple[int, float]] = _no_lag
-    turns: Turns | None = None
     replicas: Callable[[], dict[str, Any] | None] = _no_replicas
 
 
 class FencedNetwork:
     """A network to which a run sends requests only when the gap to others is over, and, if it is a partition, only
-    while that is its own and has the turn of the host."""
+    while that is its own."""
 
-    def __init__(self, fetcher: Fetches, wait: Callable[[str], float], may_send: Callable[[str], bool] | None) -> None:
-        """``wait(href)``: the seconds until a request may be sent; 0: it is sent now. ``may_send(href)``: whether it
-        may be sent at all."""
+    def __init__(self, fetcher: Fetches, wait: Callable[[str], float], may_send: Callable[[], bool] | None) -> None:
+        """``wait(href)``: the seconds until a request may be sent; 0: it is sent now. ``may_send()``: whether it may be
+        sent at all."""
         self._fetcher = fetcher
         self._wait = wait
         self._may_send = may_send
@@ -82,7 +79,7 @@ class FencedNetwork:
     ) -> Response | Failure:
         """See ``Fetches``. Raises FencedOffError."""
         waits = wait_to_send.set(partial(self._wait, href))
-        token = may_send.set(None if self._may_send is None else partial(self._may_send, href))
+        token = may_send.set(self._may_send)
         try:
             check_fence()
             fetch = self._fetcher.fetch

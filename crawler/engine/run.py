@@ -93,8 +93,6 @@ class Run:
         robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
         if member is not None:
             robots.join(member)
-            if member.turns is not None:
-                job.frontier.lend_groups(member.turns)
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
         self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
@@ -538,10 +536,7 @@ def _fenced(fetcher: Fetches, member: Membership | None, job: Job, clock: Callab
         now = clock()
         return frontier.send(href, now) - now
 
-    if member is None:
-        return FencedNetwork(fetcher, wait, None)
-    may_request, has_turn = member.may_request, frontier.may_send
-    return FencedNetwork(fetcher, wait, lambda href: may_request() and has_turn(href))
+    return FencedNetwork(fetcher, wait, None if member is None else member.may_request)
 
 
 def stop_text(life: Lifecycle) -> str | None:

@@ -23,7 +23,6 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     outage                   whether the failures of many hosts are due to our own line
     frontier                 the contract
     host_keys, address_gap   which hosts share a gap and lease slots; the gap of an IP address
-    group_leases             groups whose hosts are in several partitions, which ask them in turn
     domain_tallies           what was taken from each registrable domain
     host_status              a host as tables show it
     postponement             moves a URL behind all others of its host, before the frontier is loaded
@@ -32,7 +31,6 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
 from crawler.base.kv import Batch, Family, Reader, Store
 from crawler.frontier.entry import Entry, EntryError, QueueOf, decode_entry, encode_entry, first_visits, queue_of
 from crawler.frontier.frontier import Frontier
-from crawler.frontier.group_leases import Turns
 from crawler.frontier.host import (
     BackQueue,
     Failures,
@@ -123,7 +121,6 @@ __all__ = [
     "Tally",
     "Throttled",
     "Turn",
-    "Turns",
     "Work",
     "class_of",
     "class_of_score",

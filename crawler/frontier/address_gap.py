@@ -50,16 +50,6 @@ class AddressGaps:
         group = self._groups.get(host.politeness.address or "")
         return 0.0 if group is None else group.next_time
 
-    def free_at(self, address: str) -> float:
-        """When a request to the address may be made, in seconds since 1970."""
-        group = self._groups.get(address)
-        return 0.0 if group is None else group.next_time
-
-    def waits(self, address: str) -> bool:
-        """Whether a host waits for its turn at the address."""
-        group = self._groups.get(address)
-        return group is not None and not group.slots.unused
-
     def hold(self, host: Host, now: float) -> None:
         """A request to the host begins or ends at ``now``."""
         group = self._groups.get(host.politeness.address or "")

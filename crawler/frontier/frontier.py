@@ -24,7 +24,6 @@ from crawler.base.kv import Batch, Reader
 from crawler.base.settings import PolitenessSettings
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
-from crawler.frontier.group_leases import Turns
 from crawler.frontier.host import Host, count_fetched
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
@@ -97,29 +96,6 @@ class Frontier:
         """Let every host wait its gap first, those that the store does not know as well: an earlier run may have asked
         them and lost what it wrote."""
         self._gate.resume()
-
-    def lend_groups(self, turns: Turns) -> None:
-        """Other partitions may ask hosts of the same groups: take turns with them."""
-        self._gate.lend_groups(turns)
-
-    def lent(self, group: str, now: float) -> None:
-        """A turn of the group has come. The caller lets ``take`` be asked again."""
-        self._gate.lent(group, now)
-
-    def group_free_at(self, group: str) -> float:
-        """When a group may be asked, as far as its hosts here tell; seconds since 1970."""
-        return 0.0 if self._gate.leases is None else self._gate.leases.free_at(group)
-
-    def is_group_kept(self, group: str) -> bool:
-        """Whether a group that is lent is kept for a host that waits for another one too."""
-        return self._gate.leases is not None and self._gate.leases.is_kept(group)
-
-    def may_send(self, href: str) -> bool:
-        """Whether the turn of the URL's host still lasts, so that a request may be sent to it."""
-        if self._gate.leases is None:
-            return True
-        host = self._workbench.look(self.queue_of(href))
-        return host is None or self._gate.leases.may_send(host)
 
     def send(self, href: str, now: float) -> float:
         """Ask to send a request for a URL of a leased host. Returns ``now`` if it is to be sent now; it counts as sent

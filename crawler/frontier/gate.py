@@ -3,8 +3,7 @@
 The gap between two requests and the lease slots belong to a *host key* (``host_keys``). By default that is the host's
 name: http, https and all ports share them. The hosts of a key take turns, and the largest Crawl-delay of one holds all
 of them. Each host still has its own queue, robots.txt, failures, snoozes and budget. Besides, an IP address can have a
-second gap (``address_gap``). In a crawl in partitions, hosts of one key may be in several: each then asks only while
-the key is lent to it (``group_leases``).
+second gap (``address_gap``).
 
 Hosts that are slow, that did not answer the last request or that were never asked hold no more slots than the others
 leave (``slot_share``).
@@ -18,7 +17,6 @@ from crawler.base.settings import BudgetSettings, PolitenessSettings
 from crawler.frontier.address_gap import AddressGaps
 from crawler.frontier.backoff_policy import give_another_chance, note
 from crawler.frontier.entry import retry_time
-from crawler.frontier.group_leases import GroupLeases, Turns
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.host_closed import HostClosed, closure, in_flight_may_use_up_domain, pages_left
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, Group, HostKeys, hold, under_key
@@ -59,7 +57,6 @@ class Gate:
         self._addresses = (
             None if settings.address_delay is None else AddressGaps(settings.address_delay, self._lines.call)
         )
-        self.leases: GroupLeases | None = None  # of the groups that other partitions may ask too
         self.loaded = 0.0  # when the run began
         self._sends = SendTimes()
 
@@ -92,16 +89,6 @@ class Gate:
     def load(self, now: float) -> None:
         """Begin a run at ``now``."""
         self.now = self.loaded = now
-
-    def lend_groups(self, turns: Turns) -> None:
-        """From now on ask hosts of groups that other partitions may ask too only in turn with these."""
-        self.leases = GroupLeases(turns, self._keys, self._addresses)
-
-    def lent(self, group: str, now: float) -> None:
-        """A group is lent by now: its hosts may be asked."""
-        self.now = now
-        if self.leases is not None:
-            self.leases.lent(group, self._lines.call)
 
     def resume(self) -> None:
         """The run begins with stored hosts."""
@@ -150,11 +137,6 @@ class Gate:
         if self._keys.delays:
             asked = max(asked or 0.0, self._keys.delays.get(self._keys.key(host), 0.0))
         return gap(asked, host.politeness.latency, self.politeness(host))
-
-    def _gap_of_key(self, host: Host) -> float:
-        """The gap that all hosts of the key have: without what only a slow one has."""
-        asked = max(host.politeness.crawl_delay or 0.0, self._keys.delays.get(self._keys.key(host), 0.0))
-        return gap(asked, None, self.politeness(host))[0]
 
     def politeness(self, host: Host) -> PolitenessSettings:
         """The settings of politeness that hold for the host."""
@@ -241,12 +223,6 @@ class Gate:
                 if self._addresses is not None:
                     self._addresses.withdraw(host)
                 return group.next_time
-        if self.leases is not None and (at := self.leases.enter(host, self._gap_of_key(host), now)) != now:
-            if group is not None:
-                group.slots.step_back(host.name)
-            if at is None:
-                self._lines.wait(host)
-            return at
         if self._addresses is not None and (at := self._addresses.enter(host, now)) != now:
             if group is not None:
                 group.slots.step_back(host.name)  # its place is reserved: others of its key could not go either
@@ -260,8 +236,6 @@ class Gate:
             return turn
         self.share.held[host.kind] += 1
         host.inside += 1
-        if self.leases is not None:
-            self.leases.began(host)
         self.hold_gap(host, now)
         return now
 
@@ -275,8 +249,6 @@ class Gate:
             at = self.own.opens(self.politeness(host), now)
         if at <= now and self.limits.sites is not None:
             at = self.own.turn(host.name, now)
-        if at <= now and self.leases is not None:
-            at = self.leases.again(host, self._gap_of_key(host), now)
         if at > now:
             return at
         self.hold_gap(host, now)
@@ -314,8 +286,6 @@ class Gate:
     def withdraw(self, host: Host) -> None:
         """Take the host out of all lines, and give up a place reserved for it."""
         self._lines.leave(host)
-        if self.leases is not None:
-            self.leases.withdraw(host)
         self.own.give_back(host.name)
         if (group := self._keys.group(host)) is not None:
             self._lines.call(group.slots.withdraw(host.name))
@@ -343,8 +313,6 @@ class Gate:
         host.inside -= 1
         if self._keys.groups and (group := self._keys.groups.get(host.key)) is not None:
             self._lines.call(group.slots.leave())
-        if self.leases is not None:
-            self.leases.ended(host)
 
     def lend(self, lease: Lease, lent: bool) -> None:
         """From now on (True) or no longer (False), the visit only waits: its slot is not held by a host of its kind."""
@@ -383,8 +351,6 @@ class Gate:
         if keys.delays and (largest := keys.delays.get(host.key)) is not None:
             asked = largest if asked is None or asked < largest else asked
         pause, reason = gap(asked, politeness.latency, settings)
-        if self.leases is not None and (known := self.leases.gap(host)) > pause:
-            pause, reason = known, HoldReason.CRAWL_DELAY  # of a host of another partition
         if politeness.next_time < now + pause:  # `hold` inlined: this runs twice for each URL
             politeness.next_time, politeness.hold_reason = now + pause, reason
         if keys.groups and (group := keys.groups.get(host.key)) is not None:

@@ -138,15 +138,6 @@ class HostKeys:
                     host.key = host.name
         return host.key
 
-    def key_of_several(self, host: Host, *, by_host: bool) -> str | None:
-        """The key of the host if hosts of other registrable domains may have it too; None if not. ``by_host``: hosts
-        of other names."""
-        key = self.key(host)
-        if key.startswith(NAMED):
-            return key
-        is_shared = self._rule == "address" and host.politeness.address is not None
-        return key if is_shared or (by_host and self._rule == "domain") else None
-
     def _is_name(self, key: str) -> bool:
         """Whether all hosts of the key have one name."""
         return self._rule == "host" and not key.startswith(NAMED)

@@ -66,8 +66,7 @@ def crawl_partitions(directory: Path) -> CrawlPartitions:
     crawl = read_crawl_file(directory)
     found = [Partition(int(each.name), each) for each in partition_directories(directory)]
     check_any_here(directory, crawl.id, len(found))
-    placement = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host)
-    return CrawlPartitions(directory, crawl.partitions, placement, found)
+    return CrawlPartitions(directory, crawl.partitions, crawl.placement, found)
 
 
 def of_each(directory: Path, look: Callable[[Path], T]) -> Iterator[tuple[Path, T]]:

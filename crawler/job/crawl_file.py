@@ -16,20 +16,22 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from crawler import __version__
 from crawler.base.clock import BOOT_ID
 from crawler.base.disk import Disk, make_private_directory, write_file
-from crawler.base.settings import PARTITIONS_MOST, SHAPING
+from crawler.base.settings import PARTITIONS_MOST, SHAPING, SiteGroups
 from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
 from crawler.job.directory import UNUSABLE, JobError, holds_job, make_directory
+from crawler.job.partition.placement import Placement
 
 CRAWL = "crawl.json"
 PARTITIONS = "partitions"
 BEGUN = "begun"
 MAGIC = "crawler-crawl"
-VERSION = 1
+VERSION = 2
 SECRET_BYTES = 16
 Shaping = dict[str, dict[str, Any]]
 
@@ -37,7 +39,7 @@ Shaping = dict[str, dict[str, Any]]
 class CrawlFile(Struct, frozen=True):
     """The content of ``crawl.json``. ``id``: random, of this directory. ``partitions``: how many there are. ``secret``:
     of the hash that places URLs on them; ``suffixes``: the version of the public suffix list by which it does;
-    ``by_host``: it does so by hosts instead of domains.
+    ``by_host``: it does so by hosts instead of domains; ``groups``: of hosts that it places by the names of these.
     ``shaping``: the shaping settings of the crawl as a whole."""
 
     name: str
@@ -47,6 +49,12 @@ class CrawlFile(Struct, frozen=True):
     suffixes: str
     shaping: Shaping
     by_host: bool = False
+    groups: SiteGroups = ()
+
+    @property
+    def placement(self) -> Placement:
+        """Which partition a URL belongs to."""
+        return Placement(self.secret, self.partitions, by_host=self.by_host, groups=self.groups)
 
     @property
     def by(self) -> str:
@@ -164,6 +172,7 @@ def encode_crawl(crawl: CrawlFile) -> bytes:
         "secret": crawl.secret.hex(),
         "suffixes": crawl.suffixes,
         "by": crawl.by,
+        "groups": crawl.groups,
         "shaping": crawl.shaping,
     }
     return encode_envelope(MAGIC, VERSION, content)
@@ -189,11 +198,13 @@ def decode_crawl(data: bytes, name: str) -> CrawlFile:
             "secret": str(secret),
             "suffixes": str(suffixes),
             "by": "domain" | "host" as by,
+            "groups": list(groups),
             "shaping": dict(shaping),
         } if 0 < count <= PARTITIONS_MOST and _is_complete(shaping):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, msgspec.ValidationError):
                 if len(bytes.fromhex(secret)) >= SECRET_BYTES:
-                    return CrawlFile(crawl, own, count, bytes.fromhex(secret), suffixes, shaping, by == "host")
+                    placed = msgspec.convert(groups, SiteGroups)
+                    return CrawlFile(crawl, own, count, bytes.fromhex(secret), suffixes, shaping, by == "host", placed)
     raise JobError(f"{name}: not the description of a crawl")
 
 

@@ -111,7 +111,7 @@ class EngineCrawl:
     @property
     def placement(self) -> Placement:
         """Which partition a URL belongs to."""
-        return Placement(self.crawl.secret, self.crawl.partitions, by_host=self.crawl.by_host)
+        return self.crawl.placement
 
     @property
     def told(self) -> list[Told]:

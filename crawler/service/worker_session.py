@@ -187,8 +187,7 @@ async def work(
                 closing=beside.closing,
                 platform=platform,
             )
-            replicas = settings.partitions.replicas
-            whole = Crawl(directory, crawl.partitions, crawl.secret, crawl.id, crawl.by_host, replicas)
+            whole = Crawl.of(directory, crawl, settings.partitions.replicas)
             telling = asyncio.create_task(answering.keep())
             try:
                 return await run_member(whole, carrier, settings, member, begun)

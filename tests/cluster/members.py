@@ -212,6 +212,7 @@ class Crawling:
             SECRET,
             home or "here",
             replicas=self.replicas,
+            groups=self.settings.site.groups,
         )
         crawl.directory.mkdir(parents=True, exist_ok=True)
         said = list[str]()

@@ -111,6 +111,68 @@ def test_another_shape_under_the_same_name_is_refused(tmp_path: Path, other: Set
     assert not (tmp_path / "b").exists()
 
 
+ADDRESS_KEY = replace(NEWS, politeness=PolitenessSettings(host_key="address"))
+ADDRESS_DELAY = replace(NEWS, politeness=PolitenessSettings(address_delay=0.1))
+BY_HOST = replace(
+    NEWS,
+    politeness=PolitenessSettings(host_key="domain"),
+    partitions=replace(NEWS.partitions, placed_by="host"),
+)
+
+
+def with_groups(**groups: str) -> Settings:
+    tables = tuple(SiteTable(match, group=group) for match, group in groups.items())
+    return replace(NEWS, site=SitesSettings(tables))
+
+
+GROUPED = with_groups(**{"*.one.org": "a", "two.org": "a"})
+OF_A_PORT = with_groups(**{"one.org:8080": "a", "two.org": "a"})
+
+
+@pytest.mark.parametrize("settings", [ADDRESS_KEY, ADDRESS_DELAY, BY_HOST, OF_A_PORT])
+def test_gaps_that_could_not_hold_over_partitions_are_refused(tmp_path: Path, settings: Settings) -> None:
+    async def begin(*before: Settings) -> None:
+        carrier = MemoryCarrier()
+        for each in before:
+            await joined(carrier, RealDisk(), tmp_path / "first", each, "memory")
+        known = await carrier.get([CRAWL], IDENTITY)
+        with pytest.raises(JobError):
+            await joined(carrier, RealDisk(), tmp_path / "b", settings, "memory")
+        assert await carrier.get([CRAWL], IDENTITY) == known
+        assert not (tmp_path / "b").exists()
+
+    now(begin())
+    now(begin(replace(NEWS, partitions=settings.partitions)))
+    with pytest.raises(JobError):  # it goes on
+        now(joined(MemoryCarrier(), RealDisk(), tmp_path / "first", settings, "memory"))
+
+
+@pytest.mark.parametrize("settings", [ADDRESS_KEY, ADDRESS_DELAY, BY_HOST, OF_A_PORT, GROUPED])
+def test_with_one_partition_each_gap_holds(tmp_path: Path, settings: Settings) -> None:
+    alone = replace(settings, partitions=replace(settings.partitions, count=1))
+    for _ in range(2):
+        crawl = now(joined(MemoryCarrier(), RealDisk(), tmp_path / "a", alone, "memory"))
+    assert crawl.groups == ()
+    now(joined(MemoryCarrier(), RealDisk(), tmp_path / "a", replace(alone, site=SitesSettings()), "memory"))
+
+
+def test_all_workers_have_the_groups_with_which_the_crawl_began(tmp_path: Path) -> None:
+    others = [NEWS, with_groups(**{"*.one.org": "a", "two.org": "b"})]
+
+    async def join() -> None:
+        carrier = MemoryCarrier()
+        await joined(carrier, RealDisk(), tmp_path / "a", GROUPED, "memory")
+        for other in others:
+            with pytest.raises(CarrierRefusedError):
+                await joined(carrier, RealDisk(), tmp_path / "b", other, "memory")
+            assert not (tmp_path / "b").exists()
+            with pytest.raises(JobError):
+                await joined(carrier, RealDisk(), tmp_path / "a", other, "memory")
+        await joined(carrier, RealDisk(), tmp_path / "b", GROUPED, "memory")
+
+    now(join())
+
+
 def test_another_crawl_and_another_list_of_suffixes_are_refused(tmp_path: Path) -> None:
     async def meet(known: CrawlFile) -> None:
         carrier = MemoryCarrier()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.base.disk import RealDisk
-from crawler.base.settings import PARTITIONS_MOST, Settings
+from crawler.base.settings import PARTITIONS_MOST, Settings, SiteGroups
 from crawler.job.checkpoint import encode_envelope
 from crawler.job.crawl_file import (
     CRAWL,
@@ -47,9 +47,10 @@ def test_the_example_of_the_format() -> None:
     st.integers(1, PARTITIONS_MOST),
     st.binary(min_size=16, max_size=40),
     st.booleans(),
+    st.lists(st.tuples(st.text(), st.text())).map(tuple),
 )
-def test_what_is_written_is_read(name: str, partitions: int, secret: bytes, by_host: bool) -> None:
-    crawl = replace(ONE, name=name, partitions=partitions, secret=secret, by_host=by_host)
+def test_what_is_written_is_read(name: str, partitions: int, secret: bytes, by_host: bool, groups: SiteGroups) -> None:
+    crawl = replace(ONE, name=name, partitions=partitions, secret=secret, by_host=by_host, groups=groups)
     assert decode_crawl(encode_crawl(crawl), CRAWL) == crawl
 
 
@@ -75,6 +76,8 @@ def test_damage_is_refused(data: st.DataObject) -> None:
         {"shaping": {}},
         {"shaping": {"seen": []}},
         {"name": 7},
+        {"groups": ["example.org"]},
+        {"groups": [["example.org", 7]]},
     ],
 )
 def test_values_that_no_crawl_has_are_refused(change: dict[str, Any]) -> None:
@@ -84,6 +87,8 @@ def test_values_that_no_crawl_has_are_refused(change: dict[str, Any]) -> None:
         "partitions": 2,
         "secret": "0" * 32,
         "suffixes": "1",
+        "by": "domain",
+        "groups": [],
         "shaping": ONE.shaping,
         **change,
     }

@@ -303,7 +303,7 @@ async def test_a_request_is_not_sent_on_a_connection_that_was_made_too_late(kept
     url = await server.start()
     try:
         async with Fetcher(FetchSettings(allow_private=True), concurrency=2, per_host=1) as fetcher:
-            network = FencedNetwork(fetcher, lambda _: 0.0, lambda _: answers.pop(0))
+            network = FencedNetwork(fetcher, lambda _: 0.0, lambda: answers.pop(0))
             if kept:
                 answers += [True, True]
                 assert isinstance(await network.fetch(f"{url}/first"), Response)

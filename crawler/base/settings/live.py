@@ -70,7 +70,7 @@ def merge(now: Settings, read: Settings) -> Merged:
             before, after = getattr(old, key), getattr(new, key)
             if before == after:
                 continue
-            live = is_live(table, key) and not (table == "site" and _groups(before) != _groups(after))
+            live = is_live(table, key) and not (table == "site" and old.groups != new.groups)
             (changed if live else restart).extend(_changes(table, key, before, after))
             if live:
                 parts.setdefault(table, {})[key] = after
@@ -96,11 +96,6 @@ def _sites(before: tuple[SiteTable, ...], after: tuple[SiteTable, ...]) -> list[
     matches = ", ".join(differ) or "their order"
     text = matches if len(matches) <= _SHOWN else f"{matches[:_SHOWN]}..."
     return [Change(f"[[site]] ({text})", _tables(before), _tables(after))]
-
-
-def _groups(sites: tuple[SiteTable, ...]) -> list[tuple[str, str]]:
-    """Which hosts share a gap: requests that are under way hold it."""
-    return [(site.match, site.group) for site in sites if site.group is not None]
 
 
 def _tables(sites: tuple[SiteTable, ...]) -> str:

@@ -282,6 +282,9 @@ class ScheduleSettings(Struct, frozen=True):
         return self.every_hours is not None or bool(self.times)
 
 
+SiteGroups = tuple[tuple[str, str], ...]
+
+
 class SiteTable(Struct, frozen=True):
     """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
 
@@ -317,6 +320,11 @@ class SitesSettings(Struct, frozen=True):
     """The ``[[site]]`` tables. Of several that match, the last that has a key says what it is."""
 
     tables: tuple[SiteTable, ...] = ()
+
+    @property
+    def groups(self) -> SiteGroups:
+        """Which hosts share a gap by the name of a group: what matches them, and the name."""
+        return tuple((table.match, table.group) for table in self.tables if table.group is not None)
 
 
 HTML = ("text/html", "application/xhtml+xml")

@@ -19,7 +19,6 @@ from crawler.inspect.integrity.repairer import Repaired, repair_job
 from crawler.job.crawl_at_rest import at_rest
 from crawler.job.crawl_file import CrawlFile, partition_directory, partitions_gone, read_crawl_file
 from crawler.job.home_register import check_any_here
-from crawler.job.partition.placement import Placement
 
 Left = list[tuple[Partition, Finding]]
 
@@ -37,8 +36,7 @@ def repair_crawl(directory: Path, now: float, tell: Callable[[Partition, Change]
                 repaired = repair_job(partition.directory, now, partial(tell, partition))
             done.append(repaired)
             left += [(partition, finding) for finding in repaired.left]
-        placement = Placement(crawl.secret, crawl.partitions, by_host=crawl.by_host)
-        left += verify_places(directory, placement, there)
+        left += verify_places(directory, crawl.placement, there)
     return done, left
 
 

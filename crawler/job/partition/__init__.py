@@ -11,7 +11,6 @@
     end_rounds    when the whole crawl is over
     byte_rate     a bound on bytes a second
     rate_shares   the requests a second of the whole crawl, lent to its workers
-    group_turns   who may ask the hosts of a group, in turns that its owner lends
     part_report   what the owner of a partition tells whoever looks at the crawl
     replica_homes   in which homes partitions and their replicas are to be
     replica_values  what those who keep replicas say of them

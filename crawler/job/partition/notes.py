@@ -6,9 +6,6 @@ answer asks once more. Arrays in MessagePack that begin with the number of their
     3  Recall  the bank has begun: who has not told it a wish since does so now
     4  RobotsQuestion  the receiver is to fetch a robots.txt of one of its hosts, to which one of the sender redirects
     5  RobotsAnswer    what came of it
-    6  TurnsQuestion   what a partition has and wants of the groups of hosts that another one owns (``group_turns``)
-    7  TurnsAnswer     what the owner lends
-    8  TurnsCall       an owner has begun: who used turns of an older one drops them and says so
     9  ReplicaState        what a replica has (``replica_values``)
 """
 
@@ -17,7 +14,6 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from crawler.job.partition.group_turns import TurnsAnswer, TurnsCall, TurnsQuestion
 from crawler.job.partition.quota import Allowance, Grant, Wish
 from crawler.job.partition.replica_values import ReplicaState
 
@@ -78,10 +74,9 @@ class RobotsAnswer(Struct, array_like=True, tag=5, frozen=True):
 
 
 BODY_MOST = 2**20  # bytes of a robots.txt that are told, and of its exchange
-OfTurns = TurnsQuestion | TurnsAnswer | TurnsCall
-Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer | OfTurns | ReplicaState
+Said = Wish | Grant | Recall | RobotsQuestion | RobotsAnswer | ReplicaState
 
-_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer | OfTurns | ReplicaState
+_Note = Wished | Granted | Recall | RobotsQuestion | RobotsAnswer | ReplicaState
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Note).decode
 

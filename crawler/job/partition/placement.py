@@ -4,6 +4,8 @@ A URL belongs to the partition that a keyed hash of its registrable domain names
 one: politeness, robots.txt, traps and copies of a host are matters of one partition. The key is a secret of the crawl:
 without it nobody can make domains that all belong to one partition. A host without a registrable domain, such as an IP
 address, stands for itself. A leading ``www.`` never matters, because a rule of canonicalisation may leave it out.
+Hosts that share a gap by the name of a group (``[[site]] group``) are in the partition that the hash of that name
+gives: so their gap is a matter of one partition too.
 
 Workers get partitions by rendezvous hashing (Thaler and Ravishankar 1998): each pair of a partition and a worker has a
 score, and a partition goes to the worker with the best one. Here no worker gets more than its share, rounded up or
@@ -16,7 +18,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from hashlib import blake2b
 
-from crawler.base.settings import PARTITIONS_MOST
+from crawler.base.settings import PARTITIONS_MOST, HostIndex, SiteGroups, SiteTable
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import is_address
 
@@ -27,9 +29,9 @@ _HOSTS = 32_768  # for which the partition is remembered: a link to one of them 
 class Placement:
     """The partition of each URL of a crawl."""
 
-    def __init__(self, secret: bytes, partitions: int, *, by_host: bool = False) -> None:
-        """``by_host``: each host stands for itself, for a crawl in which one domain has most of the URLs. Raises
-        ValueError."""
+    def __init__(self, secret: bytes, partitions: int, *, by_host: bool = False, groups: SiteGroups = ()) -> None:
+        """``by_host``: each host stands for itself, for a crawl in which one domain has most of the URLs. ``groups``:
+        the hosts that are placed by the name of their group. Raises ValueError."""
         if not SECRET_LEAST <= len(secret) <= blake2b.MAX_KEY_SIZE:
             raise ValueError(f"the secret of a crawl has {SECRET_LEAST} to {blake2b.MAX_KEY_SIZE} bytes")
         if not 1 <= partitions <= PARTITIONS_MOST:
@@ -37,6 +39,8 @@ class Placement:
         self.partitions = partitions
         self.secret = secret
         self.by_host = by_host
+        self._groups = [group for _, group in groups]
+        self._grouped = HostIndex(enumerate(SiteTable(match) for match, _ in groups))
         self._of_authority = lru_cache(_HOSTS)(self._hash)
 
     def of(self, href: str) -> int:
@@ -47,19 +51,27 @@ class Placement:
         """The partition of a host, with or without its port."""
         return self._of_authority(host)
 
-    def of_group(self, group: str) -> int:
-        """The partition that owns a group of hosts (``group_turns``)."""
-        digest = blake2b(group.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=8, person=b"group")
-        return int.from_bytes(digest.digest(), "big") % self.partitions
-
     def _hash(self, authority: str) -> int:
         host = authority.rpartition("@")[2]
         name, colon, port = host.rpartition(":")
         if colon and not port.endswith("]"):
             host = name
+        if self._grouped and (group := self._group(host)) is not None:
+            return self._number(group, b"group")
         if not is_address(host):
             host = _bare(host) if self.by_host else registrable_domain(_bare(host))
-        digest = blake2b(host.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=8, person=b"placement")
+        return self._number(host, b"placement")
+
+    def _group(self, host: str) -> str | None:
+        """The group of the host, or else of the one that differs by ``www.`` only."""
+        bare = _bare(host)
+        for name in (host, bare, f"www.{bare}"):
+            if found := self._grouped.numbers(None, name, "80"):
+                return self._groups[found[-1]]
+        return None
+
+    def _number(self, name: str, kind: bytes) -> int:
+        digest = blake2b(name.encode("utf-8", "surrogatepass"), key=self.secret, digest_size=8, person=kind)
         return int.from_bytes(digest.digest(), "big") % self.partitions
 
 

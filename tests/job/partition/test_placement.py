@@ -53,6 +53,19 @@ def test_hosts_of_one_domain_are_spread_if_they_are_to_be() -> None:
     assert by_host.of("http://www.h1.example.org/") == by_host.of("https://h1.example.org:444/")
 
 
+def test_hosts_of_a_group_are_together_whatever_their_domain() -> None:
+    groups = (("*.one.org", "a"), ("two.org", "a"), ("10.0.0.1", "a"), ("[::1]", "a"), ("x.one.org", "b"))
+    for partitions in (2, 16, PARTITIONS_MOST):
+        placement = Placement(SECRET, partitions, groups=groups)
+        hosts = ("one.org", "www.one.org:8080", "h.one.org", "two.org", "www.two.org", "10.0.0.1", "[::1]:80")
+        assert len({placement.of_host(host) for host in hosts}) == 1
+        assert placement.of("https://two.org:444/a") == placement.of_host("h.one.org")
+        ungrouped = Placement(SECRET, partitions)
+        assert placement.of_host("h.two.org") == ungrouped.of_host("h.two.org"), "no member of the group"
+    many = Placement(SECRET, PARTITIONS_MOST, groups=groups)
+    assert many.of_host("x.one.org") != many.of_host("one.org"), "of several tables the last counts"
+
+
 def test_without_the_secret_nobody_knows() -> None:
     hrefs = [f"http://site{number}.com/" for number in range(200)]
     one, other = (Placement(secret, 16) for secret in (SECRET, SECRET[::-1]))

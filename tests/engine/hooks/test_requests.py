@@ -13,9 +13,15 @@ import pytest
 from aiohttp import web
 
 import crawler
-from crawler.base.settings import CrawlSettings, PolitenessSettings, RecrawlSettings, RobotsSettings, Settings
+from crawler.base.settings import (
+    CrawlSettings,
+    HookSettings,
+    PolitenessSettings,
+    RecrawlSettings,
+    RobotsSettings,
+    Settings,
+)
 from crawler.engine.hooks.answers import CallFailed
-from crawler.engine.hooks.asking import AskSettings
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.named_code import load_code
 from crawler.engine.hooks.requests import OnVisit, headers_of, verdict
@@ -209,8 +215,8 @@ async def test_async_functions_have_an_event_loop_of_their_own_and_may_raise_any
             raise asyncio.CancelledError
         return {"X-Url": url}
 
-    hook = Hook("request_headers", load_code(headers, ["url"]))
-    asked = OnVisit({"request_headers": hook}, AskSettings(60.0, stops=False))
+    hook = Hook("request_headers", load_code(headers, ["url"]), HookSettings())
+    asked = OnVisit({"request_headers": hook})
     assert asked.headers is not None
     assert [await asked.headers(url) for url in ("a", "leaves", "cancels", "b")] == [
         {"X-Url": "a"},

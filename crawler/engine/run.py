@@ -21,7 +21,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.figures import counted, duration
-from crawler.base.settings import Settings
+from crawler.base.settings import Settings, Sites
 from crawler.engine.archiving import WARC, head_of_files
 from crawler.engine.capacity_forecast import Adviser
 from crawler.engine.context import Capacity, Context
@@ -39,7 +39,6 @@ from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
 from crawler.frontier import Bar, Lease, Serving
-from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, ahead, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
@@ -102,7 +101,7 @@ class Run:
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
-        self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, lambda: self.serving, proxies)
+        self.gauges = Gauges(job, Sites(settings), adviser, context, lambda: self.serving, proxies)
         self._visits: dict[asyncio.Task[None], Lease] = {}
         self._beside = _Beside(partial(self._read_seeds, seeds))
 
@@ -261,7 +260,7 @@ class Run:
         reconsidering = self.job.change(settings)
         self._visitor.change(settings)
         self.life.change(settings.crawl)
-        self.gauges.states.settings = HostTableSettings.of(settings)
+        self.gauges.states.sites = Sites(settings)
         if not self.life.is_over:
             self._beside.begin([self._reconsider(reconsidering), *self._returns()])
         self._wake(True)  # there may be another rate

@@ -28,7 +28,7 @@ from crawler.engine.hooks.requests import OnVisit, headers_of, verdict
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.engine.user_code import PreviousVisit, UserCode
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.store import MemoryStore
@@ -66,7 +66,7 @@ def crawl(job: Path, answers: Mapping[str, Answers], code: UserCode, max_time: f
 
         made = Job(job, settings, clock(), Platform(open_store=lambda _: MemoryStore(), executor=Inline))
         try:
-            worker = Worker(SimulatedWeb(answers), WorkerSettings.of(settings), clock, Unwatched())
+            worker = Worker(SimulatedWeb(answers), settings, clock, Unwatched())
             await worker.drive(Run(made, settings, worker.context.with_code(code), seeds()))
             return made.counters.changed
         finally:

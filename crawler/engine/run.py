@@ -35,9 +35,8 @@ from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.proxy_watch import ProxyWatch
-from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
-from crawler.engine.visit import Visitor, VisitSettings
+from crawler.engine.visit import Visitor
 from crawler.frontier import Bar, Lease, Serving
 from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, ahead, assemble
 from crawler.job.held_back import OwnRules, return_beside
@@ -85,18 +84,18 @@ class Run:
             lifted = ", ".join(sorted(job.revisiting.border.lifted))
             context.said.say(f"lifted: {lifted}: pages with links that this left out are visited again", context.said)
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
-        discovery = Discovery.of(job, settings, context.reading)
+        discovery = Discovery(job, settings, context.reading)
         self._line = LineEnd(context.line, job, context.fetcher, settings.retry, self.wake)
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
-        robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
+        robots = RobotsVisits(job, discovery, self._line, settings, context)
         if member is not None:
             robots.join(member)
             if member.turns is not None:
                 job.frontier.lend_groups(member.turns)
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
-        self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
+        self._visitor = Visitor(job, discovery, robots, self._line, settings, context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context)

@@ -12,7 +12,7 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.engine.page_handler import PageHandler
 from crawler.engine.run import Run
 from crawler.engine.user_code import UserCode
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.web.extract.text_pool import Texts
 from crawler.web.fetch import Fetches
@@ -42,7 +42,7 @@ class Driven:
         handler: PageHandler | None = None,
         judge: LinkJudge | None = None,
     ) -> None:
-        self.worker = Worker(web, WorkerSettings.of(settings), clock, lag, texts=texts)
+        self.worker = Worker(web, settings, clock, lag, texts=texts)
         self.run = Run(job, settings, self.worker.context.with_code(UserCode(handler, judge=judge)), seeds)
 
     async def to_the_end(self) -> Stop:

@@ -56,7 +56,7 @@ from crawler.service.front import Result
 from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import RunOptions, run_crawl
-from crawler.url.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
+from crawler.url.scope import Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
 from crawler.url.urls import Canonical, Canonicaliser
 from crawler.web.archive.gzip_member import slow_compression
 from crawler.web.extract.text_pool import missing_library
@@ -135,7 +135,7 @@ def build_settings(
         settings = settings_from(over_shape(directory, tables), source)
         _check_fixed(arguments, settings, giver)
         Canonicaliser(settings.canonical.rules)
-        for fault in rule_faults(RuleSettings.of(settings)):
+        for fault in rule_faults(settings):
             place = settings.places.get(fault.place[:3], source.at(*fault.place))
             raise UsageError(f"{place}: {fault.text}")
         if settings.partitions.wanted:
@@ -233,7 +233,7 @@ def _say_hints(settings: Settings, source: Source) -> None:
 
         for text in idle_settings(settings.hooks):
             say(sys.stderr, f"crawler: warning: {text}")
-    for fault in literal_ranges(RuleSettings.of(settings)):
+    for fault in literal_ranges(settings):
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
 

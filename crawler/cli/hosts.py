@@ -17,6 +17,7 @@ from rich.text import Text
 from crawler.base.clock import SteadyClock
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say
+from crawler.base.settings import Sites
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
@@ -24,7 +25,7 @@ from crawler.cli.subject import add_subject, at_engine, engine_crawl, in_directo
 from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.crawl_reader import merged_hosts
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
-from crawler.inspect.host_table import SORTS, HostTableSettings, Row, Selection, all_host_rows
+from crawler.inspect.host_table import SORTS, Row, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
 from crawler.inspect.sort_values import SortValues
@@ -118,17 +119,17 @@ def _ranked(directory: Path, arguments: argparse.Namespace, faults: list[str]) -
     run cannot be read. Raises what ``open_job`` raises."""
     live, order = read_live(directory), _Order.of(arguments)
     with open_job(directory) as job:
-        settings, now = HostTableSettings.of(job.settings), job_time(job.store)
+        sites, now = Sites(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store, job.settings, now)
-        told = SortValues(order.sort, settings, now, beside.serving).of_record
+        told = SortValues(order.sort, sites, now, beside.serving).of_record
         selection = Selection(sort=order.sort, descending=order.descending, limit=order.limit, told=told)
-        rows = all_host_rows(job.store, settings, now, beside, selection.wants)
+        rows = all_host_rows(job.store, sites, now, beside, selection.wants)
         selection.add(row for row in rows if row is not None)
         if job.settings_fault is not None:
             faults.append(job.settings_fault)
     found = selection.rows()
     if arguments.settings:
-        found = [row | {"settings": list(map(asdict, host_settings(settings.sites, row["host"])))} for row in found]
+        found = [row | {"settings": list(map(asdict, host_settings(sites, row["host"])))} for row in found]
     return selection.total, found
 
 

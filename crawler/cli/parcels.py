@@ -169,7 +169,7 @@ class Parcels:
                 return  # a crawl has started since and will answer
             raise
         try:
-            injector = Injector(job, Discovery.of(job, self._settings, Reading()), self._inbox, lambda: None)
+            injector = Injector(job, Discovery(job, self._settings, Reading()), self._inbox, lambda: None)
             draining = asyncio.create_task(injector.drain(clock()))
             while not draining.done() and job.blocked is None:
                 await asyncio.wait({draining}, timeout=_POLL)

@@ -52,7 +52,7 @@ from crawler.cluster.sender import Lag, Sending
 from crawler.cluster.tally import Tally
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.directory import JobError
 from crawler.job.partition import ParcelCodec
 from crawler.job.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
@@ -98,7 +98,7 @@ class Member:
         seats = Seats(self._reach, ownership, crawl.partitions, me, options.boottime)
         slots = ReplicaSlots(self._reach, crawl.home, crawl.replicas, crawl.partitions, options.clock)
         homes = Homes(crawl, seats, options, slots)
-        worker = Worker(options.fetcher, WorkerSettings.of(settings), options.clock, options.lag, slots=options.slots)
+        worker = Worker(options.fetcher, settings, options.clock, options.lag, slots=options.slots)
         worker.rate.change(options.own_rate)
         self._rates = RateDesk(self._reach, seats, ownership, worker.rate, options.boottime)
         self._rates.change(settings.politeness.rate)

@@ -10,7 +10,6 @@ from base64 import b32encode
 from collections.abc import Callable, Generator
 from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.settings import OutputSettings
@@ -36,36 +35,33 @@ class Facts(NamedTuple):
         return replace(record, robots=robots, exchanged=self.exchanged, profile=self.profile)
 
 
-class Describer(Struct, frozen=True):
-    """Describes URLs in the ``fields`` that are wanted, and with the ``headers``, whose names are in lower case."""
+class Describer:
+    """Describes URLs in the fields that are wanted, and with the headers."""
 
-    fields: frozenset[str]
-    headers: tuple[str, ...]
-
-    @classmethod
-    def of(cls, settings: OutputSettings) -> Describer:
-        return cls(frozenset(settings.fields), tuple(dict.fromkeys(name.lower() for name in settings.headers)))
+    def __init__(self, settings: OutputSettings) -> None:
+        self._fields = frozenset(settings.fields)
+        self._headers = tuple(dict.fromkeys(name.lower() for name in settings.headers))
 
     @property
     def wants_digest(self) -> bool:
         """Whether the digest of a body is wanted."""
-        return "payload_digest" in self.fields
+        return "payload_digest" in self._fields
 
     def unasked(self, entry: Entry) -> Exchanged:
         """Return what is said of a URL that is finished without a further request."""
         tries = entry.tries + entry.throttled
-        return Exchanged(tries=tries) if tries and "tries" in self.fields else NO_EXCHANGE
+        return Exchanged(tries=tries) if tries and "tries" in self._fields else NO_EXCHANGE
 
     def read(self, entry: Entry, result: Response | Failure) -> Facts:
         """Return what an exchange says of its URL and of its page."""
         return Facts(self._exchanged(entry, result), self._said(result))
 
     def _exchanged(self, entry: Entry, result: Response | Failure) -> Exchanged:
-        fields, etag, modified, headers = self.fields, None, None, None
+        fields, etag, modified, headers = self._fields, None, None, None
         if isinstance(result, Response):
             etag = _first(result, "ETag") if "etag" in fields else None
             modified = _first(result, "Last-Modified") if "last_modified" in fields else None
-            headers = self._headers(result) if self.headers else None
+            headers = self._headers_of(result) if self._headers else None
         return Exchanged(
             etag,
             modified,
@@ -75,9 +71,9 @@ class Describer(Struct, frozen=True):
             headers,
         )
 
-    def _headers(self, result: Response) -> dict[str, str] | None:
+    def _headers_of(self, result: Response) -> dict[str, str] | None:
         found = {}
-        for name in self.headers:
+        for name in self._headers:
             value = clean(", ".join(result.values(name)), HEADER_MOST)
             if value is not None:
                 found[name] = value
@@ -88,16 +84,16 @@ class Describer(Struct, frozen=True):
         if isinstance(result, Failure):
             return NO_PROFILE
         tag = label = None
-        if "language" in self.fields:
+        if "language" in self._fields:
             tag = language(result.headers.get("Content-Language"))
-        if "charset" in self.fields and result.charset is not None:
+        if "charset" in self._fields and result.charset is not None:
             label = encoding_name(result.charset)
         return Profile(language=tag, charset=label)
 
     def page(self, href: str, said: Profile, links: PageLinks, resolve: Resolve) -> Profile:
         """Return what a page says of itself. ``said`` is what is known by its headers and its bytes. ``resolve`` makes
         an absolute URL of the canonical one."""
-        fields, about = self.fields, links.about
+        fields, about = self._fields, links.about
         return Profile(
             about.title if "title" in fields else None,
             about.language or said.language if "language" in fields else None,

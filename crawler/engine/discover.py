@@ -19,7 +19,7 @@ from typing import cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.base.settings import HOPS_MOST, LinkSettings, Settings, TrapSettings
+from crawler.base.settings import HOPS_MOST, Settings
 from crawler.engine.reading import Reading, Unreadable
 from crawler.engine.seeds import why_no_url
 from crawler.frontier import Entry, Stated
@@ -116,37 +116,19 @@ class Added(Struct, frozen=True):
     credentials_dropped: int
 
 
-class DiscoverySettings(Struct, frozen=True):
-    """The settings of discovery."""
-
-    rules: tuple[str, ...]  # of canonicalisation
-    links: LinkSettings
-    traps: TrapSettings
-    max_redirects: int  # in a row
-    edges: bool  # whether an output wants those of the link graph
-
-    @classmethod
-    def of(cls, settings: Settings) -> DiscoverySettings:
-        edges = "links" in settings.output.keep or settings.hooks.of_links
-        return cls(settings.canonical.rules, settings.links, settings.traps, settings.fetch.max_redirects, edges)
-
-
 class Discovery:
-    """Discovers the URLs of one run over a job. ``boundary`` decides which of them belong to the crawl."""
+    """Discovers the URLs of one run over a job."""
 
-    def __init__(self, job: Job, boundary: Boundary, settings: DiscoverySettings, reading: Reading) -> None:
+    def __init__(self, job: Job, settings: Settings, reading: Reading) -> None:
         self._job = job
         self._reading = reading
-        self._boundary = boundary
+        self._boundary = Boundary.of(job.scope, settings)
         self._settings = settings
-        self._canonicaliser = Canonicaliser(settings.rules)
+        self._edges = settings.wants_edges
+        self._canonicaliser = Canonicaliser(settings.canonical.rules)
         self._copies = Copies(settings.traps, job.store)
         self._soft404 = Soft404(settings.traps, job.store)
         self.seeds_rejected = 0
-
-    @classmethod
-    def of(cls, job: Job, settings: Settings, reading: Reading) -> Discovery:
-        return cls(job, Boundary.of(job.scope, settings), DiscoverySettings.of(settings), reading)
 
     def change(self, settings: Settings) -> None:
         """Go on with other patterns and depth."""
@@ -228,7 +210,7 @@ class Discovery:
             counters.links += len(urls)
             counters.rejected_links += rejected
             links = self._outlinks(urls, likeness, entry.depth + 1, Reach(hops), of_links=of_links)
-            if self._settings.edges and not entry.probe:
+            if self._edges and not entry.probe:
                 reasons = self._reasons(links, likeness, entry.depth + 1, hops, of_links=of_links)
                 links.edges.extend(_edges(urls, resolved, reasons))
             if too_long:
@@ -267,7 +249,7 @@ class Discovery:
         reach = self._boundary.reach(entry.href, entry.reach)
         inside, outside = self._inside(urls, entry.depth + 1, reach)
         links = Outlinks(len(urls), inside, outside=outside, reach=reach.of, urls=urls)
-        if self._settings.edges:
+        if self._edges:
             reasons = self._reasons(links, None, entry.depth + 1, reach.page, of_links=True)
             stated = _Resolved(urls, 0, 0, [""] * len(urls), [_OF_HEADER] * len(urls))
             links.edges.extend(_edges(urls, stated, reasons))
@@ -336,7 +318,7 @@ class Discovery:
     def _resolve(self, links: PageLinks, base: str, hrefs: list[str]) -> _Resolved:
         """The URLs of some links of a page; pure."""
         sent = encode_queries(hrefs, links.encoding, self._settings.links.max_url_length)
-        if not self._settings.edges:
+        if not self._edges:
             urls, rejected = self._canonicaliser.outlinks(base, sent)
             return _Resolved(urls, rejected, len(hrefs) - len(sent))
         described = links.described or Described()
@@ -400,7 +382,7 @@ class Discovery:
         if isinstance(url, Rejected):
             cut = location[: self._settings.links.max_url_length]
             return Target(cut, [], error=f"redirect to {shown(location)}: {url.reason}")
-        if entry.redirects >= self._settings.max_redirects:
+        if entry.redirects >= self._settings.fetch.max_redirects:
             many = f"redirect number {entry.redirects + 1} in a row: not followed (fetch.max_redirects)"
             return Target(url.href[: self._settings.links.max_url_length], [], error=many)
         if len(url.href) > (longest := self._settings.links.max_url_length):

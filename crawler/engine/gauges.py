@@ -8,12 +8,12 @@ import shutil
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from crawler.base.settings import Sites
 from crawler.engine.capacity_forecast import Adviser, Progress
 from crawler.engine.context import Context
 from crawler.engine.proxy_watch import ProxyWatch
 from crawler.frontier import Serving
 from crawler.inspect.host_states import HostStates
-from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures
 from crawler.job.job import Job
 from crawler.job.metrics import Countdown, Kind, Look
@@ -32,7 +32,7 @@ class Gauges:
     def __init__(
         self,
         job: Job,
-        settings: HostTableSettings,
+        sites: Sites,
         adviser: Adviser,
         context: Context,
         serving: Callable[[], Serving],
@@ -41,7 +41,7 @@ class Gauges:
         """``serving()``: what the run can do now for a host that is due."""
         self.proxies = proxies
         self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
-        self.states = HostStates(job.store, job.frontier, settings, context.clock, serving)
+        self.states = HostStates(job.store, job.frontier, sites, context.clock, serving)
         self._told: set[str] = set()  # hosts that were named as overlooked
         self._adviser = adviser
         self._job = job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from crawler.base.settings import DescribedLinks, LinkSettings, Settings
@@ -15,15 +14,12 @@ from crawler.web.links import FEED, header_links
 _TELLING = frozenset(("x-robots-tag", "link", "refresh")) | WALL_HEADERS
 
 
-class HeadingReader(Struct, frozen=True):
-    """Reads headings, for the crawler with the product token ``agent``."""
+class HeadingReader:
+    """Reads headings."""
 
-    links: LinkSettings
-    agent: str
-
-    @classmethod
-    def of(cls, settings: Settings) -> HeadingReader:
-        return cls(links_that_lead_on(settings), product_token(settings.fetch.user_agent))
+    def __init__(self, settings: Settings) -> None:
+        self._links = links_that_lead_on(settings)
+        self._agent = product_token(settings.fetch.user_agent)
 
     def read(self, result: Response | Failure) -> Heading:
         """Return what the headers say."""
@@ -35,15 +31,15 @@ class HeadingReader(Struct, frozen=True):
         wall = wall_by_headers(result.values)
         if not 200 <= result.status < 300:
             return Heading(tags)
-        return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self.links)), wall)
+        return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self._links)), wall)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""
-        return directives(heading.tags, metas, self.agent, now) if heading.tags or metas else ()
+        return directives(heading.tags, metas, self._agent, now) if heading.tags or metas else ()
 
     def follows(self, names: tuple[str, ...]) -> bool:
         """Return whether the links of a page with these directives are followed."""
-        return not (names and self.links.respect_meta_robots and forbids_links(names))
+        return not (names and self._links.respect_meta_robots and forbids_links(names))
 
 
 def links_that_lead_on(settings: Settings) -> LinkSettings:
@@ -52,5 +48,4 @@ def links_that_lead_on(settings: Settings) -> LinkSettings:
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
     links = replace(links, kinds=(*links.kinds, FEED)) if feeds else links
-    described = "links" in settings.output.keep or settings.hooks.of_links
-    return DescribedLinks(*astuple(links)) if described else links
+    return DescribedLinks(*astuple(links)) if settings.wants_edges else links

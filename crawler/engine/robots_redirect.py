@@ -11,21 +11,19 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings, Sites
+from crawler.base.settings import Settings
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
-from crawler.frontier import AddressKnown, Host, HostClosed, Lease, Limits, SideRequestDone, TakenBack
+from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
 from crawler.job.job import Job
 from crawler.url.refusal import refusal_of_href
 from crawler.url.robots import robots_url
 from crawler.url.scope import StoreChoice
-from crawler.web.fetch import Failure, FailureKind, Followed, Keeps, NotNow, Response, ask_robots
+from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.web.fetch.robots_cache import RobotsCache, encode_robots
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
@@ -33,51 +31,18 @@ LATER = 5.0  # seconds; the shortest time until then
 _LOOK = 0.1  # seconds between two looks whether a lease is free
 
 
-class RobotsVisitSettings(Struct, frozen=True):
-    """The settings of requests for robots.txt. At most ``most_waiting`` hosts wait for another host at a time."""
-
-    robots: RobotsSettings
-    retry: RetrySettings
-    politeness: PolitenessSettings
-    fetch: FetchSettings
-    sitemaps: bool  # whether the sitemaps that a robots.txt names are wanted
-    most_waiting: int
-    sites: Sites | None = None
-    keep: Keeps | None = None  # the answers, as they came
-    archived: bool = False  # whether they go to the web archive
-
-    @classmethod
-    def of(cls, settings: Settings) -> RobotsVisitSettings:
-        return cls(
-            settings.robots,
-            settings.retry,
-            settings.politeness,
-            settings.fetch,
-            settings.links.sitemaps,
-            Limits.of(settings).slow_slots,
-            Limits.of(settings).sites,
-            StoreChoice(settings.robots.max_bytes) if "warc" in settings.output.keep else None,
-            "warc" in settings.output.keep,
-        )
-
-    def ignores(self, name: str) -> bool:
-        """Whether a host is asked without a look at its robots.txt."""
-        robots = self.robots if self.sites is None else self.sites.of_host(name).robots
-        return robots.ignore
-
-
 class RobotsRedirect:
     """Follows the redirects of robots.txt for the hosts of one job."""
 
-    def __init__(
-        self, job: Job, cache: RobotsCache, line: LineEnd, settings: RobotsVisitSettings, context: Context
-    ) -> None:
+    def __init__(self, job: Job, cache: RobotsCache, line: LineEnd, settings: Settings, context: Context) -> None:
         self.member: Membership | None = None  # of a partition: others ask the hosts that are theirs
         self._for_others = 0  # requests that are made or waited for, because other partitions want them
         self._job = job
         self._line = line
         self._cache = cache
         self.settings = settings
+        # Answers as they came, for the web archive.
+        self.keep = StoreChoice(settings.robots.max_bytes) if "warc" in settings.output.keep else None
         self._context = context
         self._leads: dict[str, str] = {}  # host -> the host that its robots.txt redirects to and that it waits for
 
@@ -100,9 +65,9 @@ class RobotsRedirect:
             if late is not None:
                 return late
             await self._context.rate()
-            answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.settings.keep)
+            answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.keep)
             return Followed(answer, elsewhere=name != host.name)
-        if len(self._leads) >= self.settings.most_waiting or self._waits_for(name, host.name):
+        if len(self._leads) >= self.settings.slow_slots or self._waits_for(name, host.name):
             return NotNow(LATER)
         self._leads[host.name] = name
         try:
@@ -119,7 +84,7 @@ class RobotsRedirect:
             self._context.wake()  # a borrowed host is back in line
 
     async def _ask_elsewhere(self, host: str, name: str, address: str, member: Membership) -> Followed | NotNow:
-        if len(self._leads) >= self.settings.most_waiting:
+        if len(self._leads) >= self.settings.slow_slots:
             return NotNow(LATER)
         self._leads[host] = name
         try:
@@ -137,7 +102,7 @@ class RobotsRedirect:
         known = self._known(name, address)
         if known is not None:
             return known
-        if self._for_others >= self.settings.most_waiting:
+        if self._for_others >= self.settings.slow_slots:
             return NotNow(LATER)
         self._for_others += 1
         try:
@@ -244,7 +209,7 @@ class RobotsRedirect:
         frontier, retry = self._job.frontier, self.settings.retry
         with self._forgone_if_cancelled(lease):
             await self._context.rate()
-            answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.settings.keep)
+            answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.keep)
             now = self._context.clock()
             ours = await self._line.is_at_fault(lease, address, answer, now)
             await self._job.room()

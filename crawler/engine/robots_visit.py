@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from crawler.base.settings import Settings, Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
@@ -15,7 +16,7 @@ from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
-from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
+from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier import (
     FailureClass,
     Host,
@@ -56,22 +57,26 @@ class _Known(Struct, frozen=True):
 class RobotsVisits:
     """The robots.txt of the hosts of one job, and the visits that fetch them."""
 
-    def __init__(
-        self, job: Job, discovery: Discovery, line: LineEnd, settings: RobotsVisitSettings, context: Context
-    ) -> None:
+    def __init__(self, job: Job, discovery: Discovery, line: LineEnd, settings: Settings, context: Context) -> None:
         self._job = job
         self._line = line
         self._discovery = discovery
         self._settings = settings
+        self._sites = Sites(settings) or None
         self._context = context
         self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, line, settings, context)
-        self._archive = Archive(job.store) if settings.archived else None
+        self._archive = Archive(job.store) if self._redirect.keep is not None else None
 
-    def change(self, settings: RobotsVisitSettings) -> None:
+    def change(self, settings: Settings) -> None:
         """Go on with other waits, and other hosts whose robots.txt is ignored."""
         self._settings = settings
+        self._sites = Sites(settings) or None
         self._redirect.settings = settings
+
+    def _ignores(self, name: str) -> bool:
+        """Whether a host is asked without a look at its robots.txt."""
+        return (self._settings.robots if self._sites is None else self._sites.of_host(name).robots).ignore
 
     def join(self, member: Membership) -> None:
         """The job is a partition: other partitions ask the hosts that are theirs."""
@@ -84,7 +89,7 @@ class RobotsVisits:
     def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
         """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be
         known."""
-        if self._settings.ignores(name):
+        if self._ignores(name):
             return None
         robots = self._cache.get(name)
         if robots is None:
@@ -104,7 +109,7 @@ class RobotsVisits:
 
     def at_hand(self, name: str) -> bool:
         """Return whether ``refusal`` is quick, because the rules of the host are parsed, or short."""
-        return self._settings.ignores(name) or self._cache.at_hand(name)
+        return self._ignores(name) or self._cache.at_hand(name)
 
     async def prepare(self, name: str) -> None:
         """Parse the rules of the host aside from the event loop, so that ``refusal`` is quick."""
@@ -114,7 +119,7 @@ class RobotsVisits:
     def declares(self, href: str) -> bool:
         """Return whether the host's robots.txt lists the URL as a sitemap."""
         name = self._job.frontier.queue_of(href)
-        robots = None if self._settings.ignores(name) else self._cache.get(name)
+        robots = None if self._ignores(name) else self._cache.get(name)
         return robots is not None and href in robots.rules.sitemaps
 
     async def visit(self, lease: Lease) -> None:
@@ -123,7 +128,7 @@ class RobotsVisits:
         href = self._job.frontier.peek(host).href
         follow = partial(self._redirect.follow, host)
         fetcher = self._context.fetcher
-        result = await fetch_robots(fetcher, href, settings.robots, follow, self._locate, settings.keep)
+        result = await fetch_robots(fetcher, href, settings.robots, follow, self._locate, self._redirect.keep)
         await self._context.turns.turn()
         now = self._context.clock()
         if await self._is_taken_back(lease, href, result, now):
@@ -217,7 +222,7 @@ class RobotsVisits:
     def _known(self, lease: Lease, href: str, known: _Known, now: float) -> None:
         name, robots = lease.host.name, known.robots
         until = robots.asked_at + self._cache.ttl(robots)
-        via, named = robots_url(href), robots.rules.sitemaps if self._settings.sitemaps else ()
+        via, named = robots_url(href), robots.rules.sitemaps if self._settings.links.sitemaps else ()
         inside = self._discovery.named_sitemaps(via, named)
         sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
         self._tell(name, known)

@@ -21,7 +21,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.figures import counted, duration
-from crawler.base.settings import Settings
+from crawler.base.settings import Settings, Sites
 from crawler.engine.archiving import WARC, head_of_files
 from crawler.engine.capacity_forecast import Adviser
 from crawler.engine.context import Capacity, Context
@@ -35,11 +35,9 @@ from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.proxy_watch import ProxyWatch
-from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
-from crawler.engine.visit import Visitor, VisitSettings
+from crawler.engine.visit import Visitor
 from crawler.frontier import Bar, Lease, Serving
-from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, ahead, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
@@ -86,21 +84,21 @@ class Run:
             lifted = ", ".join(sorted(job.revisiting.border.lifted))
             context.said.say(f"lifted: {lifted}: pages with links that this left out are visited again", context.said)
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
-        discovery = Discovery.of(job, settings, context.reading)
+        discovery = Discovery(job, settings, context.reading)
         self._line = LineEnd(context.line, job, context.fetcher, settings.retry, self.wake)
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
-        robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
+        robots = RobotsVisits(job, discovery, self._line, settings, context)
         if member is not None:
             robots.join(member)
         if context.code.judge is not None and context.code.judge.scores:
             job.frontier.keep_places(job.store)
-        self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
+        self._visitor = Visitor(job, discovery, robots, self._line, settings, context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
-        self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, lambda: self.serving, proxies)
+        self.gauges = Gauges(job, Sites(settings), adviser, context, lambda: self.serving, proxies)
         self._visits: dict[asyncio.Task[None], Lease] = {}
         self._beside = _Beside(partial(self._read_seeds, seeds))
 
@@ -259,7 +257,7 @@ class Run:
         reconsidering = self.job.change(settings)
         self._visitor.change(settings)
         self.life.change(settings.crawl)
-        self.gauges.states.settings = HostTableSettings.of(settings)
+        self.gauges.states.sites = Sites(settings)
         if not self.life.is_over:
             self._beside.begin([self._reconsider(reconsidering), *self._returns()])
         self._wake(True)  # there may be another rate

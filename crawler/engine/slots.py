@@ -50,7 +50,7 @@ class Slots:
     def __init__(self, number: int) -> None:
         self.visits = 0  # in flight, with or without a slot
         self.tell: Callable[[], None] = _nobody  # called when a slot is lent
-        self._number = number
+        self.number = number
         self._in_doubt = 0
         self._waiting = 0  # of those that have lent their slots
         self._begun: dict[Wait, float] = {}  # those that have not yet, with the times at which they began
@@ -59,7 +59,7 @@ class Slots:
     @property
     def free(self) -> int:
         """How many more visits may begin; less than none while visits go on without a slot."""
-        return self._number - self.visits + self._in_doubt + min(self._waiting, self._number)
+        return self.number - self.visits + self._in_doubt + min(self._waiting, self.number)
 
     def doubt(self, lent: bool) -> None:
         """From now on (True) or no longer (False), a visit only waits to learn what its failure means."""

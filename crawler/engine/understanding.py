@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.base.settings import RetrySettings, Settings
+from crawler.base.settings import Settings
 from crawler.engine.describing import Describer
 from crawler.engine.discover import Discovery
 from crawler.engine.heading import HeadingReader
@@ -34,16 +34,13 @@ class Told(Struct, frozen=True):
     wall: Wall | None
 
 
-class Understanding(Struct, frozen=True):
+class Understanding:
     """Understands the answers of one run."""
 
-    retry: RetrySettings
-    headings: HeadingReader
-    describer: Describer
-
-    @classmethod
-    def of(cls, settings: Settings) -> Understanding:
-        return cls(settings.retry, HeadingReader.of(settings), Describer.of(settings.output))
+    def __init__(self, settings: Settings) -> None:
+        self.retry = settings.retry
+        self.headings = HeadingReader(settings)
+        self.describer = Describer(settings.output)
 
     def verdict(self, entry: Entry, result: Response | Failure, now: float, is_compared: bool) -> Verdict:
         """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits

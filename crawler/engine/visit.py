@@ -14,10 +14,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.base.settings import WHOLE, LinkSettings, OutputSettings, Settings
+from crawler.base.settings import WHOLE, Settings
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import payload_digest
@@ -31,7 +30,6 @@ from crawler.engine.own_line import LineEnd
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
-from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
@@ -79,28 +77,6 @@ NO_LINKS = Outlinks(0, [])
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go: a hundredth of a second
 
 
-class VisitSettings(Struct, frozen=True):
-    """The settings of visits."""
-
-    understanding: Understanding
-    links: LinkSettings
-    by_text: bool  # whether the text of a page says if it has changed
-    output: OutputSettings
-    store: StoreChoice | None  # which answers are kept as they came, if any are
-    relevant: float  # the least score of a page that code of the user calls relevant
-
-    @classmethod
-    def of(cls, settings: Settings) -> VisitSettings:
-        return cls(
-            Understanding.of(settings),
-            links_that_lead_on(settings),
-            settings.recrawl.compare == "text",
-            settings.output,
-            None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output),
-            settings.hooks.relevant_score,
-        )
-
-
 class Visitor:
     """Visits the URLs of one run over a job."""
 
@@ -110,19 +86,18 @@ class Visitor:
         discovery: Discovery,
         robots: RobotsVisits,
         line: LineEnd,
-        settings: VisitSettings,
+        settings: Settings,
         context: Context,
     ) -> None:
         self._job = job
         self._discovery = discovery
         self._robots = robots
         self._line = line
-        self._reader = PageReader(ParsingNotes(job.directory), context.parser, settings.links, context.reading)
-        self._settings = settings
-        most = 0 if settings.store is None else settings.store.max_size
-        bodies = BodyKeeper(job.files.outputs.bodies, most)
+        self._take_over(settings)
+        self._reader = PageReader(ParsingNotes(job.directory), context.parser, self._links, context.reading)
+        bodies = BodyKeeper(job.files.outputs.bodies, settings.output.store_max_size)
         self._keepers = Keepers.of(settings.output, Archive(job.store), bodies, context.texts)
-        self._code = OwnCode.of(job, discovery, settings.relevant, context)
+        self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -131,9 +106,16 @@ class Visitor:
 
     def change(self, settings: Settings) -> None:
         """Go on with other tries, patterns and rules of hosts."""
-        self._settings = VisitSettings.of(settings)
+        self._take_over(settings)
         self._discovery.change(settings)
-        self._robots.change(RobotsVisitSettings.of(settings))
+        self._robots.change(settings)
+
+    def _take_over(self, settings: Settings) -> None:
+        self._understanding = Understanding(settings)
+        self._links = links_that_lead_on(settings)
+        self._by_text = settings.recrawl.compare == "text"  # the text of a page says if it has changed
+        # Which answers are kept as they came, if any are.
+        self._store = None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output)
 
     async def robots_for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
@@ -194,7 +176,7 @@ class Visitor:
         request: RequestOutcome = NOT_REQUESTED,
         left: LeftOut | None = None,
     ) -> None:
-        tried = self._settings.understanding.describer.unasked(entry)
+        tried = self._understanding.describer.unasked(entry)
         record = PageRecord(entry, outcome, self._context.clock(), error=error, exchanged=tried)
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, request, requested=False, left=left), record.fetched_at)
@@ -207,7 +189,7 @@ class Visitor:
 
     def _finish_refused(self, lease: Lease, entry: Entry, refusal: Refusal) -> None:
         now = self._context.clock()
-        tried = self._settings.understanding.describer.unasked(entry)
+        tried = self._understanding.describer.unasked(entry)
         record = PageRecord(entry, Outcome.EXCLUDED, now, error=refusal.error, refusal=refusal, exchanged=tried)
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, requested=False), now)
@@ -265,7 +247,7 @@ class Visitor:
             headers = with_own(headers, await self._context.code.headers(entry.href))
         read_by_crawl, code = self._read_by_crawl(entry), self._code.handing_over
         wanted = read_by_crawl if code is None else _either(read_by_crawl, code.wants_body)
-        fetch, keep = self._context.fetcher.fetch, self._settings.store
+        fetch, keep = self._context.fetcher.fetch, self._store
         result = await fetch(entry.href, accept=wanted, headers=headers, keep=keep)
         await self._turn()
         now = self._context.clock()
@@ -287,7 +269,7 @@ class Visitor:
                 left = LeftOut({Limit.MAX_BODY: 1}, entry.depth) if too_large else None
                 await self._finish(lease, replace(failed, left=left))
             case Finished() as finished:
-                if self._settings.understanding.describer.wants_digest and finished.response is not None:
+                if self._understanding.describer.wants_digest and finished.response is not None:
                     finished = await self._with_digest(finished, finished.response)
                 await self._finish_answered(lease, finished, read_by_crawl)
             case Again() as again:
@@ -305,7 +287,7 @@ class Visitor:
 
     def _verdict(self, entry: Entry, result: Response | Failure, now: float) -> Verdict:
         """Return what an exchange means for its URL. One that cannot be read has failed."""
-        understanding, read = self._settings.understanding, self._context.reading.read
+        understanding, read = self._understanding, self._context.reading.read
         verdict = read(understanding.verdict, entry, result, now, self._job.revisiting.wants_answer(entry))
         if not isinstance(verdict, Unreadable):
             return verdict
@@ -336,7 +318,7 @@ class Visitor:
             await self._finish_page(lease, finished, body)
 
     async def _finish_page(self, lease: Lease, finished: Finished, body: bytes) -> None:
-        if self._settings.links.sitemaps and not is_page(body) and await self._was_sitemap(lease, finished, body):
+        if self._links.sitemaps and not is_page(body) and await self._was_sitemap(lease, finished, body):
             return
         if not is_html(finished.record.content_type):
             await self._finish_other(lease, finished)
@@ -349,7 +331,7 @@ class Visitor:
         if isinstance(links, Unreadable):
             told = links
         else:
-            told = self._context.reading.read(self._settings.understanding.page, self._discovery, finished, links)
+            told = self._context.reading.read(self._understanding.page, self._discovery, finished, links)
         if len(body) > LONG:
             with self._context.slots.wait():
                 await self._finish_html(lease, finished, body, told)
@@ -381,9 +363,9 @@ class Visitor:
     async def _finish_html(self, lease: Lease, finished: Finished, body: bytes, told: Told | Unreadable) -> None:
         entry = finished.record.entry
         content = await self._aside(self._discovery.measure(body))
-        if self._settings.by_text:
+        if self._by_text:
             finished = await self._compared_by_text(finished, body)
-        if self._settings.by_text or len(body) > LONG:
+        if self._by_text or len(body) > LONG:
             await self._turn()
         if isinstance(told, Unreadable):
             await self._finish_unreadable(lease, finished, told)
@@ -462,7 +444,7 @@ class Visitor:
         if record.status != NOT_MODIFIED:
             finished = replace(finished, left=NOTHING_LEFT_OUT)
         leads_on = not (record.entry.probe or record.entry.is_leaf)
-        if finished.heading.hrefs and leads_on and self._settings.understanding.headings.follows(record.robots):
+        if finished.heading.hrefs and leads_on and self._understanding.headings.follows(record.robots):
             stated = self._discovery.stated(record.entry, finished.heading.hrefs)
             if isinstance(stated, Unreadable):
                 await self._finish_unreadable(lease, finished, stated)
@@ -485,11 +467,11 @@ class Visitor:
         The types of sitemaps are common, also for large files, so they are wanted only if the URL may be a sitemap."""
         if entry.is_leaf:
             return _is_nothing
-        if not self._settings.links.sitemaps:
+        if not self._links.sitemaps:
             return is_html
         if self._is_declared(entry):
             return _is_page_or_any_sitemap
-        feeds = FEED in self._settings.links.kinds
+        feeds = FEED in self._links.kinds
         if named_like_sitemap(entry.href):
             return _is_page_or_any_sitemap if feeds else _is_page_or_sitemap
         return _is_page_or_xml if entry.seed or feeds else is_html
@@ -506,7 +488,7 @@ class Visitor:
             case SitemapForm.LISTING:
                 return True
             case SitemapForm.FEED:
-                return entry.seed or FEED in self._settings.links.kinds or self._is_declared(entry)
+                return entry.seed or FEED in self._links.kinds or self._is_declared(entry)
             case SitemapForm.TEXT:
                 return called_sitemap(entry.href) or self._is_declared(entry)
             case _:
@@ -529,7 +511,7 @@ class Visitor:
             if isinstance(read, SitemapRead):
                 await self._finish_sitemap(lease, finished, read, map(decode_listed, read.parts))
             else:
-                sitemap = Sitemap(body, self._settings.links, charset)
+                sitemap = Sitemap(body, self._links, charset)
                 await self._finish_sitemap(lease, finished, sitemap, iter(sitemap))
         return True
 

@@ -14,9 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from msgspec import Struct, field
-from msgspec.structs import replace
-
 from crawler.base.settings import Settings
 from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
@@ -39,41 +36,25 @@ log = logging.getLogger("crawler")
 LOOK = 5.0  # seconds between two looks at the clock: it goes on while the machine sleeps, and timers do not
 
 
-class WorkerSettings(Struct, frozen=True):
-    """The settings that all runs of a worker share."""
-
-    concurrency: int  # URLs in flight
-    rate: float | None = None  # requests per second
-    min_free: int = 0  # free bytes on a job's disk below which its run stops
-    disk_interval: float = 1.0  # seconds between two looks at the disks
-    text: TextLimits = field(default_factory=TextLimits)
-
-    @classmethod
-    def of(cls, settings: Settings) -> WorkerSettings:
-        durability, output = settings.durability, settings.output
-        text = TextLimits(output.text_processes or default_processes(), output.text_seconds)
-        rate = settings.politeness.rate
-        return cls(settings.crawl.concurrency, rate, durability.min_free, durability.sync_interval, text)
-
-
 class Worker:
     """Drives runs that were made with its ``context``."""
 
     def __init__(
         self,
         fetcher: Fetches,
-        settings: WorkerSettings,
+        settings: Settings,
         clock: Callable[[], float],
         lag: LoopLag | None = None,
         slots: Slots | None = None,
         texts: Texts | None = None,
     ) -> None:
         """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop, and
-        ``slots``, as many as ``settings.concurrency``, is what it tells of bodies that wait. ``texts`` extracts the
+        ``slots``, usually ``crawl.concurrency``, are what it tells of bodies that wait. ``texts`` extracts the
         main text of pages."""
-        self._settings = settings
-        self._slots = slots = slots or Slots(settings.concurrency)
-        self.rate = Rate(settings.rate)
+        self._durability = settings.durability
+        self._slots = slots = slots or Slots(settings.crawl.concurrency)
+        self.rate = Rate(settings.politeness.rate)
+        self._stated_rate = settings.politeness.rate
         self._suspects = Suspects[Run]()
         self._runs: dict[Run, asyncio.Event] = {}  # set when the run is over and its tasks have ended
         self._rota = Rota[Run]()
@@ -83,7 +64,7 @@ class Worker:
         self._interrupted = asyncio.Event()
         slots.tell = self._wake.set
         lag = lag or LoopLag()
-        reading = Reading(lag.held)
+        reading, output = Reading(lag.held), settings.output
         network = Guarded(fetcher, reading)
         reaches = partial(connects, network)
         ways = Surroundings(clock, self.rate.turn, self._interrupted.set, self._touch_all, slots.doubt, reaches)
@@ -91,22 +72,23 @@ class Worker:
             network,
             clock,
             self._wake.set,
-            OwnLine(ways, settings.rate),
+            OwnLine(ways, settings.politeness.rate),
             slots,
             lag,
             reading,
             Turns(),
             PageParser(waits=slots.wait),
-            texts or TextPool(settings.text),
+            texts or TextPool(TextLimits(output.text_processes or default_processes(), output.text_seconds)),
             self.rate.turn,
             self._capacity,
         )
 
-    def change(self, settings: WorkerSettings) -> None:
+    def change(self, settings: Settings) -> None:
         """Go on with another rate."""
-        if settings.rate != self._settings.rate:
-            self.rate.change(settings.rate)
-        self._settings = replace(self._settings, rate=settings.rate)
+        rate = settings.politeness.rate
+        if rate != self._stated_rate:
+            self.rate.change(rate)
+        self._stated_rate = rate
 
     @property
     def unanswered(self) -> float:
@@ -268,9 +250,8 @@ class Worker:
         self._wake.set()
 
     def _capacity(self) -> Capacity:
-        alone, settings = self._suspects.bars(self.context.clock()), self._settings
-        rate = self.rate
-        return Capacity(settings.concurrency, max(0, self._slots.free), rate.a_second, rate.waiting, alone)
+        alone, rate = self._suspects.bars(self.context.clock()), self.rate
+        return Capacity(self._slots.number, max(0, self._slots.free), rate.a_second, rate.waiting, alone)
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
@@ -313,15 +294,15 @@ class Worker:
 
     async def _watch_disks(self) -> None:
         while True:
-            await asyncio.sleep(self._settings.disk_interval)
+            await asyncio.sleep(self._durability.sync_interval)
             for run in self._runs:
                 self._look_at_disk(run)
 
     def _look_at_disk(self, run: Run) -> None:
         """Stop a run whose disk is nearly full."""
         run.gauges.disk_free = free = shutil.disk_usage(run.job.directory).free
-        if free < self._settings.min_free and run.life.serves:
-            least = self._settings.min_free
+        least = self._durability.min_free
+        if free < least and run.life.serves:
             log.warning("stopping: %d bytes free on the disk, durability.min_free is %d", free, least)
             run.stop(Stop.MIN_FREE)
 

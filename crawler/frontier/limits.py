@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from msgspec import Struct, field
 
 from crawler.base.settings import BudgetSettings, RetrySettings, Settings, Sites
@@ -40,15 +38,13 @@ class Limits(Struct, frozen=True):
     @staticmethod
     def of(settings: Settings) -> Limits:
         """The limits from the settings."""
-        slots = settings.crawl.concurrency
-        slow = max(1, math.floor(settings.politeness.slow_share * slots))
         longest, sites = longest_retry(settings.retry), Sites(settings)
         return Limits(
             settings.budget,
-            slow,
+            settings.slow_slots,
             longest,
             revisits=settings.recrawl.share,
-            slots=slots,
+            slots=settings.crawl.concurrency,
             sites=sites if sites else None,
             retry=settings.retry,
         )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader
+from crawler.base.settings import Sites
 from crawler.frontier import (
     AT_ONCE,
     Bar,
@@ -29,7 +30,6 @@ from crawler.frontier import (
     stored_state,
 )
 from crawler.frontier.host import host_name
-from crawler.inspect.host_table import HostTableSettings
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # times the duration of a slice: the pause after it. Counting takes at most 5% of the event loop's time
@@ -37,10 +37,10 @@ SLICE = 128  # hosts
 SETTLED_MOST = 20_000  # hosts that are counted in one go when the crawl has ended
 
 
-def count_states(hosts: Iterable[Host], now: float, settings: HostTableSettings, slots: int) -> dict[str, int]:
+def count_states(hosts: Iterable[Host], now: float, sites: Sites, slots: int) -> dict[str, int]:
     """Return how many of the hosts of a job that does not run are in each state. If more are due than there are slots,
     they wait for their turns when the crawl resumes."""
-    found = Counter(state_of(host, now, settings.budget(host.name)) for host in hosts)
+    found = Counter(state_of(host, now, sites.of_host(host.name).budget) for host in hosts)
     if found[HostState.READY] > slots:
         found[HostState.QUEUED] += found.pop(HostState.READY)
     return {state.value: found[state] for state in HostState}
@@ -68,7 +68,7 @@ class HostStates:
         self,
         store: Reader,
         frontier: Frontier,
-        settings: HostTableSettings,
+        sites: Sites,
         clock: Callable[[], float],
         serving: Callable[[], Serving] = lambda: AT_ONCE,
     ) -> None:
@@ -81,7 +81,7 @@ class HostStates:
         self._serving = serving
         self._store = store
         self._frontier = frontier
-        self.settings = settings
+        self.sites = sites
         self._clock = clock
 
     async def watch(self) -> None:
@@ -111,7 +111,8 @@ class HostStates:
         self.counts, self.slowest, self.slot_seconds = found.counts, found.times.slowest, found.times.slot_seconds
 
     def _nothing(self) -> _Pass:
-        times = HostTimes(self.settings.host_key, self._clock(), self.settings.retry)
+        settings = self.sites.settings
+        times = HostTimes(settings.politeness.host_key, self._clock(), settings.retry)
         return _Pass({state.value: 0 for state in HostState}, times)
 
     def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:
@@ -120,15 +121,16 @@ class HostStates:
         rows, now = self._store.scan(Family.HOSTS, start, None, most), self._clock()
         watchdog = self._frontier.watchdog
         serving = self._serving()
+        host_key = self.sites.settings.politeness.host_key
         limits = watchdog.limits(now, serving=serving.bar is not Bar.CRAWL)
         for key, value in rows:
             name = host_name(key)
-            host, of_host = self._frontier.seen(name, now), self.settings.sites.of_host(name)
+            host, of_host = self._frontier.seen(name, now), self.sites.of_host(name)
             budget, politeness = of_host.budget, of_host.politeness
             state = stored_state(value, now, budget, serving) if host is None else state_of(host, now, budget, serving)
             found.counts[state.value] += 1
             if state not in UNTIMED:
-                work = Work.stored(name, value, self.settings.host_key) if host is None else Work.of(host)
+                work = Work.stored(name, value, host_key) if host is None else Work.of(host)
                 found.times.add(work, politeness)
             if watchdog.overlooks(name, value, limits):
                 found.suspects.add(name)

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import BudgetSettings, PolitenessSettings, RetrySettings, Settings, Sites
+from crawler.base.settings import Sites
 from crawler.frontier.host import host_name
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe
@@ -21,31 +19,6 @@ Row = dict[str, Any]
 SORTS = ("work", *(name for name in HostRow.__struct_fields__ if name != "reason"))
 UNTOLD: Any = object()  # what a host is sorted by, if only its row tells
 _COLUMNS = tuple(HostRow.__struct_fields__)
-
-
-class HostTableSettings(Struct, frozen=True):
-    """The settings of rows of hosts."""
-
-    sites: Sites
-
-    @classmethod
-    def of(cls, settings: Settings) -> HostTableSettings:
-        return cls(Sites(settings))
-
-    @property
-    def host_key(self) -> str:
-        """What shares one gap."""
-        return self.sites.settings.politeness.host_key
-
-    @property
-    def retry(self) -> RetrySettings:
-        return self.sites.settings.retry
-
-    def politeness(self, name: str) -> PolitenessSettings:
-        return self.sites.of_host(name).politeness
-
-    def budget(self, name: str) -> BudgetSettings:
-        return self.sites.of_host(name).budget
 
 
 def table_row(host: HostRow) -> Row:
@@ -66,14 +39,14 @@ class Chosen(NamedTuple):
 
 def chosen_hosts(
     stored: Iterable[tuple[bytes, bytes]],
-    settings: HostTableSettings,
+    sites: Sites,
     beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Chosen]:
     """Yield those stored hosts that are busy, and of all others those that ``wants`` (name, record): a row costs twenty
     times as much as a look at the record. ``beside`` is what is known besides the records."""
     rows = list(stored)
-    holds = beside.holds(rows, settings.politeness) if settings.host_key == "host" else {}
+    holds = beside.holds(rows, sites.politeness) if sites.settings.politeness.host_key == "host" else {}
     for key, value in rows:
         name = host_name(key)
         # What others of its key mean for it is in no record.
@@ -82,21 +55,21 @@ def chosen_hosts(
 
 
 def host_rows(
-    chosen: Iterable[Chosen], settings: HostTableSettings, now: float, beside: HostsNow, working: Mapping[str, HostRow]
+    chosen: Iterable[Chosen], sites: Sites, now: float, beside: HostsNow, working: Mapping[str, HostRow]
 ) -> Iterator[Row]:
     """Yield a row for each host at ``now`` (seconds since 1970). ``working`` has the hosts whose state is in the memory
     of the running crawl; it was taken there, because nobody else may read that state."""
     for name, value, held in chosen:
         row = working.get(name)
         if row is None:
-            politeness, budget = settings.politeness(name), settings.budget(name)
-            row = describe(beside.host(name, value, held), now, politeness, budget, beside.serving, settings.retry)
+            own, retry = sites.of_host(name), sites.settings.retry
+            row = describe(beside.host(name, value, held), now, own.politeness, own.budget, beside.serving, retry)
         yield table_row(row)
 
 
 def all_host_rows(
     store: Reader,
-    settings: HostTableSettings,
+    sites: Sites,
     now: float,
     beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
@@ -104,7 +77,7 @@ def all_host_rows(
     """Yield ``host_rows`` for each host of a job whose working state nobody here has, by name, and None at points where
     a long read may be abandoned."""
     for page in store.pages(Family.HOSTS):
-        yield from host_rows(chosen_hosts(page, settings, beside, wants), settings, now, beside, {})
+        yield from host_rows(chosen_hosts(page, sites, beside, wants), sites, now, beside, {})
         yield None
 
 

@@ -20,12 +20,11 @@ from msgspec.structs import asdict
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Family, Reader, Store
 from crawler.base.memory import available_memory
-from crawler.base.settings import Settings
+from crawler.base.settings import Settings, Sites
 from crawler.frontier import Entry, Host, HostTimes, Work, decode_entry, decode_host, state_of
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.inspect.host_states import UNTIMED, count_states
-from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
 from crawler.job.checkpoint import EnvelopeError, Generations
@@ -161,19 +160,19 @@ def job_stats(directory: Path) -> dict[str, Any]:
         return dict(live.stats)
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
-        pending, now, settings = 0, job_time(job.store), HostTableSettings.of(job.settings)
+        pending, now, sites = 0, job_time(job.store), Sites(job.settings)
         times = HostTimes(job.settings.politeness.host_key, now, job.settings.retry)
 
         def counted() -> Iterator[Host]:
             nonlocal pending
             for host in hosts(job.store):
                 pending += host.queue.size > 0
-                own = settings.sites.of_host(host.name)
+                own = sites.of_host(host.name)
                 if state_of(host, now, own.budget) not in UNTIMED:
                     times.add(Work.of(host), own.politeness)
                 yield host
 
-        states = count_states(counted(), now, settings, job.settings.crawl.concurrency)
+        states = count_states(counted(), now, sites, job.settings.crawl.concurrency)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             JobFigures(

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from crawler.base.settings import Sites
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.crawl_tail import tail_of
-from crawler.inspect.host_table import HostTableSettings, all_host_rows
+from crawler.inspect.host_table import all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
@@ -72,6 +73,6 @@ def _hosts(directory: Path) -> Iterator[dict[str, Any]]:
     with open_job(directory) as job:
         now = job_time(job.store)
         beside = hosts_now(live, job.store, job.settings, now)
-        for row in all_host_rows(job.store, HostTableSettings.of(job.settings), now, beside):
+        for row in all_host_rows(job.store, Sites(job.settings), now, beside):
             if row is not None:
                 yield dict(row)

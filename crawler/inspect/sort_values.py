@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings import PolitenessSettings, Sites
 from crawler.frontier import AT_ONCE, Host, Serving, decode_host, state_of
 from crawler.frontier.host import StoredHost, stored_counts, stored_host
 from crawler.frontier.host_status import next_time_of, state_of_stored
 from crawler.frontier.politeness import gap
 from crawler.frontier.tries_ahead import Pace, Troubles, slowed
 from crawler.inspect.host_outlook import pace, seconds_left, share
-from crawler.inspect.host_table import UNTOLD, HostTableSettings
+from crawler.inspect.host_table import UNTOLD
 
 
 class SortValues:
@@ -25,13 +25,13 @@ class SortValues:
     def __init__(
         self,
         sort: str,
-        settings: HostTableSettings,
+        sites: Sites,
         now: float,
         serving: Serving = AT_ONCE,
         *,
         running: bool = True,
     ) -> None:
-        self._settings = settings
+        self._sites = sites
         self._now = now
         self._serving = serving
         self._running = running
@@ -58,19 +58,19 @@ class SortValues:
         return UNTOLD if self._in_memory is None else self._in_memory(host)
 
     def _state(self, name: str, value: bytes) -> Any:
-        own = self._settings.sites.of_host(name)
+        own = self._sites.of_host(name)
         if own.politeness.hours:
             return UNTOLD
         return state_of_stored(stored_host(value), self._now, own.budget, self._serving)
 
     def _state_in_memory(self, host: Host) -> Any:
-        own = self._settings.sites.of_host(host.name)
+        own = self._sites.of_host(host.name)
         return UNTOLD if own.politeness.hours else state_of(host, self._now, own.budget, self._serving)
 
     def _pace(self, name: str, value: bytes) -> Any:
         if not self._running:
             return None
-        own, host = self._settings.sites.of_host(name), stored_host(value)
+        own, host = self._sites.of_host(name), stored_host(value)
         if own.politeness.hours:
             return UNTOLD
         state = state_of_stored(host, self._now, own.budget, self._serving)
@@ -80,7 +80,7 @@ class SortValues:
     def _pace_in_memory(self, host: Host) -> Any:
         if not self._running:
             return None
-        own = self._settings.sites.of_host(host.name)
+        own = self._sites.of_host(host.name)
         if own.politeness.hours:
             return UNTOLD
         state = state_of(host, self._now, own.budget, self._serving)
@@ -88,7 +88,7 @@ class SortValues:
         return pace(state, host.tally.fetched + host.tally.failed, each, more)
 
     def _seconds_left(self, name: str, value: bytes) -> Any:
-        own, host = self._settings.sites.of_host(name), stored_host(value)
+        own, host = self._sites.of_host(name), stored_host(value)
         if own.politeness.hours:
             return UNTOLD
         state = state_of_stored(host, self._now, own.budget, self._serving)
@@ -96,7 +96,7 @@ class SortValues:
         return seconds_left(state, host.size, each, more, max(0.0, host.next_time - self._now))
 
     def _seconds_left_in_memory(self, host: Host) -> Any:
-        own = self._settings.sites.of_host(host.name)
+        own = self._sites.of_host(host.name)
         if own.politeness.hours:
             return UNTOLD
         state = state_of(host, self._now, own.budget, self._serving)
@@ -116,7 +116,7 @@ class SortValues:
     def _times_in_memory(self, host: Host, settings: PolitenessSettings) -> tuple[float, float | None]:
         known = host.politeness
         shown = Pace(gap(known.crawl_delay, known.latency, settings)[0], known.latency)
-        more = slowed(Troubles.of(host), shown, settings, self._settings.retry)
+        more = slowed(Troubles.of(host), shown, settings, self._sites.settings.retry)
         return shown.each(settings.per_host), more
 
 

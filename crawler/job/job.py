@@ -71,7 +71,7 @@ from crawler.job.recovery import (
 )
 from crawler.job.replica import Mark
 from crawler.job.returning import Returning
-from crawler.job.revisit import Revisiting, RevisitSettings
+from crawler.job.revisit import Revisiting
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
 from crawler.job.snapshot import make_snapshot
@@ -152,7 +152,7 @@ class Job:
         postpone_suspects(files.directory, store, counters, writer, say)
         queues.load(now, next_number=counters.next_number, hosts=counters.hosts)
         began = made_at(files.directory)
-        self.revisiting = Revisiting(store, RevisitSettings.of(settings), queues, counters, began)
+        self.revisiting = Revisiting(store, settings, queues, counters, began)
         ledger = Ledger(store) if settings.seen.ledger else None
         policy = AdmissionPolicy(Traps(settings.traps, store), PriorityRules.of_settings(settings), router)
         self._admission = Admission(restored.seen, ledger, queues, counters, policy, self._finish_record)
@@ -210,10 +210,10 @@ class Job:
         """Go on with other settings of a crawl that runs. As ``enforce``; the caller must exhaust the iterator, and may
         use the job between its steps. Raises what ``enforce`` does, TrapRecordError."""
         rules = PriorityRules.of_settings(settings)
-        traps, revisits = Traps(settings.traps, self.store), RevisitSettings.of(settings)
+        traps = Traps(settings.traps, self.store)
         self._admission.policy = replace(self._admission.policy, traps=traps, classes=rules)
         self.returning.rules = rules
-        self.revisiting.change(revisits)
+        self.revisiting.change(settings)
         self.enforce(OwnRules.of(settings.fetch, settings.traps, self.store), Bounds.of(settings))
         return self.frontier.change(settings.politeness, Limits.of(settings))
 

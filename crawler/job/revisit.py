@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.base.kv import Batch, Store
-from crawler.base.settings import RecrawlSettings, ScheduleSettings, Settings, Timetable
+from crawler.base.settings import RecrawlSettings, Settings, Timetable
 from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Page, Revisits, Statements
 from crawler.job.border import Border
 from crawler.job.records import Counters, Outcome, PageRecord
@@ -25,43 +24,28 @@ NOT_MODIFIED = 304
 _STEP = 256  # pages moved in one transaction
 
 
-class RevisitSettings(Struct, frozen=True):
-    """The settings of revisits."""
-
-    recrawl: RecrawlSettings
-    rules: PriorityRules
-    order: str
-    sites: UrlSites | None = None
-    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
-
-    @classmethod
-    def of(cls, settings: Settings) -> RevisitSettings:
-        sites, rules = UrlSites.of_settings(settings), PriorityRules.of_settings(settings)
-        return cls(settings.recrawl, rules, settings.crawl.order, sites, settings.schedule)
-
-
 class Revisiting:
     """The part of revisits in the transactions of a job."""
 
     def __init__(
-        self, store: Store, settings: RevisitSettings, frontier: Frontier, counters: Counters, began: float = 0.0
+        self, store: Store, settings: Settings, frontier: Frontier, counters: Counters, began: float = 0.0
     ) -> None:
         """``began``: when the job began, in seconds since 1970."""
         self.timetable = Timetable(settings.schedule, began)
         self._began = began
-        of_url = None if settings.sites is None else settings.sites.recrawl_of
-        self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of, of_url)
+        self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of, _of_url(settings))
         self._revisits.next_round = self.timetable.next_round
-        self.backfill = RevisitBackfill(store, self._revisits, counters, settings.rules, Order(settings.order))
+        rules = PriorityRules.of_settings(settings)
+        self.backfill = RevisitBackfill(store, self._revisits, counters, rules, Order(settings.crawl.order))
         self._frontier = frontier
         self._counters = counters
         self.border = Border(store, frontier, self.again)
         self.enabled = settings.recrawl.enabled
 
-    def change(self, settings: RevisitSettings) -> None:
+    def change(self, settings: Settings) -> None:
         """Go on with other intervals and classes."""
-        self._revisits.change(settings.recrawl, None if settings.sites is None else settings.sites.recrawl_of)
-        self.backfill.rules = settings.rules
+        self._revisits.change(settings.recrawl, _of_url(settings))
+        self.backfill.rules = PriorityRules.of_settings(settings)
         self.timetable = Timetable(settings.schedule, self._began)
         self._revisits.next_round = self.timetable.next_round
 
@@ -140,6 +124,12 @@ class Revisiting:
     def _pace(self, host: str) -> float:
         row = self._frontier.describe(host, 0.0)
         return 0.0 if row is None else row.gap_seconds
+
+
+def _of_url(settings: Settings) -> Callable[[str], RecrawlSettings] | None:
+    """The times of visits of a URL; None if they are the same for all."""
+    sites = UrlSites.of_settings(settings)
+    return None if sites is None else sites.recrawl_of
 
 
 async def revisit_beside(begin: Callable[[], bool]) -> None:

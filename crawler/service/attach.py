@@ -18,11 +18,11 @@ from msgspec import Struct
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Family
-from crawler.base.settings import Settings
+from crawler.base.settings import Settings, Sites
 from crawler.frontier import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
 from crawler.inspect.host_outlook import sortable, with_outlook
-from crawler.inspect.host_table import HostTableSettings, Row, all_host_rows
+from crawler.inspect.host_table import Row, all_host_rows
 from crawler.inspect.hosts_now import hosts_now, is_running
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
@@ -39,7 +39,7 @@ from crawler.job.output.finished import Choice
 from crawler.job.run_settings import RUN, read_run
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
-from crawler.service.host_page import HostPageSettings, host_page, recent
+from crawler.service.host_page import host_page, recent
 from crawler.service.job_survey import JobSurvey
 from crawler.service.view import Table, TableAsked, Unavailable, Unreadable
 
@@ -152,25 +152,23 @@ class WatchedJob:
     def hosts(self, asked: TableAsked, now: float) -> Table:
         """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
-            settings = HostTableSettings.of(job.settings)
+            sites = Sites(job.settings)
             beside = hosts_now(self.live, job.store, job.settings, now)
             running = is_running(self.live)
-            selection = asked.selection(
-                SortValues(asked.sort, settings, now, beside.serving, running=running).of_record
-            )
-            rows = all_host_rows(job.store, settings, now, beside, selection.wants)
+            selection = asked.selection(SortValues(asked.sort, sites, now, beside.serving, running=running).of_record)
+            rows = all_host_rows(job.store, sites, now, beside, selection.wants)
             told = (row for row in rows if row is not None)
-            selection.add(sortable(asked.sort, told, settings.politeness, running=running))
-            return Table(selection.total, with_outlook(selection.rows(), settings.politeness, running=running))
+            selection.add(sortable(asked.sort, told, sites.politeness, running=running))
+            return Table(selection.total, with_outlook(selection.rows(), sites.politeness, running=running))
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:
         """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
-            settings = HostTableSettings.of(job.settings)
+            sites = Sites(job.settings)
             beside = hosts_now(self.live, job.store, job.settings, now)
-            rows = (row for row in all_host_rows(job.store, settings, now, beside) if row is not None)
+            rows = (row for row in all_host_rows(job.store, sites, now, beside) if row is not None)
             while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
-                yield with_outlook(some, settings.politeness, running=is_running(self.live))
+                yield with_outlook(some, sites.politeness, running=is_running(self.live))
 
     def host(self, name: str, now: float) -> dict[str, Any] | None:
         """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""
@@ -178,13 +176,11 @@ class WatchedJob:
             stored = job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
             if stored is None:
                 return None
-            settings = HostPageSettings.of(job.settings)
-            table, beside = settings.table, hosts_now(self.live, job.store, job.settings, now)
-            held = beside.holds_on(job.store, name, table.politeness(name))
-            host = beside.host(name, stored, held)
-            own, budget = table.politeness(name), table.budget(name)
-            shown = snapshot(host, now, own, budget, beside.serving, job.settings.retry)
-            page = host_page(job.store, settings, shown, running=is_running(self.live))
+            sites, beside = Sites(job.settings), hosts_now(self.live, job.store, job.settings, now)
+            own = sites.of_host(name)
+            host = beside.host(name, stored, beside.holds_on(job.store, name, own.politeness))
+            shown = snapshot(host, now, own.politeness, own.budget, beside.serving, job.settings.retry)
+            page = host_page(job.store, sites, shown, running=is_running(self.live))
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
         return page | {"recent": [row for row in rows if row is not None]}
 

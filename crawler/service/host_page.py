@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import asdict
 
 from crawler.base.kv import Reader
-from crawler.base.settings import Settings
+from crawler.base.settings import Sites
 from crawler.frontier import HostSnapshot, queue_of
 from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_settings import host_settings
-from crawler.inspect.host_table import HostTableSettings, table_row
+from crawler.inspect.host_table import table_row
 from crawler.inspect.job_reader import queue
 from crawler.job.output.reverse_reader import decoded, lines_backwards
 from crawler.web.fetch.robots_cache import RobotsCache
@@ -25,23 +24,12 @@ _RECENT_SHOWN = 20
 _RECENT_PIECES = 16  # MiB of output to search for the last records
 
 
-class HostPageSettings(Struct, frozen=True):
-    """The settings of the page of a host."""
-
-    table: HostTableSettings
-    user_agent: str
-
-    @classmethod
-    def of(cls, settings: Settings) -> HostPageSettings:
-        return cls(HostTableSettings.of(settings), settings.fetch.user_agent)
-
-
-def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot, *, running: bool = True) -> dict[str, Any]:
+def host_page(store: Reader, sites: Sites, host: HostSnapshot, *, running: bool = True) -> dict[str, Any]:
     """Return everything about one host except its last records. ``running``: the crawl hands out URLs."""
-    (row,) = with_outlook([table_row(host.row)], settings.table.politeness, running=running)
+    (row,) = with_outlook([table_row(host.row)], sites.politeness, running=running)
     name = host.row.host
-    own = settings.table.sites.of_host(name)
-    robots = RobotsCache(store, own.robots, settings.user_agent).get(name)
+    own = sites.of_host(name)
+    robots = RobotsCache(store, own.robots, sites.settings.fetch.user_agent).get(name)
     row["robots"] = {
         "asked_at": None if robots is None else robots.asked_at,
         "status": None if robots is None else robots.status,
@@ -52,7 +40,7 @@ def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot, *, 
         "until": host.robots_until or None,
         "ignored": own.robots.ignore,
     }
-    row["settings"] = [asdict(setting) for setting in host_settings(settings.table.sites, name)]
+    row["settings"] = [asdict(setting) for setting in host_settings(sites, name)]
     entries = (entry for _, entry in itertools.islice(queue(store, name), _QUEUE_SHOWN))
     row["queue"] = [{"url": entry.href, "depth": entry.depth, "class": entry.priority} for entry in entries]
     return row

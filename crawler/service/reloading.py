@@ -12,7 +12,7 @@ from msgspec import Struct
 from crawler.base.disk import Expendable
 from crawler.base.settings import Settings, SettingsError, Sites, merge
 from crawler.engine.run import Run
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.commands import NO_CONFIGURATION, NOT_RUNNING, Refusal, Refused, Reloaded
 from crawler.web.fetch import Fetcher
@@ -80,7 +80,7 @@ class Reloading:
                 parts.fetcher.change(Sites(merged.settings))  # first: it may still refuse
             except SettingsError as error:
                 return Refused(Refusal.SENSELESS, f"nothing has changed: {error}")
-            parts.worker.change(WorkerSettings.of(merged.settings))
+            parts.worker.change(merged.settings)
             parts.run.change(merged.settings)
         if parts.shown is not None:
             parts.shown.change(merged.settings)

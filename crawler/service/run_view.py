@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import Settings
+from crawler.base.settings import Settings, Sites
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
@@ -32,7 +32,7 @@ from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.output import lines_of
 from crawler.job.output.finished import Choice, select
 from crawler.service.commands import Command, Perform, Result
-from crawler.service.host_page import HostPageSettings, host_page, recent
+from crawler.service.host_page import host_page, recent
 from crawler.service.view import Table, TableAsked, Unavailable
 from crawler.url.urls import Canonical, Canonicaliser
 
@@ -53,7 +53,7 @@ class RunView:
         self._run = run
         self._perform = perform
         self._settings = settings  # all of them, to explain a URL by
-        self._page = HostPageSettings.of(settings)
+        self._sites = Sites(settings)
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="api")
         self._closed = False
@@ -61,7 +61,7 @@ class RunView:
 
     def change(self, settings: Settings) -> None:
         """Show and explain by other settings."""
-        self._settings, self._page = settings, HostPageSettings.of(settings)
+        self._settings, self._sites = settings, Sites(settings)
 
     async def close(self) -> None:
         """Abandon the reads in progress, between two steps of the job. Call it before the job is closed."""
@@ -81,9 +81,9 @@ class RunView:
 
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
-        frontier, table, stored = run.job.frontier, self._page.table, run.job.store.pages(Family.HOSTS)
+        frontier, sites, stored = run.job.frontier, self._sites, run.job.store.pages(Family.HOSTS)
         running = _is_running(run)
-        values = SortValues(asked.sort, table, now, run.serving, running=running)
+        values = SortValues(asked.sort, sites, now, run.serving, running=running)
         memory: dict[str, Any] = {}
         selection = asked.selection(
             lambda name, value: memory[name] if name in memory else values.of_record(name, value)
@@ -96,36 +96,36 @@ class RunView:
                 for name in (host_name(key) for key, _ in page):
                     if (host := frontier.seen(name, now)) is not None:
                         memory[name] = values.in_memory(host)
-            wanted = chosen_hosts(page, table, beside, selection.wants)
+            wanted = chosen_hosts(page, sites, beside, selection.wants)
             async for rows in self._described(run, wanted, now, beside):
-                selection.add(sortable(asked.sort, rows, table.politeness, running=running))
-        return Table(selection.total, with_outlook(selection.rows(), table.politeness, running=running))
+                selection.add(sortable(asked.sort, rows, sites.politeness, running=running))
+        return Table(selection.total, with_outlook(selection.rows(), sites.politeness, running=running))
 
     async def all_hosts(self) -> AsyncGenerator[list[Row]]:
-        run, now, table = self._running(), self._clock(), self._page.table
+        run, now, sites = self._running(), self._clock(), self._sites
         beside = HostsNow(run.job.frontier.busy_hosts, serving=run.serving)
         stored = run.job.store.pages(Family.HOSTS)
-        hosts = (host for page in stored for host in chosen_hosts(page, table, beside))
+        hosts = (host for page in stored for host in chosen_hosts(page, sites, beside))
         async for rows in self._described(run, hosts, now, beside):
-            yield with_outlook(rows, table.politeness, running=_is_running(run))
+            yield with_outlook(rows, sites.politeness, running=_is_running(run))
 
     async def _described(
         self, run: Run, hosts: Iterator[Chosen], now: float, beside: HostsNow
     ) -> AsyncGenerator[Iterator[Row]]:
         """Yield the rows of hosts, some at a time."""
-        frontier, table = run.job.frontier, self._page.table
+        frontier, sites = run.job.frontier, self._sites
         while chosen := await self._in_thread(lambda: list(itertools.islice(hosts, _HOSTS_AT_ONCE))):
             # The thread gets rows that are done.
             names = (host.name for host in chosen)
             working = {name: row for name in names if (row := frontier.describe_known(name, now, beside.serving))}
-            yield host_rows(chosen, table, now, beside, working)
+            yield host_rows(chosen, sites, now, beside, working)
 
     async def host(self, name: str) -> dict[str, Any] | None:
         run, now = self._running(), self._clock()
         host = run.job.frontier.snapshot(name, now, run.serving)
         if host is None:
             return None
-        read = functools.partial(host_page, run.job.store, self._page, host, running=_is_running(run))
+        read = functools.partial(host_page, run.job.store, self._sites, host, running=_is_running(run))
         row = await self._in_thread(read)
         return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
 

@@ -22,7 +22,7 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.user_code import UserCode
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.inspect.known_urls import open_known
 from crawler.job.directory import PAGES
 from crawler.job.history_file import load_course
@@ -97,7 +97,7 @@ async def run_crawl(
         if options.check is not None and job.files.resumed:
             options.check(job)
         _store(job, settings, access)
-        worker = Worker(fetcher, replace(WorkerSettings.of(settings), concurrency=number), clock, lag, slots)
+        worker = Worker(fetcher, settings, clock, lag, slots)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)

@@ -10,7 +10,7 @@ from crawler.base.settings import settings_from
 from crawler.cli import main
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.url.scope import RuleSettings, literal_ranges, rule_faults
+from crawler.url.scope import literal_ranges, rule_faults
 
 
 def test_each_line_of_a_file_is_a_pattern(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_each_line_of_a_file_is_a_pattern(tmp_path: Path) -> None:
     tables, source = lay_flags_over(config, {})
     settings = settings_from(tables, source)
     assert settings.scope.exclude == ("*.pdf", "/print/*", "{?replytocom}", "bad")
-    (fault,) = rule_faults(RuleSettings.of(settings))
+    (fault,) = rule_faults(settings)
     assert source.at(*fault.place) == f"{config}, line 5"
     assert source.at("scope", "exclude", 1) == f"{tmp_path / 'lists' / 'no.txt'}, line 2"
     assert source.at("scope", "exclude", 2) == f"{tmp_path / 'lists' / 'no.txt'}, line 4"
@@ -35,7 +35,7 @@ def test_the_file_of_a_flag_is_in_the_working_directory(tmp_path: Path, monkeypa
     tables, source = lay_flags_over(Path("crawl.toml"), given)
     settings = settings_from(tables, source)
     assert settings.scope.include == ("*.html", "/a/*", "/{5..1}")
-    assert [source.at(*fault.place) for fault in rule_faults(RuleSettings.of(settings))] == ["yes.txt, line 2"]
+    assert [source.at(*fault.place) for fault in rule_faults(settings)] == ["yes.txt, line 2"]
     assert source.at("priority", 0, "pattern") == "crawl.toml, line 5"
     assert source.at("scope", "include", 0) == "command line, --include"
 
@@ -47,7 +47,7 @@ def test_the_tables_of_sites_take_files_too(tmp_path: Path) -> None:
     tables, source = lay_flags_over(config, {})
     settings = settings_from(tables, source)
     assert settings.site.tables[0].exclude == ("/print/*", "bad")
-    (fault,) = rule_faults(RuleSettings.of(settings))
+    (fault,) = rule_faults(settings)
     assert source.at(*fault.place) == f"{tmp_path / 'no.txt'}, line 2"
 
 
@@ -61,7 +61,7 @@ def test_a_number_range_in_brackets_is_told_with_what_to_write(tmp_path: Path) -
     )
     tables, source = lay_flags_over(config, {})
     settings = settings_from(tables, source)
-    assert [f"{source.at(*fault.place)}: {fault.text}" for fault in literal_ranges(RuleSettings.of(settings))] == [
+    assert [f"{source.at(*fault.place)}: {fault.text}" for fault in literal_ranges(settings)] == [
         f"{tmp_path / 'no.txt'}, line 2: scope.exclude '/old/[01-20]': [01-20] matches only itself; a number range is "
         "written {1..20}",
         f"{config}, line 6: priority rule 1, pattern '/[1-50]': [1-50] matches only itself; a number range is written "

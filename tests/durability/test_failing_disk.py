@@ -20,7 +20,7 @@ from crawler.base.disk.files import ReadingDisk
 from crawler.base.settings import DurabilitySettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.found import Found
 from crawler.job.job import Job
@@ -217,7 +217,7 @@ async def test_a_failed_sync_that_nobody_waited_for_is_raised_at_the_end(tmp_pat
 
     job = job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: NoSync()))
     try:
-        worker = LastSecond(SimulatedWeb(SITE), WorkerSettings.of(QUICK), clock := asyncio.get_running_loop().time)
+        worker = LastSecond(SimulatedWeb(SITE), QUICK, clock := asyncio.get_running_loop().time)
         with pytest.raises(OSError, match="the disk failed"):
             await drive_and_checkpoint(worker, Run(job, QUICK, worker.context, seeds()), clock)
     finally:

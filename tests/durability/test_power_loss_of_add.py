@@ -38,7 +38,7 @@ async def life(seed: int, directory: Path) -> tuple[int, set[str], Counter[str]]
             job = Job(directory, SETTINGS, NOW, Platform(disk, lambda _, found=store: found, Inline))
             try:
                 inbox = Inbox(directory, disk)
-                incoming = Injector(job, Discovery.of(job, SETTINGS, Reading()), inbox, lambda: None)
+                incoming = Injector(job, Discovery(job, SETTINGS, Reading()), inbox, lambda: None)
                 while todo:
                     inbox.deposit(todo[0], seed=True, answer=chance.random() < 0.5)
                     promised.update(todo.pop(0))

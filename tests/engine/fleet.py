@@ -13,7 +13,7 @@ from crawler.base.kv import Family
 from crawler.base.settings import Settings
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.store import MemoryStore
@@ -65,7 +65,7 @@ class Fleet:
         async def before(_: str) -> None:
             await asyncio.sleep(self.seconds)
 
-        worker = Worker(Web(self.pages, before), WorkerSettings.of(self.settings), self.clock, Unwatched())
+        worker = Worker(Web(self.pages, before), self.settings, self.clock, Unwatched())
         serving = asyncio.create_task(worker.serve())
         try:
             result = await test(worker)

@@ -16,7 +16,7 @@ from crawler.base.settings import CrawlSettings, FetchSettings, PolitenessSettin
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
 from crawler.engine.run import GRACE, Run
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.shared_platform import SharedPlatform
@@ -403,7 +403,7 @@ async def test_real_jobs_come_and_go_and_share_a_platform(tmp_path: Path) -> Non
     try:
         with SharedPlatform(len(ADDRESSES)) as platform:
             async with Fetcher(REAL.fetch, concurrency=4, per_host=4) as fetcher:
-                worker = Worker(fetcher, WorkerSettings.of(REAL), time.time)
+                worker = Worker(fetcher, REAL, time.time)
                 serving = asyncio.create_task(worker.serve())
 
                 def begin(name: str, *urls: str) -> Run:

@@ -52,7 +52,7 @@ def test_added_urls_are_never_lost_to_a_false_positive(tmp_path: Path, seed: boo
     job.admit(Found(LINKS, 1, "http://b.test/", found_at=START))
     found = [canonicalise(href) for href in PAGES]
     assert sum(job.seen.contains_many([url.key for url in found])) > len(found) // 2, "the seen-set is full"
-    discovery = Discovery.of(job, replace(SETTINGS, seen=FULL), Reading())
+    discovery = Discovery(job, replace(SETTINGS, seen=FULL), Reading())
     injector = Injector(job, discovery, Inbox(tmp_path, job.disk), lambda: None)
     assert asyncio.run(injector.take_in([*PAGES, next(iter(PAGES))], seed=seed)) == Answer(len(PAGES), 1)
     assert asyncio.run(injector.take_in(list(PAGES), seed=seed)) == Answer(0, len(PAGES))
@@ -96,7 +96,7 @@ def test_added_urls_get_the_class_that_is_given(tmp_path: Path, seen: SeenSettin
     assert any(job.seen.contains_many([canonicalise(href).key for href in PAGES]))
     inbox = Inbox(tmp_path, job.disk)
     inbox.deposit(list(PAGES), seed=True, answer=False, priority=7)
-    injector = Injector(job, Discovery.of(job, replace(SETTINGS, seen=FULL), Reading()), inbox, lambda: None)
+    injector = Injector(job, Discovery(job, replace(SETTINGS, seen=FULL), Reading()), inbox, lambda: None)
     asyncio.run(injector.drain(START))
     entries = [decode_entry(value) for _, value in store.rows(Family.PENDING)]
     assert Counter(entry.priority for entry in entries if entry.href in PAGES) == {7: len(PAGES)}
@@ -140,7 +140,7 @@ def test_visits_keep_most_of_the_time_while_seeds_are_read(tmp_path: Path) -> No
         visited.append(now)
 
     async def crawl() -> None:
-        discovery = Discovery.of(job, replace(SETTINGS, seen=FULL), Reading())
+        discovery = Discovery(job, replace(SETTINGS, seen=FULL), Reading())
         injector = Injector(job, discovery, Inbox(tmp_path, job.disk), lambda: None, turns)
         await asyncio.gather(injector.admit_seeds(seeds()), *(visit() for _ in range(200)))
 

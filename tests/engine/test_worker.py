@@ -18,7 +18,7 @@ from crawler.base.settings import CrawlSettings, FetchSettings, PolitenessSettin
 from crawler.engine.ending import Ending
 from crawler.engine.lifecycle import Lifecycle, State, Stop
 from crawler.engine.run import GRACE, Run
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
@@ -77,7 +77,7 @@ async def test_one_worker_drives_two_runs_to_their_ends_with_one_concurrency_and
     jobs = [Job(tmp_path / name, BOTH, time.time()) for name in "ab"]
     try:
         async with Fetcher(BOTH.fetch, concurrency=CONCURRENCY, per_host=8) as fetcher:
-            worker = Worker(fetcher, WorkerSettings(CONCURRENCY, RATE), time.time)
+            worker = Worker(fetcher, replace(BOTH, politeness=replace(BOTH.politeness, rate=RATE)), time.time)
             runs = [Run(job, BOTH, worker.context, only(url)) for job, (_, url) in zip(jobs, sites, strict=True)]
             await worker.drive(*runs)
     finally:
@@ -107,7 +107,7 @@ async def test_a_run_that_a_limit_stops_leaves_the_slots_to_the_other(tmp_path: 
     jobs = [Job(tmp_path / name, each, time.time()) for name, each in zip("ab", settings, strict=True)]
     try:
         async with Fetcher(BOTH.fetch, concurrency=CONCURRENCY, per_host=8) as fetcher:
-            worker = Worker(fetcher, WorkerSettings(CONCURRENCY), time.time)
+            worker = Worker(fetcher, BOTH, time.time)
             runs = [
                 Run(job, each, worker.context, only(url))
                 for job, each, (_, url) in zip(jobs, settings, sites, strict=True)

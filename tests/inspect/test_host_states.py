@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.base.kv import Family, Row
-from crawler.base.settings import BudgetSettings, PolitenessSettings, Settings
+from crawler.base.settings import BudgetSettings, PolitenessSettings, Settings, Sites
 from crawler.engine.run import Run
 from crawler.frontier import (
     ALL,
@@ -33,7 +33,7 @@ from crawler.frontier import (
 from crawler.frontier.host import encode_host
 from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
 from crawler.inspect.host_states import SLICE, HostStates, count_states
-from crawler.inspect.host_table import HostTableSettings, chosen_hosts, host_rows
+from crawler.inspect.host_table import chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.job.job import Job
 from crawler.job.store import MemoryStore
@@ -60,16 +60,16 @@ HOSTS = {
 
 
 def test_each_state_is_counted_by_its_word() -> None:
-    settings = HostTableSettings.of(Settings())
+    settings = Sites(Settings())
     counts = count_states([*HOSTS.values(), Host("k.test:80")], NOW, settings, 1)
     assert counts == {state.value: 2 if state.value == "idle" else 1 for state in HostState}
-    used_up = HostTableSettings.of(Settings(budget=BudgetSettings(host_pages=3)))
+    used_up = Sites(Settings(budget=BudgetSettings(host_pages=3)))
     assert count_states([made_host("k.test:80", fetched=3)], NOW, used_up, 1)["blocked"] == 1
 
 
 def test_more_hosts_than_slots_are_not_all_ready_when_the_crawl_resumes() -> None:
     due = [made_host(f"h{n}.test:80", size=1, next_time=NOW - 1) for n in range(9)]
-    counts = [count_states(due, NOW, HostTableSettings.of(Settings()), slots) for slots in (9, 8)]
+    counts = [count_states(due, NOW, Sites(Settings()), slots) for slots in (9, 8)]
     assert [(count["ready"], count["queued"]) for count in counts] == [(9, 0), (0, 9)]
 
 
@@ -131,7 +131,7 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
             names = (key.decode() for key, _ in stored)
             serving = crawl.serving
             working = {name: row for name in names if (row := job.frontier.describe_known(name, now, serving))}
-            settings, beside = HostTableSettings.of(lab.settings), HostsNow(serving=serving)
+            settings, beside = Sites(lab.settings), HostsNow(serving=serving)
             rows = host_rows(chosen_hosts(stored, settings, beside), settings, now, beside, working)
             crawl.gauges.settle()
             looks.append((Counter(row["state"] for row in rows), crawl.stats()["hosts_by_state"]))
@@ -215,7 +215,7 @@ async def test_looking_at_many_hosts_leaves_the_loop_to_others_after_a_few() -> 
     states = HostStates(
         store,
         Frontier(store, PolitenessSettings()),
-        HostTableSettings.of(Settings()),
+        Sites(Settings()),
         lambda: NOW,
     )
     store.scans.clear()

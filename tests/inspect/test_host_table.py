@@ -10,18 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import PolitenessSettings, Settings
+from crawler.base.settings import PolitenessSettings, Settings, Sites
 from crawler.frontier import Entry, FailureClass, Frontier, HoldReason, RobotsKnown
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_outlook import OUTLOOK_SORTS, sortable
-from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
+from crawler.inspect.host_table import Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.sort_values import SortValues
 from crawler.job.store import MemoryStore
 from tests.frontier.hosts import made_host
 
 NOW = 1_700_000_000.0
-SETTINGS = HostTableSettings.of(Settings())
+SETTINGS = Sites(Settings())
 BESIDE = HostsNow({"h7.test:80": 1}, {"h99.test:80": NOW})
 
 
@@ -97,7 +97,7 @@ def rows_of(hosts: list[tuple[str, bytes]], beside: HostsNow, **politeness: Any)
         batch.put(Family.HOSTS, name.encode(), value)
     store.write(batch)
     settings = replace(Settings(), politeness=PolitenessSettings(**politeness))
-    rows = all_host_rows(store, HostTableSettings.of(settings), NOW, beside)
+    rows = all_host_rows(store, Sites(settings), NOW, beside)
     return {row["host"]: row for row in rows if row is not None}
 
 

@@ -469,6 +469,16 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     # "fetch", "site" and a number: a table that earlier versions called so.
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
 
+    @property
+    def slow_slots(self) -> int:
+        """How many slots new, slow and failing hosts may hold however busy the others are."""
+        return max(1, int(self.politeness.slow_share * self.crawl.concurrency))
+
+    @property
+    def wants_edges(self) -> bool:
+        """Whether links are wanted with what the page says of them: for an output or for code of the user."""
+        return "links" in self.output.keep or self.hooks.of_links
+
     def __eq__(self, other: object) -> bool:
         """Whether the values are the same, wherever they come from."""
         if not isinstance(other, Settings):

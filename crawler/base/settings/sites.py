@@ -170,6 +170,10 @@ class Sites:
             found = self._hosts[name] = self._of(self._index.numbers(None, host, port))
         return found
 
+    def politeness(self, name: str) -> PolitenessSettings:
+        """How often a host may be asked."""
+        return self.of_host(name).politeness
+
     def of_origin(self, scheme: str, host: str, port: str) -> HostSettings:
         """The settings of requests to an origin; ``port`` is never empty. Nothing is kept for it."""
         return self._of(self._index.numbers(scheme, host, port))

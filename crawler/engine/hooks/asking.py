@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from msgspec import Struct
-
-from crawler.base.settings import HookSettings
 from crawler.engine.hooks.answers import CallFailed, NotReturnedError, failed, refuse_coroutine
 from crawler.engine.hooks.call_watch import Steps, outcome_of
 from crawler.engine.hooks.calls import Call
@@ -24,24 +21,11 @@ T = TypeVar("T")
 HANG_MOST = 3  # calls of one question that do not return, before nothing more is asked: a page has many links
 
 
-class AskSettings(Struct, frozen=True):
-    """``timeout``: seconds that a call may take; None: any time. ``stops``: a failure stops the
-    crawl."""
-
-    timeout: float | None
-    stops: bool
-
-    @classmethod
-    def of(cls, settings: HookSettings) -> AskSettings:
-        return cls(settings.on_page_timeout or None, settings.on_error == "stop")
-
-
 class Asked(Generic[T]):
     """A function that is asked. ``read`` makes an answer of what it returned; it raises CallFailed if that is none."""
 
-    def __init__(self, hook: Hook, settings: AskSettings, read: Callable[[object], T]) -> None:
+    def __init__(self, hook: Hook, read: Callable[[object], T]) -> None:
         self._hook = hook
-        self._settings = settings
         self._read = read
         self._threads = Threads(hook.code)
         self._loops = Loops(hook.code)
@@ -81,7 +65,7 @@ class Asked(Generic[T]):
                 call = self._loops.begin(lambda: _awaited(code, about, read, steps, found))
             else:
                 call = self._threads.begin(lambda: _called(code, about, read, steps, found))
-            await outcome_of(call, self._hook, steps, self._settings.timeout)
+            await outcome_of(call, self._hook, steps)
         except CallFailed as error:
             return [*found[: len(about) - 1], error]
         return found
@@ -94,7 +78,7 @@ class Asked(Generic[T]):
     def failed(self, url: str, error: CallFailed) -> None:
         """Count a failure. Raises Withdrawn if it stops the crawl."""
         self._hook.failed(url, str(error))
-        if self._hook.stops(url, error, on_error=self._settings.stops):
+        if self._hook.stops(url, error):
             raise Withdrawn
 
 

@@ -41,8 +41,9 @@ class Steps:
         return left if left > _INSTANT else 0.0
 
 
-async def outcome_of(call: Call[T], hook: Hook, steps: Steps, most: float | None) -> T:
-    """What a call returns, if none of its steps takes more than ``most`` seconds. Raises CallFailed."""
+async def outcome_of(call: Call[T], hook: Hook, steps: Steps) -> T:
+    """What a call returns, if none of its steps takes more than ``hook.timeout`` seconds. Raises CallFailed."""
+    most = hook.timeout
     try:
         if call.begun is not None:
             await asyncio.wait((call.begun, call.answer), timeout=START, return_when=asyncio.FIRST_COMPLETED)

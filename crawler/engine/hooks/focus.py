@@ -7,7 +7,7 @@ from typing import Any
 
 from crawler.engine.focusing import NEUTRAL
 from crawler.engine.hooks.answers import CallFailed
-from crawler.engine.hooks.asking import Asked, AskSettings
+from crawler.engine.hooks.asking import Asked
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.page_view import Page, facts_of
 from crawler.engine.hooks.score_batches import ScoreBatches
@@ -22,12 +22,12 @@ _ROUNDING = 1e-6  # a score may be so much below 0 or above 1
 class Focus:
     """The functions of one run."""
 
-    def __init__(self, hooks: Mapping[str, Hook], settings: AskSettings) -> None:
+    def __init__(self, hooks: Mapping[str, Hook]) -> None:
         """``hooks``: by setting; at least one of ``ASKED``."""
         filters, scores, rates = (hooks.get(setting) for setting in ASKED)
-        self._filter = None if filters is None else Asked(filters, settings, wish)
-        self._score = None if scores is None else Asked(scores, settings, score_list)
-        self._rate = None if rates is None else Asked(rates, settings, score)
+        self._filter = None if filters is None else Asked(filters, wish)
+        self._score = None if scores is None else Asked(scores, score_list)
+        self._rate = None if rates is None else Asked(rates, score)
         self._batches = ScoreBatches(self._scored)
 
     @property

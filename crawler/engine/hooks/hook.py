@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from crawler.base.printable import printable
+from crawler.base.settings import HookSettings
 from crawler.engine.hooks.answers import NoMoreCallsError
 from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.user_code import HookFigures
@@ -26,13 +27,15 @@ def _nothing() -> None:
 class Hook:
     """One function of the user. ``setting`` is what it was named by."""
 
-    def __init__(self, setting: str, code: NamedCode) -> None:
+    def __init__(self, setting: str, code: NamedCode, settings: HookSettings) -> None:
         self.code = code
+        self.timeout = settings.on_page_timeout or None  # seconds that a call may take; None: any time
         self.figures = HookFigures(code.name)
         self.note: Callable[[str], None] = _nobody  # adds a sentence to the events of the run
         self.count: Callable[[], None] = _nothing  # counts a failure in the job
         self.stop: Callable[[], None] = _nothing  # stops the run
         self._setting = setting
+        self._on_error = settings.on_error
         self._slow = 0
 
     def failed(self, url: str, text: str) -> None:
@@ -44,12 +47,12 @@ class Hook:
         if self.figures.failed == SHOWN:
             self._say(f"{self._setting}: further failures of {self.code.name} are only counted")
 
-    def stops(self, url: str, error: Exception, *, on_error: bool) -> bool:
-        """Stop the crawl if a failure does, because that is asked for (``on_error``) or because no more calls are
+    def stops(self, url: str, error: Exception) -> bool:
+        """Stop the crawl if a failure does, because ``hooks.on_error`` asks for it or because no more calls are
         begun. Returns whether it does. The reason is said once."""
         if isinstance(error, NoMoreCallsError):
             said = why = f"{error} (hooks.on_page_timeout)"
-        elif on_error:
+        elif self._on_error == "stop":
             said, why = f"{self._setting} failed (hooks.on_error)", f"{self._setting} failed on {url}: {error}"
         else:
             return False

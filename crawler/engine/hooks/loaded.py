@@ -8,13 +8,12 @@ from functools import partial
 
 from crawler.base.settings import HookSettings, Settings, Source
 from crawler.engine.hooks.answers import Answered
-from crawler.engine.hooks.asking import AskSettings
 from crawler.engine.hooks.calls import PageCalls
 from crawler.engine.hooks.focus import ASKED, Focus
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.loop_calls import PageLoop
 from crawler.engine.hooks.named_code import CodeError, NamedCode, load_code
-from crawler.engine.hooks.on_page import OnPage, OnPageSettings
+from crawler.engine.hooks.on_page import OnPage
 from crawler.engine.hooks.process_calls import PageProcesses
 from crawler.engine.hooks.requests import ON_VISIT, OnVisit
 from crawler.engine.hooks.thread_calls import PageThreads
@@ -39,13 +38,13 @@ class Hooks:
 
     def __init__(self, settings: Settings, codes: dict[str, NamedCode]) -> None:
         """``codes``: what ``load_hooks`` returns."""
-        self._hooks = {setting: Hook(setting, code) for setting, code in codes.items()}
+        self._hooks = {setting: Hook(setting, code, settings.hooks) for setting, code in codes.items()}
         self._on_page = None
         if "on_page" in self._hooks:
             self._on_page = _on_page(self._hooks["on_page"], settings.hooks, settings.crawl.concurrency)
         focusing = {setting: hook for setting, hook in self._hooks.items() if setting in ASKED}
-        self._focus = Focus(focusing, AskSettings.of(settings.hooks)) if focusing else None
-        self._on_visit = OnVisit(self._hooks, AskSettings.of(settings.hooks))
+        self._focus = Focus(focusing) if focusing else None
+        self._on_visit = OnVisit(self._hooks)
         figures = {setting: hook.figures for setting, hook in self._hooks.items()}
         headers, is_changed = self._on_visit.headers, self._on_visit.is_changed
         self.code = UserCode(self._on_page, figures, self._close, self._focus, headers, is_changed)
@@ -121,4 +120,4 @@ def _on_page(hook: Hook, settings: HookSettings, concurrency: int) -> OnPage:
     workers = settings.on_page_workers or concurrency
     if settings.on_page_in == "process" and not hook.code.is_async:
         makes, workers = PageProcesses, settings.on_page_workers or len(os.sched_getaffinity(0))
-    return OnPage(hook, makes(hook.code), OnPageSettings.of(settings, workers))
+    return OnPage(hook, makes(hook.code), settings, workers)

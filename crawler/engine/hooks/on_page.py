@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from msgspec import Struct
-
 from crawler.base.settings import HookSettings, OutputSettings
 from crawler.engine.hooks.answers import Answered, CallFailed
 from crawler.engine.hooks.call_watch import Steps, outcome_of
@@ -17,36 +15,24 @@ from crawler.job.records import PageRecord
 from crawler.url.scope import StoreChoice
 
 
-class OnPageSettings(Struct, frozen=True):
-    """Which pages the function is called with, and how."""
-
-    choice: StoreChoice
-    workers: int  # calls at a time
-    timeout: float | None  # seconds that a call may take
-    stops: bool  # whether a failure stops the crawl
-
-    @classmethod
-    def of(cls, settings: HookSettings, workers: int) -> OnPageSettings:
-        wanted = OutputSettings(store_types=settings.on_page_types, store_statuses=settings.on_page_statuses)
-        return cls(StoreChoice.of(wanted), workers, settings.on_page_timeout or None, settings.on_error == "stop")
-
-
 class OnPage:
     """Calls the function with the pages of a run. See ``PageHandler``."""
 
-    def __init__(self, hook: Hook, calls: PageCalls[Answered], settings: OnPageSettings) -> None:
+    def __init__(self, hook: Hook, calls: PageCalls[Answered], settings: HookSettings, workers: int) -> None:
+        """``workers``: calls at a time."""
         self._hook = hook
         self._calls = calls
-        self._settings = settings
-        self._places = asyncio.Semaphore(settings.workers)
+        wanted = OutputSettings(store_types=settings.on_page_types, store_statuses=settings.on_page_statuses)
+        self._choice = StoreChoice.of(wanted)
+        self._places = asyncio.Semaphore(workers)
 
     def wants_body(self, content_type: str | None) -> bool:
         """See ``PageHandler``."""
-        return self._settings.choice.has_type(content_type)
+        return self._choice.has_type(content_type)
 
     def wants(self, record: PageRecord) -> bool:
         """See ``PageHandler``."""
-        return self._settings.choice.wants(record.entry.href, record.status or 0, record.content_type)
+        return self._choice.wants(record.entry.href, record.status or 0, record.content_type)
 
     async def handle(self, page: HandedPage) -> Handled:
         """See ``PageHandler``."""
@@ -55,7 +41,7 @@ class OnPage:
             try:
                 call = self._calls.begin(facts_of(page), page.follows)
                 steps = Steps([page.record.entry.href])
-                answered = await outcome_of(call, self._hook, steps, self._settings.timeout)
+                answered = await outcome_of(call, self._hook, steps)
             except CallFailed as error:
                 return self._failed(page, error)
         return Handled(answered.data, answered.links, answered.keep)
@@ -71,6 +57,6 @@ class OnPage:
         """What becomes of the page. Raises Withdrawn if it is to be handed over again by a later run."""
         url = page.record.entry.href
         self._hook.failed(url, str(error))
-        if self._hook.stops(url, error, on_error=self._settings.stops):
+        if self._hook.stops(url, error):
             raise Withdrawn
         return Handled(error=str(error))

@@ -8,7 +8,7 @@ from typing import Any
 
 from crawler.base.settings import fault_of_header
 from crawler.engine.hooks.answers import CallFailed
-from crawler.engine.hooks.asking import Asked, AskSettings
+from crawler.engine.hooks.asking import Asked
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.hooks.page_view import Page, facts_of
@@ -22,11 +22,11 @@ ON_VISIT: dict[str, tuple[str, ...]] = {"request_headers": ("url",), "is_changed
 class OnVisit:
     """The functions of one run."""
 
-    def __init__(self, hooks: Mapping[str, Hook], settings: AskSettings) -> None:
+    def __init__(self, hooks: Mapping[str, Hook]) -> None:
         """``hooks``: by setting."""
         headers, changes = (hooks.get(setting) for setting in ON_VISIT)
-        self._headers = None if headers is None else Asked(headers, settings, headers_of)
-        self._changes = None if changes is None else Asked(_of_pair(changes), settings, verdict)
+        self._headers = None if headers is None else Asked(headers, headers_of)
+        self._changes = None if changes is None else Asked(_of_pair(changes), verdict)
         self.headers = None if self._headers is None else self._headers_for
         self.is_changed = None if self._changes is None else self._is_changed
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk
+from crawler.base.settings import Sites
 from crawler.inspect.crawl_partitions import of_each
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.export.beside import ExportError, check_outside
@@ -19,7 +20,7 @@ from crawler.inspect.export.final_records import final_lines, final_records
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, LinkedFrom, Report, report_page
-from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
+from crawler.inspect.host_table import Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
 from crawler.inspect.sort_values import SortValues
@@ -130,12 +131,12 @@ def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
     """What each list may take of the hosts of a job."""
     live, ranked = read_live(directory), dict[str, list[dict[str, Any]]]()
     with open_job(directory) as job:
-        settings, now = HostTableSettings.of(job.settings), job_time(job.store)
+        sites, now = Sites(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store, job.settings, now)
         for sort, limit in _LISTED.items():
-            told = SortValues(sort, settings, now, beside.serving).of_record
+            told = SortValues(sort, sites, now, beside.serving).of_record
             selection = Selection(sort=sort, limit=limit, told=told)
-            rows = all_host_rows(job.store, settings, now, beside, selection.wants)
+            rows = all_host_rows(job.store, sites, now, beside, selection.wants)
             selection.add(row for row in rows if row is not None)
             ranked[sort] = selection.rows()
     return ranked

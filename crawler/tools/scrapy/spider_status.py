@@ -13,10 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from crawler.base.disk import Expendable
-from crawler.base.settings import Settings
+from crawler.base.settings import Settings, Sites
 from crawler.frontier import Lease
 from crawler.inspect.host_states import HostStates
-from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.directory import LIVE
 from crawler.job.job import Job
@@ -35,7 +34,7 @@ class SpiderStatus:
         self._clock = clock
         self._began = clock()
         self._next = self._next_count = self._began
-        self._states = HostStates(job.store, job.frontier, HostTableSettings.of(settings), clock)
+        self._states = HostStates(job.store, job.frontier, Sites(settings), clock)
         self._file = Expendable(str(job.directory / LIVE))
         self.out: dict[Lease, str] = {}  # the URLs of requests that are out
 

@@ -7,7 +7,6 @@ from crawler.url.scope.patterns import Pattern, PatternError, first_match
 from crawler.url.scope.priority_rules import LISTED_PRIORITY, PriorityRules
 from crawler.url.scope.rule_faults import (
     RuleFault,
-    RuleSettings,
     foreign_hosts,
     literal_ranges,
     rule_faults,
@@ -33,7 +32,6 @@ __all__ = [
     "PriorityRules",
     "Reach",
     "RuleFault",
-    "RuleSettings",
     "Scope",
     "StoreChoice",
     "UrlSettings",

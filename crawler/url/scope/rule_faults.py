@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from crawler.base.settings import OutputSettings, PrioritySettings, ScopeSettings, Settings, SitesSettings
 from crawler.url.scope.modes import Scope, http_surt
@@ -23,27 +23,11 @@ class RuleFault(Struct, frozen=True):
     text: str
 
 
-class RuleSettings(Struct, frozen=True):
-    """The rules, and the other settings that limit the URLs that they can match."""
-
-    scope: ScopeSettings
-    priority: PrioritySettings
-    max_depth: int | None  # in links from a seed
-    sitemaps: bool  # they are read
-    sites: SitesSettings = field(default_factory=SitesSettings)
-    output: OutputSettings = field(default_factory=OutputSettings)
-
-    @classmethod
-    def of(cls, settings: Settings) -> RuleSettings:
-        depth, sitemaps = settings.crawl.max_depth, settings.links.sitemaps
-        return cls(settings.scope, settings.priority, depth, sitemaps, settings.site, settings.output)
-
-
-def rule_faults(settings: RuleSettings) -> Iterator[RuleFault]:
+def rule_faults(settings: Settings) -> Iterator[RuleFault]:
     """Patterns that no URL can match, and rules that never decide because of another."""
     yield from _scope_faults(settings.scope)
     yield from _priority_faults(settings)
-    yield from _site_faults(settings.sites)
+    yield from _site_faults(settings.site)
     for place, name, text in _output_texts(settings.output):
         pattern = _pattern(text)
         if isinstance(pattern, str):
@@ -82,7 +66,7 @@ def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:
             )
 
 
-def _priority_faults(settings: RuleSettings) -> Iterator[RuleFault]:
+def _priority_faults(settings: Settings) -> Iterator[RuleFault]:
     excludes = [pattern for text in settings.scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
     before: list[tuple[int, Rule]] = []
     for number, stated in enumerate(settings.priority.rules):
@@ -107,14 +91,14 @@ def _priority_faults(settings: RuleSettings) -> Iterator[RuleFault]:
         before.append((number, rule))
 
 
-def _empty(rule: Rule, settings: RuleSettings) -> tuple[str, str | None]:
+def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
     """The key because of which no URL can match, and why; None if some may match."""
     stated = rule.stated
     least = stated.min_depth or 0
     if stated.max_depth is not None and least > stated.max_depth:
         return "min_depth", f"min_depth {least} is above max_depth {stated.max_depth}"
-    if settings.max_depth is not None and least > settings.max_depth:
-        return "min_depth", f"min_depth {least} is above crawl.max_depth {settings.max_depth}"
+    if settings.crawl.max_depth is not None and least > settings.crawl.max_depth:
+        return "min_depth", f"min_depth {least} is above crawl.max_depth {settings.crawl.max_depth}"
     if stated.seed and least:
         return "min_depth", "seeds are at depth 0"
     if rule.by_sitemap:
@@ -122,11 +106,11 @@ def _empty(rule: Rule, settings: RuleSettings) -> tuple[str, str | None]:
         key = "min_sitemap_priority" if stated.min_sitemap_priority is not None else "max_sitemap_priority"
         if high is not None and low > high:
             return key, f"min_sitemap_priority {low} is above max_sitemap_priority {high}"
-        if not settings.sitemaps:
+        if not settings.links.sitemaps:
             return key, "links.sitemaps is off"
         if stated.seed:
             return key, "seeds are not listed by sitemaps"
-        if stated.max_depth == 0 or settings.max_depth == 0:
+        if stated.max_depth == 0 or settings.crawl.max_depth == 0:
             return "max_depth" if stated.max_depth == 0 else key, "what sitemaps list is at depth 1 or more"
     return "", None
 
@@ -147,7 +131,7 @@ def rules_for_seeds_alone(scope: ScopeSettings, priority: PrioritySettings) -> I
             yield RuleFault(("priority", number, "pattern"), text)
 
 
-def literal_ranges(settings: RuleSettings) -> Iterator[RuleFault]:
+def literal_ranges(settings: Settings) -> Iterator[RuleFault]:
     """Patterns with a number range as other languages write it. They match, but only URLs with the brackets."""
     for place, name, text in _texts(settings):
         found = _BRACKETS.search(text)
@@ -156,7 +140,7 @@ def literal_ranges(settings: RuleSettings) -> Iterator[RuleFault]:
             yield RuleFault(place, f"{said}; a number range is written {{{int(found[1])}..{int(found[2])}}}")
 
 
-def _texts(settings: RuleSettings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+def _texts(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     """The place, the name and the text of each pattern."""
     for key in ("include", "exclude"):
         for number, text in enumerate(getattr(settings.scope, key)):
@@ -164,7 +148,7 @@ def _texts(settings: RuleSettings) -> Iterator[tuple[tuple[str | int, ...], str,
     for number, rule in enumerate(settings.priority.rules):
         if rule.pattern is not None:
             yield ("priority", number, "pattern"), f"priority rule {number + 1}, pattern", rule.pattern
-    for number, table in enumerate(settings.sites.tables):
+    for number, table in enumerate(settings.site.tables):
         for place, text in site_patterns(table):
             yield ("site", number, *place), f"site.{place[0]}", text
     yield from _output_texts(settings.output)

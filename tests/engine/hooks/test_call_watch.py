@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from crawler.base.settings import HookSettings
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.call_watch import START, Steps, outcome_of
 from crawler.engine.hooks.hook import Hook
@@ -54,9 +55,9 @@ def test_the_time_of_a_call_begins_when_its_process_has(
     begins: float, answers: float, outcome: object, abandoned_at: float
 ) -> None:
     async def waited() -> tuple[object, float]:
-        hook, call = Hook("on_page", load_code(lambda page: None, ["page"])), Call(begins, answers)
+        hook, call = Hook("on_page", load_code(lambda page: None, ["page"]), HookSettings()), Call(begins, answers)
         try:
-            return await outcome_of(call, hook, Steps(["http://h.test/"]), 60.0), call.abandoned_at
+            return await outcome_of(call, hook, Steps(["http://h.test/"])), call.abandoned_at
         except CallFailed as error:
             return str(error), call.abandoned_at
 
@@ -73,13 +74,13 @@ def test_the_time_of_a_call_about_several_urls_is_that_of_each(
     begin_at: tuple[float, ...], outcome: object, abandoned_at: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def waited() -> tuple[object, float]:
-        hook, call = Hook("filter_link", load_code(lambda link: None, ["link"])), Call(0.0, 200.0)
+        hook, call = Hook("filter_link", load_code(lambda link: None, ["link"]), HookSettings()), Call(0.0, 200.0)
         call.begun = None  # it runs
         steps = Steps([f"http://h.test/{number}" for number in range(4)])
         for number, at in enumerate(begin_at, start=1):
             asyncio.get_running_loop().call_later(at, steps.begin, number)
         try:
-            found: object = await outcome_of(call, hook, steps, 60.0)
+            found: object = await outcome_of(call, hook, steps)
         except CallFailed as error:
             found = str(error)
         assert hook.figures.hanging == 0

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.base.settings import HookSettings
 from crawler.engine.focusing import NEUTRAL
 from crawler.engine.hooks.answers import CallFailed
-from crawler.engine.hooks.asking import Asked, AskSettings
+from crawler.engine.hooks.asking import Asked
 from crawler.engine.hooks.calls import LOST_MOST
 from crawler.engine.hooks.focus import ASKED, Focus, score, score_list, wish
 from crawler.engine.hooks.hook import Hook
@@ -34,12 +35,12 @@ def some(number: int, page: str = "p") -> list[Link]:
     return [Link(f"http://h.test/{page}/{each}", f"http://h.test/{page}") for each in range(number)]
 
 
-MINUTE = AskSettings(60.0, stops=False)
+MINUTE = HookSettings()
 
 
-def focus(settings: AskSettings = MINUTE, **functions: Callable[..., Any]) -> tuple[Focus, Any]:
-    hooks = {name: Hook(name, load_code(function, ASKED[name])) for name, function in functions.items()}
-    made = Focus(hooks, settings)
+def focus(settings: HookSettings = MINUTE, **functions: Callable[..., Any]) -> tuple[Focus, Any]:
+    hooks = {name: Hook(name, load_code(function, ASKED[name]), settings) for name, function in functions.items()}
+    made = Focus(hooks)
     return made, {name: hook.figures for name, hook in hooks.items()}
 
 
@@ -125,8 +126,8 @@ def test_a_failure_may_stop_the_crawl() -> None:
         raise KeyError("model")
 
     async def asked() -> list[str]:
-        hook = Hook("score_links", load_code(fails, ASKED["score_links"]))
-        made = Focus({"score_links": hook}, AskSettings(60.0, stops=True))
+        hook = Hook("score_links", load_code(fails, ASKED["score_links"]), HookSettings(on_error="stop"))
+        made = Focus({"score_links": hook})
         stops: list[str] = []
         hook.stop = lambda: stops.append("stop")
         found = await asyncio.gather(*(made.score_links(some(2)) for _ in range(3)), return_exceptions=True)
@@ -147,8 +148,8 @@ def test_where_so_many_calls_do_not_return_that_no_more_are_begun_the_crawl_stop
         let_go.wait()
 
     async def asked() -> tuple[HookFigures, list[str]]:
-        hook = Hook(setting, load_code(hangs, ASKED[setting]))
-        made: Asked[None] = Asked(hook, MINUTE, lambda _: None)
+        hook = Hook(setting, load_code(hangs, ASKED[setting]), HookSettings())
+        made: Asked[None] = Asked(hook, lambda _: None)
         stops: list[str] = []
         hook.stop = lambda: stops.append("stop")
         for _ in range(LOST_MOST):
@@ -194,7 +195,7 @@ def test_the_other_links_of_a_page_are_asked_about_when_one_call_does_not_return
         return False
 
     async def asked() -> list[bool]:
-        made, _ = focus(AskSettings(0.05, stops=False), filter_link=wanted)
+        made, _ = focus(HookSettings(on_page_timeout=0.05), filter_link=wanted)
         for _ in range(1_000):  # a busy machine may not get to the other links in time
             found = list(await made.wanted(some(4)))
             let_go.set()

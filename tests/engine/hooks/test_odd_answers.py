@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from crawler.base.settings import HookSettings
 from crawler.engine.hooks.answers import Answered, CallFailed
-from crawler.engine.hooks.asking import Asked, AskSettings
+from crawler.engine.hooks.asking import Asked
 from crawler.engine.hooks.calls import PageCalls
 from crawler.engine.hooks.focus import ASKED, Focus, score, score_list, wish
 from crawler.engine.hooks.hook import Hook
@@ -170,8 +171,10 @@ async def test_of_the_other_functions(module: ModuleType, setting: str, is_async
     async def later(about: Any) -> Any:
         return module.asked(about)
 
-    hook = Hook(setting, load_code(later if is_async else module.asked, ["about"]))
-    asked: Asked[Any] = Asked(hook, AskSettings(PATIENCE, stops=False), READS[setting])  # type: ignore[arg-type]
+    hook = Hook(
+        setting, load_code(later if is_async else module.asked, ["about"]), HookSettings(on_page_timeout=PATIENCE)
+    )
+    asked: Asked[Any] = Asked(hook, READS[setting])  # type: ignore[arg-type]
     fine = FINE.get(setting, True)
     try:
         whats = [what for what in READ if (setting, what) != ("filter_link", "generator")]  # it is true
@@ -194,8 +197,10 @@ async def test_pages_whose_scores_cannot_be_read_do_not_wait(module: ModuleType,
     async def later(links: object) -> Any:
         return module.generator()
 
-    hook = Hook("score_links", load_code(later if is_async else scores, ASKED["score_links"]))
-    focus = Focus({"score_links": hook}, AskSettings(None, stops=False))  # nothing is given up
+    hook = Hook(
+        "score_links", load_code(later if is_async else scores, ASKED["score_links"]), HookSettings(on_page_timeout=0.0)
+    )
+    focus = Focus({"score_links": hook})  # nothing is given up
     found = await asyncio.wait_for(asyncio.gather(*(focus.score_links([LINK] * 2) for _ in range(5))), PATIENCE)
     focus.close()
     assert found == [[0.5, 0.5]] * 5

@@ -16,7 +16,7 @@ from crawler.engine.hooks.answers import Answered, CallFailed, NoMoreCallsError
 from crawler.engine.hooks.call_watch import LONG
 from crawler.engine.hooks.hook import SHOWN, Hook
 from crawler.engine.hooks.named_code import load_code
-from crawler.engine.hooks.on_page import OnPage, OnPageSettings
+from crawler.engine.hooks.on_page import OnPage
 from crawler.engine.hooks.page_view import PageFacts
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
@@ -82,8 +82,8 @@ class Call:
 
 
 def made(calls: Scripted, workers: int = 8, **settings: Any) -> tuple[OnPage, Hook]:
-    hook = Hook("on_page", load_code(function, ["page"]))
-    return OnPage(hook, calls, OnPageSettings.of(HookSettings(**settings), workers)), hook
+    hook = Hook("on_page", load_code(function, ["page"]), HookSettings(**settings))
+    return OnPage(hook, calls, HookSettings(**settings), workers), hook
 
 
 def test_a_failure_is_counted_shown_and_in_the_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,16 +13,22 @@ import pytest
 from aiohttp import web
 
 import crawler
-from crawler.base.settings import CrawlSettings, PolitenessSettings, RecrawlSettings, RobotsSettings, Settings
+from crawler.base.settings import (
+    CrawlSettings,
+    HookSettings,
+    PolitenessSettings,
+    RecrawlSettings,
+    RobotsSettings,
+    Settings,
+)
 from crawler.engine.hooks.answers import CallFailed
-from crawler.engine.hooks.asking import AskSettings
 from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.named_code import load_code
 from crawler.engine.hooks.requests import OnVisit, headers_of, verdict
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.engine.user_code import PreviousVisit, UserCode
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.store import MemoryStore
@@ -60,7 +66,7 @@ def crawl(job: Path, answers: Mapping[str, Answers], code: UserCode, max_time: f
 
         made = Job(job, settings, clock(), Platform(open_store=lambda _: MemoryStore(), executor=Inline))
         try:
-            worker = Worker(SimulatedWeb(answers), WorkerSettings.of(settings), clock, Unwatched())
+            worker = Worker(SimulatedWeb(answers), settings, clock, Unwatched())
             await worker.drive(Run(made, settings, worker.context.with_code(code), seeds()))
             return made.counters.changed
         finally:
@@ -209,8 +215,8 @@ async def test_async_functions_have_an_event_loop_of_their_own_and_may_raise_any
             raise asyncio.CancelledError
         return {"X-Url": url}
 
-    hook = Hook("request_headers", load_code(headers, ["url"]))
-    asked = OnVisit({"request_headers": hook}, AskSettings(60.0, stops=False))
+    hook = Hook("request_headers", load_code(headers, ["url"]), HookSettings())
+    asked = OnVisit({"request_headers": hook})
     assert asked.headers is not None
     assert [await asked.headers(url) for url in ("a", "leaves", "cancels", "b")] == [
         {"X-Url": "a"},

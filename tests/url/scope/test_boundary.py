@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawler.base.settings import settings_from
-from crawler.url.scope import Boundary, Outside, RuleSettings, Scope, rule_faults
+from crawler.url.scope import Boundary, Outside, Scope, rule_faults
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,10 @@ def test_it_does_not_explain_a_hop_off_the_site_by_patterns_that_are_about_the_s
 def test_rules_that_cannot_work_are_named_with_their_place(
     tables: dict[str, Any], place: tuple[str | int, ...], words: str
 ) -> None:
-    (fault,) = rule_faults(RuleSettings.of(settings_from({"scope": tables})))
+    (fault,) = rule_faults(settings_from({"scope": tables}))
     assert fault.place == place
     assert words in fault.text
 
 
 def test_rules_that_work_have_no_faults() -> None:
-    assert not list(
-        rule_faults(RuleSettings.of(settings_from({"scope": {"include": ["/a/*", "/a/*"], "exclude": ["*.pdf"]}})))
-    )
+    assert not list(rule_faults(settings_from({"scope": {"include": ["/a/*", "/a/*"], "exclude": ["*.pdf"]}})))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.settings import PriorityRule, settings_from
-from crawler.url.scope import PriorityRules, RuleSettings, Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.url.scope import PriorityRules, Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
 from crawler.url.scope.priority_rules import Rule
 
 
@@ -98,7 +98,7 @@ def test_the_first_rule_of_which_everything_holds_decides() -> None:
 def test_rules_that_can_never_match_are_named_with_their_place(
     stated: list[dict[str, Any]], others: dict[str, Any], place: tuple[str | int, ...], words: str
 ) -> None:
-    (fault,) = rule_faults(RuleSettings.of(settings_from({"priority": stated, **others})))  # type: ignore[dict-item]
+    (fault,) = rule_faults(settings_from({"priority": stated, **others}))  # type: ignore[dict-item]
     assert fault.place == place
     assert words in fault.text
 
@@ -110,7 +110,7 @@ def test_rules_that_an_exclude_pattern_leaves_nothing_but_seeds_are_told_of() ->
         {"class": 3, "pattern": "/a*"},
     ]
     settings = settings_from({"scope": {"exclude": ["/a/*"]}, "priority": stated})  # type: ignore[dict-item]
-    assert not list(rule_faults(RuleSettings.of(settings)))
+    assert not list(rule_faults(settings))
     assert [fault.place for fault in rules_for_seeds_alone(settings.scope, settings.priority)] == [
         ("priority", 0, "pattern")
     ]

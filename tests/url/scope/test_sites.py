@@ -13,7 +13,6 @@ from crawler.url.scope import (
     Limit,
     Outside,
     PriorityRules,
-    RuleSettings,
     Scope,
     UrlSites,
     rule_faults,
@@ -88,7 +87,7 @@ def test_intervals_of_a_site() -> None:
 
 def test_a_pattern_that_no_url_matches_is_named_by_its_table() -> None:
     stated = settings({"match": "a.org", "exclude": ["/x", "nowhere"]}, {"match": "somewhere/x", "priority": 1})
-    faults = [(fault.place, fault.text.partition(":")[0]) for fault in rule_faults(RuleSettings.of(stated))]
+    faults = [(fault.place, fault.text.partition(":")[0]) for fault in rule_faults(stated)]
     assert faults == [
         (("site", 0, "exclude", 1), "site.exclude 'nowhere'"),
         (("site", 1, "match"), "site.match 'somewhere/x'"),

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from crawler.base.settings import OutputSettings, RobotsSettings, Settings, SettingsError, settings_from
-from crawler.engine.robots_redirect import RobotsVisitSettings
-from crawler.engine.visit import VisitSettings
+from crawler.base.settings import OutputSettings, Settings, SettingsError, settings_from
 from crawler.url.scope import StoreChoice
-from crawler.url.scope.rule_faults import RuleSettings, literal_ranges, rule_faults
+from crawler.url.scope.rule_faults import literal_ranges, rule_faults
 
 HREF = "http://a.test/x/y.png?z"
 
@@ -83,20 +81,8 @@ def test_what_cannot_be_meant_is_refused(key: str, value: list[str]) -> None:
 
 def test_a_pattern_that_no_url_matches_is_named_by_its_place() -> None:
     settings = Settings(output=OutputSettings(store_include=("/ok", "x[")))
-    stated = RuleSettings.of(Settings(output=OutputSettings(store_exclude=("{2..1}",))))
+    stated = Settings(output=OutputSettings(store_exclude=("{2..1}",)))
     assert [fault.place for fault in rule_faults(stated)] == [("output", "store_exclude", 0)]
-    assert not [fault for fault in rule_faults(RuleSettings.of(settings)) if fault.place[2] == 0]
-    ranges = RuleSettings.of(Settings(output=OutputSettings(store_include=("/page/[1-50]",))))
+    assert not [fault for fault in rule_faults(settings) if fault.place[2] == 0]
+    ranges = Settings(output=OutputSettings(store_include=("/page/[1-50]",)))
     assert [fault.place for fault in literal_ranges(ranges)] == [("output", "store_include", 0)]
-
-
-def test_answers_are_kept_only_for_outputs_that_hold_them() -> None:
-    stated = Settings(robots=RobotsSettings(max_bytes=7), output=OutputSettings(keep=("warc",), store_max_size=9))
-    store, robots = VisitSettings.of(stated).store, RobotsVisitSettings.of(stated).keep
-    assert store is not None
-    assert robots is not None
-    assert (store.max_size, robots.max_size) == (9, 7)
-    for keep in ((), ("links",)):
-        settings = Settings(output=OutputSettings(keep=keep))
-        assert VisitSettings.of(settings).store is None
-        assert RobotsVisitSettings.of(settings).keep is None

@@ -76,8 +76,6 @@ def test_explain_and_the_summary_name_the_code(tmp_path: Path, site: Site) -> No
     assert "left out  1 link by hooks.filter_link" in ran.err
     refused = crawler("explain", tmp_path / "job", site.url("/never"), directory=tmp_path).out
     assert "Links in scope are followed if topic:wanted wants them (hooks.filter_link): it refused 1." in refused
-    waits = crawler("explain", tmp_path / "job", site.url("/1"), directory=tmp_path).out
-    assert "Class by the best score of a link to it (topic:of_links): no priority rule matches." in waits
 
 
 def test_code_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path: Path) -> None:
@@ -87,5 +85,4 @@ def test_code_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path: P
     ran = crawler("crawl", "seeds", "--job", "job", "--config", "crawl.toml", directory=tmp_path)
     assert ran.code == 2
     assert "crawl.toml, line 2" in ran.err
-    assert "topic:of_links takes (), but is called with (links)" in ran.err
     assert not (tmp_path / "job").exists()

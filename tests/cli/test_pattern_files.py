@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from crawler.base.settings import settings_from
-from crawler.cli import main
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.url.scope import literal_ranges, rule_faults
+from crawler.url.scope import rule_faults
 
 
 def test_each_line_of_a_file_is_a_pattern(tmp_path: Path) -> None:
@@ -49,38 +48,6 @@ def test_the_tables_of_sites_take_files_too(tmp_path: Path) -> None:
     assert settings.site.tables[0].exclude == ("/print/*", "bad")
     (fault,) = rule_faults(settings)
     assert source.at(*fault.place) == f"{tmp_path / 'no.txt'}, line 2"
-
-
-def test_a_number_range_in_brackets_is_told_with_what_to_write(tmp_path: Path) -> None:
-    config = tmp_path / "crawl.toml"
-    (tmp_path / "no.txt").write_text("/ok/{1..5}\n/old/[01-20]\n")
-    config.write_text(
-        '[scope]\nexclude = ["@no.txt"]\ninclude = ["/[a-z]/*", "re:/[0-9]+"]\n'
-        '[[priority]]\nclass = 1\npattern = "/[1-50]"\n'
-        '[[site]]\nmatch = "/p[2-3]/*"\nexclude = ["[0-9]*", "/[1-2", "*"]\n'
-    )
-    tables, source = lay_flags_over(config, {})
-    settings = settings_from(tables, source)
-    assert [f"{source.at(*fault.place)}: {fault.text}" for fault in literal_ranges(settings)] == [
-        f"{tmp_path / 'no.txt'}, line 2: scope.exclude '/old/[01-20]': [01-20] matches only itself; a number range is "
-        "written {1..20}",
-        f"{config}, line 6: priority rule 1, pattern '/[1-50]': [1-50] matches only itself; a number range is written "
-        "{1..50}",
-        f"{config}, line 8: site.match '/p[2-3]/*': [2-3] matches only itself; a number range is written {{2..3}}",
-        f"{config}, line 9: site.exclude '[0-9]*': [0-9] matches only itself; a number range is written {{0..9}}",
-    ]
-
-
-def test_a_crawl_warns_before_it_looks_at_the_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "crawl.toml"
-    config.write_text('[[fetch.site]]\norigin = "https://a.org"\n[scope]\nexclude = ["/[1-50]"]\n')
-    assert main(["crawl", str(tmp_path / "none.txt"), "--job", str(tmp_path / "job"), "--config", str(config)]) == 2
-    first, second, error = capsys.readouterr().err.splitlines()
-    assert first == f"crawler: warning: {config}, line 1: [[fetch.site]] is deprecated: write [[site]], with match " + (
-        "instead of origin"
-    )
-    assert second.startswith(f"crawler: warning: {config}, line 4: scope.exclude '/[1-50]': ")
-    assert error.startswith("crawler: error: ")
 
 
 @pytest.mark.parametrize(

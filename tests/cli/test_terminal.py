@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pytest
 
-from tests.program import ROOT, crawler, running, wait_until
+from tests.program import ROOT, running, wait_until
 from tests.site import Site, tree
 
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4")
@@ -73,51 +70,6 @@ def test_a_terminal_that_is_closed_does_not_end_the_crawl(tmp_path: Path) -> Non
         assert rows(tmp_path / "job") == sorted(site.url(path) for path in tree(100))
 
 
-@pytest.mark.parametrize("command", ["crawl", "top"])
-def test_on_forty_columns_no_figure_is_cut(tmp_path: Path, command: str) -> None:
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    with Site(tree(400), latency=0.02) as site:
-        words = [sys.executable, "-m", "crawler", site.url("/"), "--job", tmp_path / "job", *OPTIONS]
-        seen = b""
-        with subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stderr=theirs if command == "crawl" else subprocess.DEVNULL,
-            cwd=ROOT,
-            env={**environment, "TERM": "xterm"},
-        ) as crawl:
-            if command == "top":
-                wait_until(lambda: len(site.asked) > 20, "the crawl is under way")
-                top = subprocess.Popen(
-                    [sys.executable, "-m", "crawler", "top", tmp_path / "job"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=theirs,
-                    cwd=ROOT,
-                    env={**environment, "TERM": "xterm"},
-                )
-            os.close(theirs)
-            wanted = [rb"\d pages?\b", rb"\d pending", rb"\d in flight", rb"1 host", rb"of \d+ known URLs?"]
-            if command == "top":
-                wanted = [rb"pages \d", rb"pending \d", rb"hosts pending \d of 1", rb"host +state +pending"]
-            wanted.append(rb"practically 0")
-            while not all(re.search(each, _plain(seen)) for each in wanted):
-                seen += os.read(ours, 4096)
-            if command == "top":
-                top.kill()
-                top.wait()
-            crawl.kill()
-    os.close(ours)
-    whole = seen[: seen.rindex(b"\n")]  # what was read may end within a character or a move
-    assert max(map(len, _plain(whole).decode().splitlines())) <= 40
-
-
-def _plain(drawn: bytes) -> bytes:
-    """What was drawn, without colours and moves; what moves up begins a line."""
-    return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", re.sub(rb"\x1b\[(1A|2K|H)|\r", b"\n", drawn))
-
-
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
     with Site(tree(20)) as site:
         (tmp_path / "seeds.txt").write_text(f"{site.url('/')}\nno url\n")
@@ -163,20 +115,3 @@ def test_an_interrupt_before_the_first_seed_begins_nothing(tmp_path: Path) -> No
 
 def _threads(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/task"))
-
-
-def test_arguments_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    seeds = tmp_path / "seeds.txt"
-    seeds.write_text("http://127.0.0.1:9/\n")
-    odd = os.fsdecode(bytes(tmp_path / "J") + b"\xff")
-    for words in ((seeds, "--job", odd), ("stats", odd), ("explain", tmp_path, odd), (odd,)):
-        ran = crawler(*words)
-        assert ran.code == 2
-        assert "J\\udcff" in ran.err
-        assert len(ran.err.splitlines()) == 1
-    assert os.listdir(tmp_path) == ["seeds.txt"]
-    with Site(tree(5)) as site:
-        seeds.write_text(site.url("/"))
-        fine = tmp_path / "Jörg 例"
-        assert crawler(seeds, "--job", fine, *OPTIONS).code == 0
-        assert crawler("verify", fine).code == 0

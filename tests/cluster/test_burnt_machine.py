@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from crawler.job.crawl_file import partition_directories
@@ -20,6 +21,8 @@ from tests.base.carrier.redis_server import redis_server
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import WORDS, begun, ended, records
 from tests.program import crawler, running, wait_until
+
+pytestmark = pytest.mark.long
 
 FLAGS = (*WORDS, "--quiet", "--output", "warc,bodies", "--concurrency", "8")
 

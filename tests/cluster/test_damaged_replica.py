@@ -13,15 +13,14 @@ from crawler.base.kv import Family
 from crawler.base.settings import OutputSettings
 from crawler.cluster.partition_opening import UNOPENED, Opening
 from crawler.cluster.replica_directory import ReplicaDirectory
-from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError, holds_job
+from crawler.job.directory import IDENTITY, PAGES, STORE, JobError
 from crawler.job.partition.replica_values import Being
 from crawler.job.replica import Mark, ReplicaCodec
 from crawler.job.step_log import MARK
 from crawler.job.store import PartitionStore
 from tests.cluster.members import SECRET, Crawling, Working
 from tests.cluster.test_forgotten_partition import forget
-from tests.cluster.test_promoted import assert_complete
-from tests.cluster.test_replicas import begin_both, check, crawling, in_step, inodes, to_the_end, until
+from tests.cluster.test_replicas import begin_both, crawling, in_step, inodes, to_the_end, until
 
 
 def cut_table(replica: Path) -> None:
@@ -53,15 +52,6 @@ def tear_identity(replica: Path) -> None:
     """``job.json`` was written in part."""
     data = (replica / IDENTITY).read_bytes()
     (replica / IDENTITY).write_bytes(data[: len(data) // 2])
-
-
-def wrong_byte_in_slices(replica: Path) -> None:
-    """The slices of the seen-set are not what was written."""
-    for path in (replica / SEEN).rglob("*"):
-        if path.is_file() and path.stat().st_size > 64:
-            data = bytearray(path.read_bytes())
-            data[len(data) // 2] ^= 1
-            path.write_bytes(data)
 
 
 def hide_store(replica: Path) -> None:
@@ -115,17 +105,7 @@ def test_what_cannot_be_opened_is_seen_before(tmp_path: Path, sound: tuple[Openi
     directory = ReplicaDirectory(replica, number, opening.platform, ReplicaCodec(SECRET))
     assert directory.open(OutputSettings())
     assert directory.being is Being.NONE
-    assert [line for line in directory.said if "cannot be opened, and will be copied again: " in line]
     directory.close()
-
-
-def test_what_an_opening_does_without_is_not_missed(tmp_path: Path, sound: tuple[Opening, int, Path]) -> None:
-    """The journal has all that the seen-set has."""
-    opening, number, found = sound
-    replica = tmp_path / "replica"
-    shutil.copytree(found, replica)
-    wrong_byte_in_slices(replica)
-    opening.check(number, replica)
 
 
 def mark_of(replica: Path) -> Mark:
@@ -161,95 +141,3 @@ def test_a_damaged_replica_does_not_become_the_partition(tmp_path: Path) -> None
 
     crawl.live(test)
     assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
-
-
-@pytest.mark.parametrize("where", ["a", "c"])
-def test_the_partition_begins_again_when_somebody_says_so(tmp_path: Path, where: str) -> None:
-    """In another directory, or in that of the damaged replica."""
-    crawl = crawling(tmp_path, each=3)
-
-    async def test(crawl: Crawling) -> int:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        number, replica = lost_replica(tmp_path / "a", b)
-        await b.kill()
-        shutil.rmtree(tmp_path / "b")
-        cut_table(replica)
-        await until(lambda: any(str(replica) in line for line in a.said))
-        if where == "a":
-            await a.kill()
-            await asyncio.sleep(12.0)
-        await forget(crawl, where, number)
-        more = crawl.begin(where, home=where)
-        await to_the_end(*([more] if where == "a" else [a, more]))
-        return number
-
-    number = crawl.live(test)
-    homes = [path for path in tmp_path.glob(f"*/partitions/{number:02}") if holds_job(path)]
-    assert len(homes) == 1, "it may have moved since"
-    assert set(crawl.recorded().values()) == {1}
-
-
-def test_another_replica_in_step_is_taken(tmp_path: Path) -> None:
-    crawl = crawling(tmp_path, each=8)
-    crawl.replicas = 2
-
-    async def test(crawl: Crawling) -> None:
-        members = [crawl.begin(name, expected=3, home=name) for name in "abc"]
-        await until(lambda: _all_twice(crawl, members))
-        *others, burns = members
-        number, _ = lost_replica(tmp_path / "a", burns)
-        first = (
-            tmp_path
-            / next(lag.home for lag in burns.member.replicas if lag.partition == number)
-            / "replicas"
-            / f"{number:02}"
-        )
-        await burns.kill()
-        shutil.rmtree(tmp_path / "c")
-        wrong_byte_in_table(first)
-        burnt = crawl.clock()
-        await until(lambda: {each for other in others for each in other.member.runs} == set(range(crawl.partitions)))
-        assert crawl.clock() < burnt + 15.0, "the life of a claim, and 5 seconds"
-        await to_the_end(*others)
-
-    crawl.live(test)
-    assert_complete(crawl, lost=1)
-
-
-def _all_twice(crawl: Crawling, members: list[Working]) -> bool:
-    opened = [number for each in members for number in each.member.runs]
-    lags = [lag for each in members for lag in each.member.replicas]
-    return sorted(opened) == list(range(crawl.partitions)) and sum(lag.in_step for lag in lags) == 2 * crawl.partitions
-
-
-def test_a_damaged_replica_is_copied_anew(tmp_path: Path) -> None:
-    """Its process begins again, and finds it so. Its owner relies on it no more before it is gone."""
-    crawl = crawling(tmp_path, each=8)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        await asyncio.sleep(2.0)
-        number, replica = lost_replica(tmp_path / "a", b)
-        await a.kill()
-        before = inodes(tmp_path)
-        tear_identity(replica)
-        a = crawl.begin("a", home="a")
-
-        def is_promised() -> bool:
-            return any(lag.in_step for lag in b.member.replicas if lag.partition == number)
-
-        while inodes(tmp_path).get(replica) == before[replica]:
-            promised = is_promised()
-            await asyncio.sleep(0.02)
-        assert not promised
-        await until(lambda: in_step(a, b))
-        assert any(str(replica) in line for line in a.said)
-        before = inodes(tmp_path)
-        cut_records(replica)  # this one is found when it is written
-        await to_the_end(a, b)
-        assert inodes(tmp_path)[replica] != before[replica]
-
-    crawl.live(test)
-    check(crawl)

@@ -58,7 +58,6 @@ def test_a_worker_that_is_drained_leaves_a_directory_that_nobody_needs(tmp_path:
         left = ended(second)
         assert left.code == 0
         assert all(f"partition {number} moved to {where_is(tmp_path / 'one')}\n" in left.err for number in had)
-        assert "have moved, and others go on with them" in left.err
         assert "this run" in left.err
         assert numbers(tmp_path / "one") == {0, 1, 2, 3}
         assert_goes_on(first, tmp_path / "one", tmp_path / "two", chain)
@@ -71,7 +70,6 @@ def test_the_command_that_began_the_crawl_ends_when_its_directory_is_drained(tmp
         assert drained.code == 0, drained.err
         left = ended(first)
         assert (left.code, numbers(tmp_path / "one")) == (0, set()), left.err
-        assert "no worker is started again here" in left.err
         assert numbers(tmp_path / "two") == {0, 1, 2, 3}
         assert_goes_on(second, tmp_path / "two", tmp_path / "one", chain)
 
@@ -154,7 +152,6 @@ def test_a_worker_whose_partitions_cannot_move_goes_on(tmp_path: Path, words: tu
             wait_until(lambda: len(numbers(one)) == 4, "all partitions are here")
             refused = crawler("work", "--drain", "--dir", one)
             assert refused.code == 2
-            assert "cannot move, because" in refused.err
             assert named in refused.err
             assert "partitions 0, 1, 2, 3 of" in refused.err
             known = chain.begun

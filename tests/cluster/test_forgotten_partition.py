@@ -6,20 +6,17 @@ import asyncio
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
-from msgspec.structs import replace
 
 from crawler.base.figures import listed, noun
 from crawler.cluster.forgetting import forget_partitions
-from crawler.cluster.member_options import Crawl, no_seeds
+from crawler.cluster.member_options import Crawl
 from crawler.cluster.partition_opening import Opening
 from crawler.cluster.promotion import UNWANTED
-from crawler.cluster.seats import MEMBER, Seated
 from crawler.job.directory import JobError
 from crawler.job.platform import Platform
-from tests.cluster.members import SECRET, SETTINGS, Crawling, chain
-from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+from tests.cluster.members import SECRET, Crawling, chain
+from tests.cluster.test_replicas import begin_both, in_step, to_the_end, until
 from tests.durability.power import Inline
 from tests.jobs import rows
 
@@ -76,6 +73,7 @@ def pages_of(directory: Path) -> list[str]:
     return [row["url"] for row in rows(directory)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["forgets all", "knows that it lacks a step"])
 def test_it_resumes_from_a_replica_in_the_directory_that_is_not_in_step(tmp_path: Path, engine: str) -> None:
     """Nothing says any more that it has all that was promised, so it is not promoted; and it is better than nothing."""
@@ -114,45 +112,7 @@ def test_it_resumes_from_a_replica_in_the_directory_that_is_not_in_step(tmp_path
     assert crawl.shortest_gap() >= crawl.settings.politeness.delay
 
 
-def test_it_restarts_empty_beside_a_replica_that_cannot_be_opened(tmp_path: Path) -> None:
-    crawl = with_hub(tmp_path, 12, replicas=1)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b) and len(b.member.runs) > 0 and len(crawl.asked) > 40)
-        (number, *others) = sorted(b.member.runs)
-        await asyncio.gather(a.kill(), b.kill())
-        crawl.holdings.forget()
-        shutil.rmtree(tmp_path / "b")
-        replica = tmp_path / "a" / "replicas" / f"{number:02}"
-        (replica / "store" / "CURRENT").write_text("no manifest\n")
-        damaged, *said = await forget(crawl, "a", number, *others)
-        assert damaged.startswith(f"{replica} cannot be opened, and does not become partition {number}: ")
-        assert said[-1].startswith(f"partition {number} restarts empty")
-        await to_the_end(crawl.begin("a", home="a"))
-        assert replica.exists(), "somebody may repair it"
-
-    crawl.live(test)
-    assert set(crawl.recorded().values()) == {1}
-
-
-def test_a_replica_that_a_worker_has_is_not_taken_from_it(tmp_path: Path) -> None:
-    crawl = with_hub(tmp_path, 12, replicas=1)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b) and len(b.member.runs) > 0)
-        (number, *_) = sorted(b.member.runs)
-        await b.kill()
-        crawl.holdings.forget()
-        with pytest.raises(JobError, match="stop it first"):
-            await forget(crawl, "a", number)
-        await to_the_end(a, crawl.begin("b", home="b"))
-
-    crawl.live(test)
-    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("is_wanted", [True, False], ids=["it is to follow", "nobody asks for it"])
 def test_what_it_had_before_is_kept_when_its_directory_comes_back_after_all(tmp_path: Path, is_wanted: bool) -> None:
     """It is the only place of the pages that were fetched until then."""
@@ -185,15 +145,15 @@ def test_what_it_had_before_is_kept_when_its_directory_comes_back_after_all(tmp_
         return b.said
 
     had = set[str]()
-    said = crawl.live(test)
+    crawl.live(test)
     assert had
     formers = list((tmp_path / "b" / "replicas").glob("*.former-1"))
     assert formers
-    assert sum("are kept in" in line for line in said) == len(formers)
     assert had <= {url for former in formers for url in pages_of(former)}
     assert set(crawl.recorded().values()) == {1}
 
 
+@pytest.mark.long
 def test_without_replicas_it_is_kept_too(tmp_path: Path) -> None:
     crawl = with_hub(tmp_path, 90, replicas=0)
 
@@ -214,151 +174,7 @@ def test_without_replicas_it_is_kept_too(tmp_path: Path) -> None:
         return b.said
 
     had = set[str]()
-    said = crawl.live(test)
+    crawl.live(test)
     formers = list((tmp_path / "b" / "replicas").glob("*.former-1"))
     assert had
     assert had <= {url for former in formers for url in pages_of(former)}
-    assert sum("are kept in" in line for line in said) == len(formers)
-
-
-def test_nothing_is_forgotten_of_a_crawl_that_has_just_ended(tmp_path: Path) -> None:
-    """All workers have left, and their directories are there."""
-    crawl = crawling(tmp_path)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        had = sorted(b.member.runs)
-        await to_the_end(a, b)
-        for number in had:
-            with pytest.raises(JobError, match="ended"):
-                await forget(crawl, "c", number)
-        assert not (tmp_path / "c" / "partitions").exists()
-
-    crawl.live(test)
-    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
-
-
-def test_a_worker_that_is_busy_for_some_seconds_has_its_partitions(tmp_path: Path) -> None:
-    """Opening large partitions, it says only now and then that it is there."""
-    crawl = crawling(tmp_path)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        await asyncio.sleep(3.0)  # its replicas say what they have each second
-        had = sorted(b.member.runs)
-        await b.kill()
-        shutil.rmtree(tmp_path / "b")
-        said = await crawl.carrier.get(["w0", "w1"], MEMBER)
-        seat = next(name for name, value in zip(("w0", "w1"), said, strict=True) if value and b"a" in value)
-        await a.kill()
-        await asyncio.sleep(12.0)
-        forgetting = asyncio.ensure_future(forget(crawl, "c", *had))
-        for beats in range(1_000, 1_003):
-            await asyncio.sleep(4.0)
-            await crawl.carrier.put(seat, {MEMBER: msgspec.msgpack.encode(Seated("a", "a", beats))})
-        with pytest.raises(JobError, match="whole replica"):
-            await forgetting
-
-    crawl.live(test)
-
-
-def in_a_scope(directory: Path) -> Crawling:
-    """A crawl that knows its scope by its seeds. The last page of each host is reached by any of its own."""
-    hosts, last = [f"h{number}.test" for number in range(8)], 40
-    pages = {
-        f"http://{host}/{number}": f'<a href="/{number + 1}"><a href="http://{other}/{number + 1}">'
-        for host, other in zip(hosts, [*hosts[1:], hosts[0]], strict=True)
-        for number in range(last)
-    }
-    pages |= {f"http://{host}/{last}": "the last one" for host in hosts}
-    settings = replace(SETTINGS, crawl=replace(SETTINGS.crawl, scope="host"))
-    seeds = tuple(f"http://{host}/0" for host in hosts)
-    return Crawling(directory, pages, 4, seeds, settings)
-
-
-LAST = {f"http://h{number}.test/40" for number in range(8)}
-
-
-def test_it_learns_the_scope_again(tmp_path: Path) -> None:
-    crawl = in_a_scope(tmp_path)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: len(a.member.runs) > 0 and len(b.member.runs) > 0 and len(crawl.asked) > 40)
-        kept, burnt = (a, b) if 0 in a.member.runs else (b, a)
-        lost = sorted(burnt.member.runs)
-        await burnt.kill()
-        shutil.rmtree(tmp_path / burnt.member.name)
-        await asyncio.sleep(12.0)
-        await forget(crawl, "c", *lost)
-        await to_the_end(kept, crawl.begin("c", home="c"))
-
-    crawl.live(test)
-    assert crawl.recorded().keys() >= LAST
-
-
-def test_one_that_has_a_whole_replica_is_not_forgotten(tmp_path: Path) -> None:
-    crawl = crawling(tmp_path)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        had = sorted(b.member.runs)
-        await b.kill()
-        shutil.rmtree(tmp_path / "b")
-        with pytest.raises(JobError, match="whole replica"):
-            await forget(crawl, "c", *had)
-        with pytest.raises(JobError, match="there is no partition 4"):
-            await forget(crawl, "c", crawl.partitions)
-        await to_the_end(a)
-
-    crawl.live(test)
-    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
-
-
-def test_the_one_that_reads_the_seeds_learns_the_scope_from_others(tmp_path: Path) -> None:
-    crawl = in_a_scope(tmp_path)
-
-    async def test(crawl: Crawling) -> None:
-        with_seeds = crawl.begin("b", expected=2, home="b")
-        other = crawl.begin("a", expected=2, home="a", seeds=no_seeds)
-        await until(lambda: len(other.member.runs) > 0 and len(with_seeds.member.runs) > 0 and len(crawl.asked) > 40)
-        lost = sorted(with_seeds.member.runs)
-        assert 0 in lost
-        assert len(lost) < crawl.partitions
-        await with_seeds.kill()
-        shutil.rmtree(tmp_path / "b")
-        await asyncio.sleep(12.0)
-        await forget(crawl, "c", *lost)
-        without = crawl.begin("c", home="c", seeds=no_seeds)
-        await until(lambda: crawl.recorded().keys() >= LAST)
-        await until(lambda: any("give the command that began the crawl again" in line for line in without.said))
-        await without.stop()
-        await to_the_end(other, crawl.begin("d", home="c"))
-
-    crawl.live(test)
-    assert crawl.recorded().keys() >= LAST
-
-
-def test_if_nobody_knows_the_scope_it_is_said_what_to_do(tmp_path: Path) -> None:
-    crawl = in_a_scope(tmp_path)
-
-    async def test(crawl: Crawling) -> None:
-        alone = crawl.begin("b", home="b")
-        await until(lambda: len(alone.member.runs) == crawl.partitions and len(crawl.asked) > 40)
-        await alone.kill()
-        shutil.rmtree(tmp_path / "b")
-        (tmp_path / "c").mkdir()
-        await asyncio.sleep(12.0)
-        assert await forget(crawl, "c", *range(crawl.partitions)) == [
-            f"partitions 0, 1, 2 and 3 restart empty in {tmp_path / 'c'}: incoming links refill them"
-        ]
-        without = crawl.begin("c", home="c", seeds=no_seeds)
-        await until(lambda: any("give the command that began the crawl again" in line for line in without.said), 60.0)
-        await without.stop()
-        await to_the_end(crawl.begin("d", home="c"))
-
-    crawl.live(test)
-    assert crawl.recorded().keys() == crawl.pages.keys()

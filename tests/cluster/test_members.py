@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -13,14 +13,11 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.base.settings import PartitionSettings
-from crawler.cluster.member_options import MemberResult, no_seeds
-from crawler.cluster.sender import Lag
+from crawler.cluster.member_options import no_seeds
 from crawler.engine.lifecycle import Stop
-from crawler.job.job_lock import JobLock
-from tests.cluster.members import SETTINGS, Crawling, Working, chain, where_of, with_delay
+from tests.cluster.members import SETTINGS, Crawling, Working, chain, with_delay
 
 SEED = "http://h0.test/0"
-NAMES = [f"p{number}" for number in range(8)]
 
 
 async def to_the_end(*members: Working) -> list[Stop]:
@@ -39,13 +36,6 @@ async def until(condition: Callable[[], bool]) -> None:
 async def until_asked(crawling: Crawling, count: int) -> None:
     """Wait until so many requests have begun."""
     await until(lambda: len(crawling.asked) >= count)
-
-
-def lock_of(crawling: Crawling, number: int) -> JobLock:
-    """The lock of a partition's directory, held."""
-    directory = crawling.directory / "partitions" / f"{number:02d}"
-    directory.mkdir(parents=True)
-    return JobLock(directory)
 
 
 def assert_complete(crawling: Crawling) -> None:
@@ -190,7 +180,6 @@ def test_without_the_carrier_nothing_is_asked_from_half_a_claim_on_and_then_it_g
         await asyncio.sleep(60.0)
         restored, member.line.is_cut = crawling.clock(), False
         reasons = await to_the_end(member)
-        assert len([line for line in member.said if "cannot reach the carrier" in line]) == 1
         assert len([line for line in member.said if "answers again" in line]) == 1
         return reasons
 
@@ -227,19 +216,6 @@ def test_a_time_limit_ends_the_work_of_a_member(tmp_path: Path) -> None:
     assert 5 < len(crawling.recorded()) < len(crawling.pages)
 
 
-def test_a_time_limit_ends_a_member_that_has_no_partition(tmp_path: Path) -> None:
-    limited = replace(SETTINGS.crawl, max_time=20.0)
-    settings = replace(SETTINGS, crawl=limited, partitions=PartitionSettings(workers=2))
-    crawling = Crawling(tmp_path, chain(2), seeds=(SEED,), settings=settings)
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        async with asyncio.timeout(60.0):
-            return await to_the_end(crawling.begin())
-
-    assert crawling.live(test) == [Stop.MAX_TIME]
-    assert not crawling.recorded()
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_losses_of_power_of_senders_and_receivers_lose_no_link(tmp_path: Path, seed: int) -> None:
     durability = replace(SETTINGS.durability, sync_interval=4.0)
@@ -265,50 +241,6 @@ def test_losses_of_power_of_senders_and_receivers_lose_no_link(tmp_path: Path, s
     assert lost >= 5
 
 
-def test_a_stream_that_nobody_reads_does_not_grow_for_ever(tmp_path: Path) -> None:
-    hosts = [f"http://h{number}.test/" for number in range(30)]
-    web = {SEED: "".join(f'<a href="{href}">x</a>' for href in hosts), **dict.fromkeys(hosts, "x")}
-    crawling = Crawling(tmp_path, web, seeds=(SEED,))
-
-    def entries() -> int:
-        return sum(len(found) for found in crawling.holdings.read(dict.fromkeys(NAMES, ""), 10_000).values())
-
-    async def test(crawling: Crawling) -> tuple[int, int]:
-        locks = [lock_of(crawling, number) for number in range(1, crawling.partitions)]  # as another process does
-        member = crawling.begin("m0")
-        await asyncio.sleep(60.0)
-        soon = entries()
-        await asyncio.sleep(600.0)
-        late = entries()
-        for lock in locks:
-            lock.release()
-        assert await to_the_end(member) == [Stop.FINISHED]
-        return soon, late
-
-    soon, late = crawling.live(test)
-    assert 0 < soon == late <= 2 * crawling.partitions
-    assert_complete(crawling)
-
-
-def test_a_member_that_was_stopped_for_long_asks_nothing_before_its_claims_are_renewed(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(1, 40), seeds=(SEED,))
-    slept, woke = 0.0, 0.0
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        nonlocal slept, woke
-        member = crawling.begin(boottime=lambda: crawling.clock() + slept)
-        await until_asked(crawling, 5)
-        woke, slept = crawling.clock(), 30.0  # what the loop's clock does not show
-        member.line.is_cut = True
-        await asyncio.sleep(4.0)
-        member.line.is_cut = False
-        return await to_the_end(member)
-
-    assert crawling.live(test) == [Stop.FINISHED]
-    assert not [asked for asked in crawling.asked if woke < asked.begin < woke + 4.0]
-    assert_complete(crawling)
-
-
 def test_a_disk_that_fails_under_one_partition_ends_the_member_and_leaves_nothing_locked(tmp_path: Path) -> None:
     crawling = Crawling(tmp_path, chain(12, 2), seeds=(SEED,))
 
@@ -329,74 +261,6 @@ def test_a_disk_that_fails_under_one_partition_ends_the_member_and_leaves_nothin
         store.reopen()
     assert crawling.live(test) == [Stop.FINISHED]
     assert_complete(crawling)
-
-
-def test_the_result_of_a_member_adds_what_its_partitions_did(tmp_path: Path) -> None:
-    web = chain(12)
-    crawling = Crawling(tmp_path, web, seeds=(SEED, "http://h5.test/0"))
-
-    async def test(crawling: Crawling) -> MemberResult:
-        return await crawling.begin().task
-
-    result = crawling.live(test)
-    assert result.stats["pages_fetched"] == len(web)
-    assert result.stats["state"] == "ended"
-    assert result.seeds_fetched == 2
-    assert result.last_seed_error is None
-
-
-def test_what_waits_for_other_partitions_is_told_as_lag(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
-
-    async def test(crawling: Crawling) -> tuple[Lag, Lag]:
-        members = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
-        await until(lambda: sum(len(each.member.runs) for each in members) == crawling.partitions)
-        for each in members:
-            each.line.is_cut = True
-        await asyncio.sleep(5.0)
-        first = waiting_lag(members)
-        await asyncio.sleep(20.0)
-        later = waiting_lag(members)
-        for each in members:
-            each.line.is_cut = False
-        await to_the_end(*members)
-        assert [each.member.lag for each in members] == [Lag(), Lag()]
-        return first, later
-
-    first, later = crawling.live(test)
-    assert first.rows == later.rows == 1
-    assert later.seconds == pytest.approx(first.seconds + 20.0)
-    assert_complete(crawling)
-
-
-def waiting_lag(members: Sequence[Working]) -> Lag:
-    """The lag of the only member for which others have something."""
-    [lag] = [each.member.lag for each in members if each.member.lag.rows]
-    return lag
-
-
-def test_who_takes_over_what_lost_its_power_before_its_first_page_was_durable_waits_a_gap(tmp_path: Path) -> None:
-    durability = replace(SETTINGS.durability, sync_interval=30.0)
-    settings = replace(with_delay(SETTINGS, 10.0), durability=durability)
-    crawling = Crawling(tmp_path, chain(6), seeds=(SEED,), settings=settings)
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        first = crawling.begin()
-        await until_asked(crawling, 1)
-        await asyncio.sleep(0.3)
-        await crawling.lose_power(first, _Nothing())
-        return await to_the_end(crawling.begin(first.member.name))
-
-    assert crawling.live(test) == [Stop.FINISHED]
-    assert len(crawling.asked) > len(crawling.pages)
-    assert_complete(crawling)
-
-
-class _Nothing(random.Random):
-    """Of what was not synced, nothing is left."""
-
-    def randint(self, a: int, b: int) -> int:
-        return a
 
 
 def test_a_member_without_seeds_begins_before_who_has_them_and_ends_nothing(tmp_path: Path) -> None:
@@ -453,58 +317,6 @@ def test_a_new_crawl_waits_for_its_workers_and_each_home_gets_its_share(tmp_path
     assert sorted(shares) == [4, 4]
     assert reasons == [Stop.FINISHED] * 2
     assert_complete(crawling)
-
-
-def test_a_crawl_that_has_begun_waits_for_nobody(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
-
-    async def begun(crawling: Crawling) -> None:
-        working = crawling.begin("m0")
-        await until_asked(crawling, 3)
-        await working.stop()
-
-    async def alone(crawling: Crawling) -> list[Stop]:
-        return await to_the_end(crawling.begin("m1"))
-
-    crawling.live(begun)
-    crawling.settings = replace(SETTINGS, partitions=PartitionSettings(workers=5))
-    assert crawling.live(alone) == [Stop.FINISHED]
-    assert_complete(crawling)
-
-
-def test_partitions_that_wait_for_a_machine_that_is_away_are_told_of(tmp_path: Path) -> None:
-    """Somebody who begins the crawl again in a new directory would wait for ever, and see nothing."""
-    crawling = Crawling(tmp_path, chain(12, 20), seeds=(SEED,))
-
-    def told(*working: Working) -> list[str]:
-        return [line for each in working for line in each.said if "no worker runs on" in line]
-
-    async def test(crawling: Crawling) -> list[list[str]]:
-        away = crawling.begin("away", home="away")
-        await until(lambda: len(away.member.runs) == 8)
-        here = [crawling.begin(name, home="new") for name in ("here", "there")]
-        await until_asked(crawling, 3)
-        none = told(*here)
-        await away.kill()
-        await asyncio.sleep(15.0)  # another one may take its place
-        soon = told(*here)
-        await asyncio.sleep(60.0)
-        once = told(*here)
-        back = crawling.begin("back", home="away")
-        await until_asked(crawling, 6)
-        await back.kill()
-        await asyncio.sleep(60.0)
-        twice = told(*here)
-        await asyncio.gather(*(each.stop() for each in here))
-        return [none, soon, once, twice]
-
-    none, soon, once, twice = crawling.live(test)
-    assert (none, soon) == ([], [])
-    assert (len(once), len(twice)) == (2, 4), "each of two workers that are left out says it"
-    all_of_them = "partitions 0, 1, 2, 3, 4, 5, 6 and 7 are waiting: "
-    where = where_of(tmp_path / "away")
-    assert all(line.startswith(all_of_them) and f"no worker runs on {where}." in line for line in twice)
-    assert all(" --forget-partition 6 --forget-partition 7`" in line for line in twice)
 
 
 @pytest.mark.parametrize("away", ["first", "second"])

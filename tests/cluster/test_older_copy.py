@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from crawler.cluster.deserted import PATIENCE
-from crawler.engine.lifecycle import Stop
 from crawler.job.home_register import read_homes
 from crawler.job.partition import Placement
 from tests.cluster.members import SECRET, Crawling, Working
 from tests.cluster.test_promoted import assert_complete
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
+
+pytestmark = pytest.mark.long
 
 LATER = 6.0  # seconds by which the copy is older
 
@@ -88,29 +87,3 @@ def test_a_killed_process_goes_on_with_its_directory(tmp_path: Path, seed: int) 
 
     crawl.live(test)
     assert_complete(crawl, lost=2)
-
-
-def test_an_older_copy_goes_on_when_its_replica_is_gone(tmp_path: Path) -> None:
-    """What it lacks is lost, and that is said."""
-    crawl = crawling(tmp_path / "crawl", each=16)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        had = set(b.member.runs)
-        await a.kill()
-        a = crawl.begin("a", home="a")
-        await until(lambda: in_step(a, b))
-        b = await set_back(crawl, b, a)
-        await a.kill()
-        shutil.rmtree(crawl.directory / "a" / "replicas")
-        await asyncio.sleep(PATIENCE / 2)
-        assert not had & set(b.member.runs)
-        await until(lambda: had <= set(b.member.runs), PATIENCE)
-        assert len([line for line in b.said if "older copy" in line]) == len(had)
-        resumes = re.compile(r"partition \d resumes from its directory here, which is \d+ steps? behind a replica")
-        assert len([line for line in b.said if resumes.match(line)]) == len(had)
-        b.member.stop()
-        assert (await b.task).reason is Stop.INTERRUPTED
-
-    crawl.live(test)

@@ -38,7 +38,7 @@ def crawling_in(directory: Path, limit: int | None) -> Crawling:
 
 
 @pytest.mark.parametrize("members", [1, 3])
-@pytest.mark.parametrize("limit", [1, 7, 50, HOSTS * EACH - 1])
+@pytest.mark.parametrize("limit", [1, HOSTS * EACH - 1])
 def test_as_many_pages_are_fetched_as_the_limit_says(tmp_path: Path, limit: int, members: int) -> None:
     crawling = crawling_in(tmp_path, limit)
 
@@ -86,7 +86,7 @@ def test_a_higher_limit_goes_on_and_pages_of_a_run_without_one_count(tmp_path: P
     assert crawling.recorded().total() == 70
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_limit_holds_through_losses_and_kills(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     crawling = crawling_in(tmp_path, 60)

@@ -11,11 +11,15 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from benchmarks.durability.synced import Synced
 from tests.cluster.chain import Chain
 from tests.cluster.test_crawl_in_partitions import begun, ended, in_two, records, workers
 from tests.needs import need
 from tests.program import wait_until
+
+pytestmark = pytest.mark.long
 
 
 def partitions_of(directory: Path, pid: int) -> list[Path]:

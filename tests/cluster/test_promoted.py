@@ -11,20 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.carrier.verbs import Order
-from crawler.base.kv import Family
 from crawler.base.settings import RetrySettings
-from crawler.cluster.member_options import no_seeds
-from crawler.cluster.promotion import UNWANTED
 from crawler.job.crawl_file import partitions_gone
-from crawler.job.directory import STORE
-from crawler.job.home_register import read_homes
 from crawler.job.partition import Placement
-from crawler.job.receiving import EPOCH, decode_epoch
-from crawler.job.store import PartitionStore
 from crawler.web.fetch.simulated import Answer, page
-from tests.cluster.members import SECRET, Crawling, Line, MachineClock, Working, chain, where_of
-from tests.cluster.test_replicas import begin_both, crawling, in_step, lags, to_the_end, until
+from tests.cluster.members import SECRET, Crawling, MachineClock, Working, where_of
+from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until
 
 FIRES = 2
 WAIT = 60.0  # seconds
@@ -94,45 +86,6 @@ def test_an_owner_that_comes_back_is_none_any_more_although_the_carrier_has_forg
     assert_complete(crawl, lost=1)
 
 
-class Dying(Line):
-    """The way of a process that dies as soon as it has said that the partitions of the other home came to it."""
-
-    def __init__(self, crawl: Crawling) -> None:
-        super().__init__(crawl.carrier)
-        self._left = crawl.partitions // 2
-
-    async def put(self, name: str, values: Mapping[str, bytes], order: Order | None = None) -> bool:
-        done = await super().put(name, values, order)
-        self._left -= b" " in values.get("home", b"")
-        self.is_dead = self.is_cut = self.is_dead or not self._left
-        return done
-
-
-def test_no_epoch_of_the_owner_before_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that took over dies before it has begun an epoch, and the carrier forgets which ones there were."""
-    crawl = crawling(tmp_path, each=12)
-
-    async def test(crawl: Crawling) -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr(crawl, "line", lambda: Dying(crawl))
-            a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        await b.kill()
-        shutil.rmtree(tmp_path / "b")
-        await until(lambda: a.line.is_dead)
-        await a.kill()
-        took = {number: home.epoch for number, home in read_homes(tmp_path / "a").items() if home.epoch}
-        assert took
-        crawl.holdings.forget()
-        await to_the_end(crawl.begin("a", home="a"))
-        for number, epoch in took.items():
-            store = PartitionStore(tmp_path / "a" / "partitions" / f"{number:02}" / STORE)
-            assert decode_epoch(store.get(Family.META, EPOCH)) >= epoch
-            store.close()
-
-    crawl.live(test)
-
-
 def test_an_owner_that_was_cut_off_learns_that_it_is_none_before_it_asks_anything(tmp_path: Path) -> None:
     crawl = crawling(tmp_path, each=14)
 
@@ -153,21 +106,7 @@ def test_an_owner_that_was_cut_off_learns_that_it_is_none_before_it_asks_anythin
     assert_complete(crawl, lost=1)
 
 
-def test_the_partition_of_the_seeds_goes_on_in_a_home_without_them_once_they_are_read(tmp_path: Path) -> None:
-    crawl = crawling(tmp_path, each=8)
-
-    async def test(crawl: Crawling) -> None:
-        a = crawl.begin("a", expected=2, home="a")
-        b = crawl.begin("b", expected=2, home="b", seeds=no_seeds)
-        await until(lambda: in_step(a, b))
-        await a.kill()
-        shutil.rmtree(tmp_path / "a")
-        await to_the_end(b)
-
-    crawl.live(test)
-    assert_complete(crawl, lost=1)
-
-
+@pytest.mark.long
 def test_machines_and_their_disks_burn_one_after_the_other(tmp_path: Path) -> None:
     crawl, chance = crawling(tmp_path, hosts=12, each=12), random.Random(1)
 
@@ -187,22 +126,7 @@ def test_machines_and_their_disks_burn_one_after_the_other(tmp_path: Path) -> No
     assert_complete(crawl, lost=FIRES)
 
 
-def test_a_crawl_with_more_homes_than_partitions_has_replicas(tmp_path: Path) -> None:
-    pages = chain(1, 40)
-    crawl = Crawling(tmp_path, pages, 1, (next(iter(pages)),), replicas=1)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: bool(lags(a) or lags(b)) and all(lag.in_step for lag in (*lags(a), *lags(b))))
-        owner, other = (a, b) if lags(a) else (b, a)
-        await owner.kill()
-        shutil.rmtree(tmp_path / ("a" if owner is a else "b"))
-        await to_the_end(other)
-
-    crawl.live(test)
-    assert crawl.recorded() == dict.fromkeys(crawl.pages, 1)
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("ahead", [3_600.0, -3_600.0])
 def test_the_clock_of_another_machine_is_one_that_was_set(tmp_path: Path, ahead: float) -> None:
     """What waits there until some time by its clock waits as long here, and not an hour more or less."""
@@ -235,20 +159,3 @@ def test_the_clock_of_another_machine_is_one_that_was_set(tmp_path: Path, ahead:
     again = {each.href: each.begin for each in crawl.asked}
     assert all(again[href] >= at + WAIT for href, at in busy.items()), "nor is it asked again at once"
     assert crawl.shortest_gap() >= crawl.settings.politeness.delay
-
-
-def test_a_replica_that_nobody_asks_for_is_removed(tmp_path: Path) -> None:
-    crawl = crawling(tmp_path, hosts=12, each=26)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        had = min(number for number in range(crawl.partitions) if number not in a.member.runs)
-        left = tmp_path / "a" / "replicas" / f"{had:02}"
-        assert left.exists()
-        shutil.copytree(left, tmp_path / "b" / "replicas" / left.name)
-        await asyncio.sleep(UNWANTED + 5.0)
-        assert left.exists(), "the one that follows stays"
-        assert not (tmp_path / "b" / "replicas" / left.name).exists()
-
-    crawl.live(test)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.settings import PartitionSettings
-from crawler.cluster.log_sending import SAID
 from tests.cluster.members import Crawling, Working
-from tests.cluster.test_following import BACK, GONE, told
 from tests.cluster.test_replicas import begin_both, crawling, in_step, until
 
 ENGINE = PartitionSettings(engine="redis://10.0.0.5", crawl="news")
@@ -67,26 +64,5 @@ def test_with_fewer_directories_than_replicas_not_all_are_in_step(tmp_path: Path
         await asyncio.sleep(1.0)
         (wanted, has), (more, more_has) = figures(a, b)
         assert (wanted + more, has + more_has) == (8, 4)
-
-    crawl.live(test)
-
-
-def test_a_partition_that_was_taken_over_is_told_of_until_it_has_a_replica_again(tmp_path: Path) -> None:
-    crawl = over_an_engine(tmp_path)
-
-    async def test(crawl: Crawling) -> None:
-        a, b = begin_both(crawl)
-        await until(lambda: in_step(a, b))
-        await b.kill()
-        shutil.rmtree(tmp_path / "b")
-        await until(lambda: len(a.member.runs) == crawl.partitions)
-        await asyncio.sleep(SAID + 2.0)
-        assert told(a, GONE) == [0, 1, 2, 3]
-        assert told(a, BACK) == []
-        assert figures(a) == [(4, 0)]
-        assert any("if this disk is lost now" in line for line in a.said)
-        c = crawl.begin("c", home="c")
-        await until(lambda: told(a, BACK) == [0, 1, 2, 3])
-        assert told(c, GONE) == []
 
     crawl.live(test)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
@@ -100,44 +99,6 @@ def test_nobody_gets_a_name_from_elsewhere(tmp_path: Path, where: str, monkeypat
     with own_name(directory) as name:
         assert name != dead
         assert files(directory) == [name], "what is of no use to anybody is removed"
-
-
-def test_what_is_no_name_of_a_worker_is_left_alone(tmp_path: Path) -> None:
-    dead = killed(tmp_path)
-    (tmp_path / WORKERS / ("0" * 16)).mkdir()
-    (tmp_path / WORKERS / "notes.txt").touch()
-    with own_name(tmp_path) as name:
-        assert name == dead
-    assert files(tmp_path) == ["0" * 16, "notes.txt"]
-
-
-def test_a_name_that_cannot_be_kept_is_one_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / WORKERS).touch()
-    with own_name(tmp_path) as first, own_name(tmp_path) as second:
-        assert first != second
-    (tmp_path / WORKERS).unlink()
-    monkeypatch.setattr("crawler.job.crawl_file.BOOT_ID", tmp_path / "none")
-    with own_name(tmp_path) as first, own_name(tmp_path) as second:
-        assert first != second
-    assert list(tmp_path.iterdir()) == [], "nobody could tell whose name it is"
-
-
-def test_what_code_of_the_user_forks_does_not_keep_the_name(tmp_path: Path) -> None:
-    with own_name(tmp_path) as name:
-        read, write = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(write)
-            os.read(read, 1)
-            os._exit(0)
-        os.close(read)
-    (tmp_path / WORKERS / name).write_text("of a dead one\n")
-    try:
-        with own_name(tmp_path):
-            assert name not in files(tmp_path), "the copy of the process does not hold it"
-    finally:
-        os.close(write)
-        os.waitpid(child, 0)
 
 
 def test_a_worker_that_is_killed_and_begun_again_has_its_claims_at_once(tmp_path: Path) -> None:

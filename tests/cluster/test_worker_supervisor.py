@@ -57,7 +57,6 @@ def test_workers_that_are_asked_to_leave_are_not_replaced() -> None:
         return await asyncio.wait_for(Supervisor(plan, said.append).run(), PATIENCE)
 
     assert asyncio.run(run()) == Outcome(Stop.INTERRUPTED, 2, None, None, drained=True)
-    assert said == ["this directory is drained: no worker is started again here"]
 
 
 def test_a_worker_that_asks_gets_the_settings_of_now() -> None:

@@ -111,28 +111,6 @@ def test_the_output_is_removed(crawl: Crawl) -> None:
     crawl.goes_on(crawl.job)
 
 
-def test_a_removed_output_of_which_there_is_a_copy(crawl: Crawl, tmp_path: Path) -> None:
-    """A second name of the file is a copy that has all of it."""
-    kept = tmp_path / "kept"
-
-    def take() -> None:
-        os.link(crawl.pages, kept)
-        crawl.pages.unlink()
-
-    one_line(crawl.disturbed_by(take), "pages.jsonl was moved during the crawl", "put it back")
-    kept.rename(crawl.pages)
-    crawl.goes_on(crawl.job)
-
-
-def test_the_output_of_a_crawl_that_waits_is_removed(crawl: Crawl) -> None:
-    """Nothing is written, and nothing synced: the next host may be asked in an hour."""
-    with running(*crawl.words(crawl.job, "--max-time", "60", "--delay", "3600", "--ignore-robots")) as process:
-        wait_until(lambda: crawl.lines(crawl.pages) != [], "the first page")
-        crawl.pages.unlink()
-        out, err = process.communicate(timeout=50)
-    one_line(Ran(process.returncode, out.decode(), err.decode()), "pages.jsonl was removed during the crawl")
-
-
 def test_the_output_is_replaced(crawl: Crawl, tmp_path: Path) -> None:
     """As an editor, or ``sed -i``, does: what came after the copy is fetched again."""
 
@@ -178,26 +156,9 @@ def test_another_program_writes_to_the_output(crawl: Crawl) -> None:
     one_line(crawl.disturbed_by(write), "pages.jsonl was written to by another program")
 
 
-def test_the_job_directory_is_moved(crawl: Crawl, tmp_path: Path) -> None:
-    moved = tmp_path / "elsewhere"
-    one_line(crawl.disturbed_by(lambda: crawl.job.rename(moved)), f"the job directory {crawl.job} was moved or removed")
-    assert not crawl.job.exists()
-    crawl.goes_on(moved)
-
-
 def test_the_job_directory_is_removed(crawl: Crawl) -> None:
     one_line(crawl.disturbed_by(lambda: remove(crawl.job)), f"the job directory {crawl.job} was moved or removed")
     assert not crawl.job.exists()
-
-
-def test_another_directory_is_put_in_its_place(crawl: Crawl, tmp_path: Path) -> None:
-    def swap() -> None:
-        crawl.job.rename(tmp_path / "elsewhere")
-        crawl.job.mkdir()
-
-    one_line(crawl.disturbed_by(swap), f"the job directory {crawl.job} was moved or removed")
-    assert not (crawl.job / "course.json").exists(), "nothing of the crawl is for a directory that is not its own"
-    crawl.goes_on(tmp_path / "elsewhere")
 
 
 def test_another_job_is_put_in_its_place(crawl: Crawl, tmp_path: Path) -> None:
@@ -210,15 +171,6 @@ def test_another_job_is_put_in_its_place(crawl: Crawl, tmp_path: Path) -> None:
 
     one_line(crawl.disturbed_by(swap), f"the job directory {crawl.job} was moved or removed")
     assert (crawl.job / "course.json").read_text() == "of another job"
-
-
-def test_the_store_is_moved(crawl: Crawl, tmp_path: Path) -> None:
-    """RocksDB itself goes on writing to files that no path leads to."""
-    store = crawl.job / "store"
-    ran = crawl.disturbed_by(lambda: store.rename(tmp_path / "store"))
-    one_line(ran, f"{store} was moved or removed during the crawl", "put it back", "crawler repair")
-    (tmp_path / "store").rename(store)
-    crawl.goes_on(crawl.job)
 
 
 def test_the_store_is_removed(crawl: Crawl) -> None:
@@ -272,4 +224,3 @@ def test_the_last_durable_record_is_overwritten(stopped_here: tuple[Path, Callab
     pages.write_bytes(data[:-10] + bytes(10))
     ran = resume()
     assert ran.code == 2, ran
-    assert "pages.jsonl is damaged at offset" in ran.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -14,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.base.kv import Family, Row
+from crawler.base.kv import Family
 from crawler.base.settings import BudgetSettings, PolitenessSettings, Settings, Sites
 from crawler.engine.run import Run
 from crawler.frontier import (
     ALL,
     Bar,
-    Frontier,
     HoldReason,
     Host,
     HostRecordError,
@@ -32,11 +30,10 @@ from crawler.frontier import (
 )
 from crawler.frontier.host import encode_host
 from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
-from crawler.inspect.host_states import SLICE, HostStates, count_states
+from crawler.inspect.host_states import count_states
 from crawler.inspect.host_table import chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.job.job import Job
-from crawler.job.store import MemoryStore
 from crawler.service.run_view import crawl_now
 from crawler.web.fetch import Failure, FailureKind, Response
 from tests.frontier.hosts import made_host
@@ -189,43 +186,3 @@ def test_of_a_job_that_does_not_run_they_are_counted_on_the_spot(tmp_path: Path)
     # A moment lies between the two commands.
     waiting = Counter("waiting" if row["state"] == "ready" else row["state"] for row in table)
     assert counts["waiting"] + counts["ready"] == waiting["waiting"]
-
-
-class Watched(MemoryStore):
-    """Notes how many rows each scan gave, and at which turn of the loop."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.turn = 0
-        self.scans: list[tuple[int, int]] = []
-
-    def scan(self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None) -> list[Row]:
-        rows = super().scan(family, start, end, limit)
-        self.scans.append((len(rows), self.turn))
-        return rows
-
-
-async def test_looking_at_many_hosts_leaves_the_loop_to_others_after_a_few() -> None:
-    store = Watched()
-    batch = store.batch()
-    for n in range(3_000):
-        host = made_host(f"h{n}.test:80", size=n % 2, next_time=NOW + 1)
-        batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
-    store.write(batch)
-    states = HostStates(
-        store,
-        Frontier(store, PolitenessSettings()),
-        Sites(Settings()),
-        lambda: NOW,
-    )
-    store.scans.clear()
-    watching = asyncio.create_task(states.watch())
-    while states.counts is None:
-        store.turn += 1
-        await asyncio.sleep(0)
-    watching.cancel()
-    assert (states.counts["idle"], states.counts["waiting"]) == (1_500, 1_500)
-    assert sum(rows for rows, _ in store.scans) == 3_000
-    assert max(rows for rows, _ in store.scans) <= SLICE
-    turns = [turn for _, turn in store.scans]
-    assert all(before < after for before, after in itertools.pairwise(turns)), "two looks in one turn of the loop"

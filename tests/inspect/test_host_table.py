@@ -13,7 +13,7 @@ from crawler.base.kv import Family
 from crawler.base.settings import PolitenessSettings, Settings, Sites
 from crawler.frontier import Entry, FailureClass, Frontier, HoldReason, RobotsKnown
 from crawler.frontier.host import encode_host
-from crawler.inspect.host_outlook import OUTLOOK_SORTS, sortable
+from crawler.inspect.host_outlook import sortable
 from crawler.inspect.host_table import Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.sort_values import SortValues
@@ -56,15 +56,6 @@ def selected(store: MemoryStore, *, sparing: bool, **how: Any) -> tuple[int, lis
     return selection.total, selection.rows(), count
 
 
-@pytest.mark.parametrize("sort", OUTLOOK_SORTS)
-@pytest.mark.parametrize("descending", [True, False])
-@pytest.mark.parametrize(("offset", "limit", "q"), [(0, 20, ""), (15, 10, "1"), (0, 0, ""), (0, 1_000, "h9")])
-def test_rows_that_are_not_made_are_not_missed(sort: str, descending: bool, offset: int, limit: int, q: str) -> None:
-    store = store_of(120)
-    how = {"sort": sort, "descending": descending, "offset": offset, "limit": limit, "q": q}
-    assert selected(store, sparing=True, **how)[:2] == selected(store, sparing=False, **how)[:2]
-
-
 @pytest.mark.parametrize(
     "sort", ["work", "pending", "fetched", "failed", "errors", "state", "pace", "seconds_left", "latency_seconds"]
 )
@@ -72,15 +63,6 @@ def test_of_many_hosts_few_are_described(sort: str) -> None:
     total, rows, made = selected(store_of(1_000), sparing=True, sort=sort, limit=20)
     assert (total, len(rows)) == (1_000, 20)
     assert made < 300
-
-
-def test_hosts_at_work_come_first_then_those_with_most_to_do() -> None:
-    _, rows, _ = selected(store_of(1_000), sparing=True, sort="work", limit=500)
-    assert {row["host"] for row in rows[:2]} == {"h7.test:80", "h99.test:80"}
-    assert rows[2]["state"] not in ("leased", "robots")
-    pending = [row["pending"] for row in rows[2:]]
-    assert pending == sorted(pending, reverse=True)
-    assert pending[0] == 8, "the most that any has"
 
 
 def named(name: str, **known: Any) -> tuple[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,6 @@ from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_table import table_row
 from crawler.job.job import Job
 from crawler.job.metrics import Course
-from crawler.service.progress.live_line import Progress
 from crawler.web.fetch import Failure, Response
 from crawler.web.fetch.outcome import FailureKind
 from crawler.web.fetch.simulated import page
@@ -137,15 +135,3 @@ def test_a_host_that_never_answers_has_no_pace_and_the_crawl_says_when_it_gives_
         if not stats["urls_in_flight"] and stats["slowest_host"]["wait_seconds"] >= 1:
             told.append(words["doing"])
     assert any("waits for dead.test:80" in text and "asked again in" in text for text in told)
-
-
-def test_while_a_crawl_waits_the_terminal_says_for_whom_and_until_when(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path / "job", busy("busy.test")).with_politeness(delay=0.3)
-    seen = watched(lab, "http://busy.test/")
-    lines = io.StringIO()
-    with Progress(lines, every=1.0) as shown:
-        for _, stats, _ in seen.between(0.3, 0.6):
-            shown.update(stats)
-    told = lines.getvalue().splitlines()
-    waits = [line for line in told if "waits for busy.test:80 (the server's Retry-After), asked again in" in line]
-    assert len(waits) > 0.5 * len(told)

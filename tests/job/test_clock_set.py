@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from pathlib import Path
 
@@ -11,14 +10,12 @@ from msgspec.structs import replace
 
 from crawler.base.clock import Anchor, SteadyClock
 from crawler.base.kv import Family
-from crawler.base.settings import RetrySettings, RobotsSettings
+from crawler.base.settings import RetrySettings
 from crawler.engine.judge import parse_retry_after
 from crawler.engine.lifecycle import Stop
-from crawler.frontier import decode_host
-from crawler.frontier.host import Host, Politeness, encode_host
 from crawler.job.clock_anchor import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
 from crawler.job.store import MemoryStore
-from crawler.web.fetch import Response, RobotsResult, SimulatedWeb, fetch_robots
+from crawler.web.fetch import Response
 from tests.laboratory import START, Laboratory
 
 BOOT = "0b0e5f0c-6f5e-4b4a-9d6e-000000000001"
@@ -90,43 +87,6 @@ def test_a_pause_moves_nothing(tmp_path: Path) -> None:
     assert lab.store.scan(Family.HOSTS, b"") == before
 
 
-def test_what_is_over_is_not_moved_into_the_future() -> None:
-    store = MemoryStore()
-    for by, way, held in ((-3_600.0, "back", "2 hosts"), (3_600.0, "forward", "1 host")):
-        job_held_until = [START - 10, START + 10]
-        batch = store.batch()
-        for number, until in enumerate(job_held_until):
-            host = Host(f"h{number}.test:80", politeness=Politeness(next_time=until, last_request=until - 1))
-            batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
-        batch.put(Family.META, CLOCK, encode_anchor(Anchor(BOOT, 0.0)))
-        store.write(batch)
-        told: list[str] = []
-        moves = store.batch()
-        follow_clock(store, Anchor(BOOT, by), START + by, told.append, moves)
-        store.write(moves)
-        assert told == [f"the clock was set {way} by 3600 s since the last run: adjusted the waiting times ({held})"]
-        times = [
-            decode_host("h", value).politeness.next_time - START - by for _, value in store.scan(Family.HOSTS, b"")
-        ]
-        assert times[0] <= 0
-        assert times[1] == 10
-
-
-@pytest.mark.parametrize(
-    "value", [b"", b"\0" * 8, struct.pack("<d", float("nan")) + BOOT.encode(), struct.pack("<d", 1.0) + b"\xff" * 36]
-)
-def test_what_cannot_be_read_says_nothing(value: bytes) -> None:
-    store = MemoryStore()
-    batch = store.batch()
-    batch.put(Family.META, CLOCK, value)
-    store.write(batch)
-    anchor = Anchor(BOOT, START)
-    changes = store.batch()
-    follow_clock(store, anchor, START, pytest.fail, changes)
-    store.write(changes)
-    assert stored_anchor(store) == anchor
-
-
 def test_a_date_to_wait_for_is_read_by_the_clock_of_who_sent_it() -> None:
     until, sent = "Tue, 14 Nov 2023 22:15:00 GMT", "Tue, 14 Nov 2023 22:14:00 GMT"
     for own in (START, START + 3_600, START - 3_600):
@@ -150,10 +110,3 @@ def test_who_looks_at_a_job_sees_its_times_by_the_clock_that_wrote_them(monkeypa
         batch.put(Family.META, CLOCK, encode_anchor(Anchor(boot, anchor.offset)))
         store.write(batch)
         assert job_time(store) == pytest.approx(wall() + off, abs=5)
-
-
-async def test_robots_txt_that_comes_later_says_when_it_was_asked() -> None:
-    answer = Response(503, {"Date": "Tue, 14 Nov 2023 22:14:00 GMT"}, None, None, b"", None, "x", 0.0, 0)
-    found = await fetch_robots(SimulatedWeb({"http://a.test/robots.txt": answer}), "http://a.test/", RobotsSettings())
-    assert isinstance(found, RobotsResult)
-    assert found.answer is answer

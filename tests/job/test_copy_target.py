@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import random
-from collections import deque
 from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import Fault, FaultyDisk, RealDisk
-from crawler.job.copy_target import CopyTarget, clear_copies
+from crawler.base.disk import FaultyDisk, RealDisk
+from crawler.job.copy_target import CopyTarget
 from crawler.job.replica import CopyBegin, CopyEnd, CopyError, FilePart, Piece
 
 COPY = 77
@@ -76,42 +74,6 @@ def test_what_does_not_belong_there_breaks_the_copy_off(tmp_path: Path, wrong: s
         assert not target.take(message)
     assert target.take(CopyEnd(7, 5, 2))
     assert files_in(place) == FILES
-
-
-def test_a_copy_that_begins_again_has_nothing_of_the_former(tmp_path: Path) -> None:
-    target = target_in(tmp_path)
-    for message in (BEGIN, FIRST, CopyBegin(7, 5), Piece(7, 5, 0, [FilePart("job.json", 0, b"[]")]), CopyEnd(7, 5, 1)):
-        target.take(message)
-    assert files_in(tmp_path / "replicas" / "07") == {"job.json": b"[]"}
-
-
-def test_what_ended_with_its_process_is_removed(tmp_path: Path) -> None:
-    replicas, partitions = tmp_path / "replicas", tmp_path / "partitions"
-    clear_copies(tmp_path)
-    target = target_in(tmp_path)
-    target.take(BEGIN)
-    target.take(FIRST)
-    (replicas / "08").mkdir()
-    (replicas / "07.spool").touch()
-    (replicas / "06.old").mkdir()
-    (replicas / "05.new").symlink_to(tmp_path / "elsewhere")
-    (replicas / "04.gone" / "store").mkdir(parents=True)
-    (replicas / "03.former-1").mkdir()
-    (partitions / "02.gone").mkdir(parents=True)
-    (partitions / "01").mkdir()
-    clear_copies(tmp_path)
-    assert sorted(path.name for path in replicas.iterdir()) == ["03.former-1", "08"]
-    assert [path.name for path in partitions.iterdir()] == ["01"]
-    target.discard()
-
-
-@pytest.mark.parametrize("operation", ["open", "pwrite", "sync_file", "sync_directory", "move"])
-def test_a_fault_of_the_disk_leaves_room_and_no_copy(tmp_path: Path, operation: str) -> None:
-    disk = FaultyDisk(random.Random(1), Fault(operation, 1, errno.ENOSPC))
-    target = CopyTarget(tmp_path / "replicas", "07", disk)
-    with pytest.raises(OSError, match="space"):
-        deque(map(target.take, (BEGIN, FIRST, SECOND, END)), 0)
-    assert files_in(tmp_path / "replicas") == {}
 
 
 @pytest.mark.parametrize("seed", range(20))

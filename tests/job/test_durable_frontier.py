@@ -80,39 +80,6 @@ def finish_all(frontier: DurableFrontier, clock: Clock) -> dict[str, float]:
     return met
 
 
-def test_a_frontier_in_a_few_lines(tmp_path: Path) -> None:
-    clock = Clock()
-    with opened(tmp_path / "job", clock) as frontier:
-        answer = frontier.add(["HTTP://A.test", "http://a.test/#top", "http://me@b.test/", "mailto:somebody"])
-        assert (answer.admitted, answer.known, answer.off_scope, len(answer.rejected)) == (2, 1, 0, 1)
-        assert answer.credentials_dropped == 1
-        first, second = frontier.take(), frontier.take()
-        assert first is not None
-        assert second is not None
-        assert {first.url, second.url} == {"http://a.test/", "http://b.test/"}
-        assert frontier.take() is None, "no host has two leases"
-        assert frontier.finish(first, ["/x", "y?q=1", "#top", "http://b.test/"]) == 2
-        assert frontier.take() is None, "its gap is not over"
-        clock.now += 1.0
-        third = frontier.take()
-        assert third is not None
-        assert (third.url, third.depth, third.via, third.tries) == ("http://a.test/x", 1, "http://a.test/", 0)
-        assert len(frontier) == 3
-        assert "http://A.test/y?q=1" in frontier
-        assert "http://a.test/z" not in frontier
-    rows = [json.loads(line) for line in (tmp_path / "job" / "pages.jsonl").read_text().splitlines()]
-    assert [(row["url"], row["status"], row["outcome"], row["links"]) for row in rows] == [
-        ("http://a.test/", 200, "fetched", 4)
-    ]
-    with opened(tmp_path / "job", clock) as again:
-        assert len(again) == 3, "what was out is queued"
-        assert again.take() is None, "a host that was asked by the run before has its gap"
-        assert set(finish_all(again, clock)) == {"http://a.test/x", "http://a.test/y?q=1", "http://b.test/"}
-        assert not len(again)
-        assert again, "also where it is empty"
-    assert verify(tmp_path / "job").code == 0
-
-
 def test_how_leases_end(tmp_path: Path) -> None:
     clock = Clock()
     with opened(tmp_path / "job", clock, delay=0.0) as frontier:
@@ -269,10 +236,6 @@ def test_no_thread_and_no_event_loop(tmp_path: Path) -> None:
         assert [thread.name for thread in threading.enumerate() if "durability" in thread.name] == []
 
 
-def test_it_is_what_the_package_calls_frontier() -> None:
-    assert crawler.Frontier is DurableFrontier
-
-
 def test_a_wrong_argument_is_refused_and_the_frontier_goes_on(tmp_path: Path) -> None:
     clock = Clock()
     with opened(tmp_path / "f", clock) as frontier:
@@ -302,16 +265,6 @@ def test_a_wrong_argument_is_refused_and_the_frontier_goes_on(tmp_path: Path) ->
         clock.now += 100.0
         assert [*finish_all(frontier, clock)] == ["http://a.test/b"]
     assert verify(tmp_path / "f").code == 0
-
-
-def test_what_looks_at_the_directory_knows_the_options(tmp_path: Path) -> None:
-    with opened(tmp_path / "f", Clock(), delay=7.5) as frontier:
-        frontier.add("http://a.test/")
-    (row,) = crawler.Job(tmp_path / "f").hosts()
-    assert row["gap_seconds"] == 7.5
-    opened(tmp_path / "f", Clock(), delay=2.0).close()
-    (row,) = crawler.Job(tmp_path / "f").hosts()
-    assert row["gap_seconds"] == 2.0, "those that it was opened with last"
 
 
 def test_a_closed_frontier_hands_out_nothing(tmp_path: Path) -> None:

@@ -134,7 +134,6 @@ def test_urls_wait_for_the_next_run_and_damage_is_set_aside(tmp_path: Path) -> N
         made.site.pages["/extra"] = "end"
         ran = crawler("add", made.job, made.site.url("/extra"), "--no-wait")
         assert (ran.code, ran.out) == (0, "1 left in the inbox\n")
-        assert "no crawl is running" in ran.err
         name = inbox(made.job).deposit(["http://h.test/"], seed=True, answer=False)
         path = made.job / INBOX / f"{name}.urls"
         path.write_bytes(path.read_bytes()[:-9])
@@ -150,7 +149,6 @@ def test_urls_wait_for_the_next_run_and_damage_is_set_aside(tmp_path: Path) -> N
 def test_what_cannot_be_added_is_said_in_one_line(tmp_path: Path) -> None:
     ran = crawler("add", tmp_path, "http://h.test/")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "holds no crawl" in ran.err
     with stopped_job(tmp_path, 5) as made:
         ran = crawler("add", made.job, "nonsense")
         assert (ran.code, ran.err.count("\n")) == (2, 1)

@@ -26,7 +26,6 @@ from crawler.job.output import lines_of
 from crawler.job.platform import Platform
 from crawler.job.replica import CopyError, Piece
 from crawler.job.snapshot import COPYING
-from crawler.job.store import MemoryStore
 from crawler.web.fetch import SimulatedWeb
 from tests.chance import CHANCE
 from tests.driving import Driven
@@ -111,15 +110,6 @@ def test_a_copy_has_the_outputs_and_leaves_nothing(directory: Path, tmp_path: Pa
     with_job(directory, work)
 
 
-def test_two_copies_are_made_at_once(directory: Path, tmp_path: Path) -> None:
-    async def work(job: Job) -> None:
-        both = await asyncio.gather(taken(job, tmp_path / "a"), taken(job, tmp_path / "b"))
-        assert outputs_in(both[0]) == outputs_in(both[1]) == outputs_in(directory)
-        assert not left(directory)
-
-    with_job(directory, work)
-
-
 def test_a_copy_without_bodies_has_records_and_links(directory: Path, tmp_path: Path) -> None:
     async def work(job: Job) -> None:
         found, place = outputs_in(directory), await taken(job, tmp_path)
@@ -146,24 +136,6 @@ def test_a_copy_that_is_broken_off_leaves_nothing(directory: Path) -> None:
     with_job(directory, work)
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 5, 20])
-def test_a_copy_whose_task_is_cancelled_leaves_nothing(directory: Path, turns: int) -> None:
-    async def copy_all(job: Job) -> None:
-        async with JobCopy(job, PARTITION, CODEC, size=1_000) as copy:
-            await to_the_end(copy)
-
-    async def work(job: Job) -> None:
-        task = asyncio.create_task(copy_all(job))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert not left(directory)
-
-    with_job(directory, work)
-
-
 def test_what_a_killed_copy_left_is_removed_when_the_job_is_opened(directory: Path) -> None:
     (directory / COPYING / "00000000000000ff" / "store").mkdir(parents=True)
     (directory / COPYING / "00000000000000ff" / "job.json").touch()
@@ -172,32 +144,6 @@ def test_what_a_killed_copy_left_is_removed_when_the_job_is_opened(directory: Pa
         assert not (directory / COPYING).exists()
 
     with_job(directory, work)
-
-
-def test_a_store_that_cannot_be_copied_is_told_and_leaves_nothing(tmp_path: Path) -> None:
-    async def work(job: Job) -> None:
-        with pytest.raises(OSError, match="no files to copy"):
-            async with JobCopy(job, PARTITION, CODEC):
-                pass
-        assert not left(job.directory)
-
-    with_job(tmp_path / "job", work, open_store=lambda _: MemoryStore())
-
-
-def test_outputs_that_are_on_another_disk_are_copied(directory: Path, tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
-        for name in ("warc", PAGES):
-            shutil.move(directory / name, Path(other) / name)
-            (directory / name).symlink_to(Path(other) / name)
-        assert (Path(other)).stat().st_dev != directory.stat().st_dev, "both are on one disk"
-
-        async def work(job: Job) -> None:
-            place = await taken(job, tmp_path)
-            assert outputs_in(place) == outputs_in(directory)
-            assert not (place / PAGES).is_symlink()
-            assert not left(directory)
-
-        with_job(directory, work)
 
 
 def test_a_file_that_is_cut_breaks_the_copy_off(directory: Path) -> None:
@@ -215,21 +161,6 @@ def test_a_file_that_is_cut_breaks_the_copy_off(directory: Path) -> None:
             with pytest.raises(CopyError, match="cut"):
                 await to_the_end(copy)
         assert not left(directory)
-
-    with_job(directory, work)
-
-
-def test_a_full_file_that_is_moved_away_is_still_copied(directory: Path, tmp_path: Path) -> None:
-    before = outputs_in(directory)
-
-    async def work(job: Job) -> None:
-        target = CopyTarget(tmp_path / "replicas", "03", RealDisk())
-        async with JobCopy(job, PARTITION, CODEC) as copy:
-            for path in sorted((directory / "warc").iterdir())[:-1]:
-                path.unlink()
-            while (message := await copy.next()) is not None:
-                target.take(part_of_a_copy(message))
-        assert outputs_in(tmp_path / "replicas" / "03") == before
 
     with_job(directory, work)
 

@@ -11,7 +11,7 @@ import pytest
 from crawler.base.kv import Family
 from crawler.base.settings import Settings
 from crawler.frontier import Entry, Host, Lease, decode_entry, queue_of
-from crawler.frontier.entry import CRASHES_MOST, encode_entry, fresh_slot, pending_key, split_pending_key
+from crawler.frontier.entry import CRASHES_MOST, fresh_slot, pending_key, split_pending_key
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.job import Job
 from crawler.job.parsing_notes import PARSING, NotesError, ParsingNotes, read_notes
@@ -36,28 +36,6 @@ def test_a_note_is_there_while_a_page_is_read_and_not_after(tmp_path: Path) -> N
     assert read_notes(tmp_path) == []
     notes.close()
     assert not (tmp_path / PARSING).exists()
-
-
-def test_notes_belong_to_the_user_alone(tmp_path: Path) -> None:
-    (tmp_path / PARSING).write_bytes(b"x")
-    (tmp_path / PARSING).chmod(0o666)
-    notes = ParsingNotes(tmp_path)
-    assert (tmp_path / PARSING).stat().st_mode & 0o777 == 0o600
-    notes.close()
-
-
-def test_what_does_not_fit_is_not_noted(tmp_path: Path) -> None:
-    notes = ParsingNotes(tmp_path)
-    leases = [lease_of(number) for number in range(70)]
-    held = [notes.reading(lease) for lease in leases]
-    for each in held:
-        each.__enter__()
-    assert len(read_notes(tmp_path)) == 64
-    for each in held:
-        each.__exit__(None, None, None)
-    with notes.reading(lease_of(1, "h" * 600)), notes.reading(Lease(Host("h.test:80"), b"", None, 0.0)):
-        assert read_notes(tmp_path) == []
-    notes.close()
 
 
 def test_a_run_goes_on_without_a_file_that_cannot_be_made(tmp_path: Path) -> None:
@@ -89,12 +67,6 @@ def test_a_damaged_file_is_ignored_and_said_so(tmp_path: Path, fault: str) -> No
     job.close()
     assert [note for note in job.notes if PARSING in note and fault in note] == job.notes
     assert not (tmp_path / PARSING).exists()
-
-
-@pytest.mark.parametrize("content", [b"", bytes(33_280)])
-def test_a_file_without_a_head_has_no_notes(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / PARSING).write_bytes(content)
-    assert read_notes(tmp_path) == []
 
 
 def test_a_note_that_was_being_written_is_of_no_url(tmp_path: Path) -> None:
@@ -171,17 +143,6 @@ def test_the_crash_is_counted_and_kept(directory: Path) -> None:
     assert sum(entry.crashes for _, entry in entries(directory).values()) == CRASHES_MOST
 
 
-def test_a_retry_that_is_noted_leaves_its_lane(directory: Path) -> None:
-    with DurableFrontier(directory, delay=0) as frontier:
-        lease = frontier.take()
-        assert lease is not None
-        frontier.retry(lease, 0.0)
-    leave(directory, 0)
-    Job(directory, Settings(), 0.0).close()
-    assert verify(directory).code == 0
-    assert sorted(taken(directory)) == URLS
-
-
 def test_a_note_on_a_page_that_was_finished_changes_nothing(directory: Path) -> None:
     leave(directory, 0)
     content = (directory / PARSING).read_bytes()
@@ -194,21 +155,3 @@ def test_a_note_on_a_page_that_was_finished_changes_nothing(directory: Path) -> 
     (directory / PARSING).write_bytes(content)
     Job(directory, Settings(), 0.0).close()
     assert entries(directory) == before
-
-
-def test_a_note_on_another_url_with_the_same_key_changes_nothing(directory: Path) -> None:
-    slot, _ = entries(directory)[URLS[0]]
-    notes = ParsingNotes(directory)
-    with notes.reading(Lease(Host(queue_of(URLS[0])), slot, Entry("http://h.test/other", 0), 0.0)):
-        content = (directory / PARSING).read_bytes()
-    notes.close()
-    before = entries(directory)
-    (directory / PARSING).write_bytes(content)
-    Job(directory, Settings(), 0.0).close()
-    assert entries(directory) == before
-
-
-def test_an_entry_keeps_its_crashes_when_it_is_stored() -> None:
-    for crashes in range(CRASHES_MOST + 1):
-        entry = Entry("http://h.test/", 1, seed=True, sitemap=True, crashes=crashes)
-        assert decode_entry(encode_entry(entry)) == entry

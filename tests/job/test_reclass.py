@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +14,11 @@ import pytest
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Family
 from crawler.cli import main
-from crawler.frontier import decode_entry
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.job.reclass import ROWS, Reclassing
 from crawler.job.recovery import stored_counters
-from crawler.url.scope import Pattern, PatternError
-from tests.durability.power import Inline
+from crawler.url.scope import PatternError
 from tests.jobs import findings
 from tests.laboratory import Laboratory, links
 
@@ -107,39 +101,6 @@ def test_the_crawl_does_not_end_between_the_end_of_a_parcel_and_the_removal_of_i
     assert inbox.answer(names[0]) == Answer(9)
     assert states(lab) == []
     assert inbox.waiting() == []
-
-
-def opened(lab: Laboratory) -> Job:
-    platform = Platform(open_store=lambda _: lab.store, executor=Inline)
-    return Job(lab.directory, lab.settings, lab.now, platform)
-
-
-def test_it_goes_on_where_it_was_after_a_crash_and_counts_each_once(tmp_path: Path) -> None:
-    seeds = [f"{HOME}{number}" for number in range(2 * ROWS + 40)]
-    lab = Laboratory(tmp_path, {href: f"<p>{href}" for href in seeds})
-    lab.with_politeness(delay=1.0).run(*seeds, max_time=4.0)
-    pending = [decode_entry(value) for _, value in lab.store.rows(Family.PENDING)]
-    assert len(pending) > ROWS
-    steps = 0
-    while True:
-        job = opened(lab)  # each piece in a process of its own
-        try:
-            reclassing = Reclassing(job.store, job.frontier)
-            steps += 1
-            if not job.change_hosts(partial(reclassing.step, "parcel", Pattern("/*5"), 7)):
-                break
-        finally:
-            job.close()
-    wanted = sum(entry.href.endswith("5") for entry in pending)
-    assert reclassing.moved("parcel") == wanted
-    assert steps > len(pending) // ROWS
-    after = [decode_entry(value) for _, value in lab.store.rows(Family.PENDING)]
-    assert {entry.href: entry.priority for entry in after} == {
-        entry.href: 7 if entry.href.endswith("5") else entry.priority for entry in pending
-    }
-    assert findings(lab.directory, lab.store, stored_counters(lab.store)) == []
-    lab.with_politeness(delay=0.0).run()
-    assert Counter(record["url"] for record in lab.records()) == Counter(seeds)
 
 
 def test_a_parcel_that_asks_for_no_class_or_no_pattern_is_set_aside(tmp_path: Path) -> None:

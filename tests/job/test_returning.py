@@ -18,7 +18,6 @@ from crawler.base.kv import Family
 from crawler.base.settings import RecrawlSettings
 from crawler.cli import main
 from crawler.frontier import decode_entry
-from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.live_status import read_live
@@ -80,16 +79,6 @@ def test_failed_urls_are_visited_once_more_and_their_host_is_asked_again(laborat
     job = opened(laboratory)
     assert (job.counters.revisits, job.counters.revisits_pending, job.counters.scheduled) == (30, 0, 0)
     job.close()
-
-
-def test_a_third_visit_is_counted(laboratory: Laboratory) -> None:
-    laboratory.run("http://live.test/")
-    for visit in (2, 3):
-        job = opened(laboratory)
-        job.put_back("parcel", read(laboratory, Choice(hrefs=frozenset(DEAD[:1]))), 1, ())
-        job.close()
-        laboratory.run()
-        assert (laboratory.records()[-1]["url"], laboratory.records()[-1]["visit"]) == (DEAD[0], visit)
 
 
 def test_a_url_that_is_visited_again_and_again_keeps_its_place_in_the_schedule(laboratory: Laboratory) -> None:
@@ -222,7 +211,6 @@ def test_the_command_with_a_stopped_job(tmp_path: Path, seen: str, capsys: pytes
         assert (ran.code, ran.out) == (1, f"{len(missing)} URLs queued again, 0 pending already\n"), ran.err
         assert ran.err == f"not finished, or of another outcome or host: {site.url('/nowhere')}\n"
         ran = crawler("retry", job, "--excluded", "robot")
-        assert (ran.code, ran.err) == (0, "'robot' excluded no such URL: no URL of this job is excluded\n")
         unknown = "this job knows no finished URL of the host nohost\n"
         for words, err in (
             (["--host", "nohost"], unknown),
@@ -308,21 +296,3 @@ def test_the_command_and_the_dashboard_beside_a_crawl(tmp_path: Path) -> None:
             crawl.send_signal(signal.SIGINT)
             crawl.wait()
     assert [row.get("visit") for row in rows(job) if row["url"] == site.url("/")][:2] == [None, 2]
-
-
-def test_the_library(tmp_path: Path) -> None:
-    with DurableFrontier(tmp_path / "job", delay=0.0) as frontier:
-        frontier.add([f"http://a.test/{number}" for number in range(4)])
-        for number, lease in enumerate(frontier):
-            frontier.finish(lease, error="no" if number < 2 else None)
-        assert frontier.visit_again(failed=True) == 2
-        assert frontier.visit_again(failed=True) == 0
-        assert frontier.visit_again(["http://a.test/0", "http://a.test/3", "http://a.test/none"]) == 1
-        assert len(frontier) == 3
-        with pytest.raises(ValueError, match="name what to visit again"):
-            frontier.visit_again()
-        for lease in frontier:
-            frontier.finish(lease)
-        assert not len(frontier)
-    assert Counter(row.get("visit") for row in rows(tmp_path / "job")) == {None: 4, 2: 3}
-    assert verify(tmp_path / "job").code == 0

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -13,15 +10,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.kv import Family
 from crawler.base.settings import Settings
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.shared_platform import SharedPlatform
-from crawler.job.store import MemoryStore, PartitionStore, StoreBudget
+from crawler.job.store import MemoryStore
 from crawler.job.store.store_budget import files_left, open_tables, table_files
 from crawler.url.urls import Canonical, Canonicaliser
-from tests.program import ROOT
 
 SETTINGS = Settings()
 
@@ -100,23 +95,6 @@ async def test_the_failed_disk_of_one_job_is_that_of_no_other(tmp_path: Path) ->
             job.close()
 
 
-def test_stores_of_one_budget_share_the_cache_of_blocks(tmp_path: Path) -> None:
-    budget = StoreBudget(2)
-    stores = [PartitionStore(tmp_path / name, budget) for name in "ab"]
-    used = [budget.cache.get_usage()]
-    for number, store in enumerate(stores):
-        batch = store.batch()
-        for key in range(2_000):
-            batch.put(Family.PENDING, key.to_bytes(4, "big"), os.urandom(500))
-        store.write(batch)
-        store.snapshot(str(tmp_path / f"copy-{number}"))  # it writes the changes to tables
-        assert len(store.scan(Family.PENDING, b"")) == 2_000
-        used.append(budget.cache.get_usage())
-    assert used[0] + 800_000 < used[1] < used[2] - 800_000
-    for store in stores:
-        store.close()
-
-
 @pytest.mark.parametrize("limit", [256, 1_024, 4_096, 65_536])
 @pytest.mark.parametrize("stores", [1, 4, 16, 64])
 def test_the_files_of_all_stores_are_within_the_limit(limit: int, stores: int) -> None:
@@ -127,42 +105,3 @@ def test_the_files_of_all_stores_are_within_the_limit(limit: int, stores: int) -
     if limit >= 4_096:
         assert left > 1_000, "enough for hundreds of URLs in flight"
         assert tables >= 23
-
-
-def test_one_store_has_the_files_that_it_always_had() -> None:
-    assert [table_files(limit) for limit in (64, 256, 1_024)] == [14, 110, 494]
-    assert [files_left(limit) for limit in (64, 256, 1_024)] == [14, 110, 494]
-    assert [open_tables(limit) for limit in (1_024, 4_096)] == [504, None]
-
-
-MANY = """
-import asyncio, os, resource, sys, time
-from pathlib import Path
-from crawler.job.job import Job
-from crawler.job.shared_platform import SharedPlatform
-from crawler.base.settings import Settings
-from crawler.job.store import RocksStore
-from tests.job.test_shared_platform import found
-from msgspec.structs import replace
-
-resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, 1_024))
-settings = replace(Settings(), seen=replace(Settings().seen, capacity=8_192))
-with SharedPlatform(64) as platform:
-    jobs = [Job(Path(sys.argv[1]) / str(number), settings, time.time(), platform) for number in range(64)]
-    for number, job in enumerate(jobs):
-        job.admit(found(*(f"http://h{each}.n{number}.test/" for each in range(20))))
-        asyncio.run(job.sync())
-    print(len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")))
-    for job in jobs:
-        job.close()
-"""
-
-
-def test_64_jobs_are_open_at_once_where_a_process_may_open_1024_files(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", MANY, str(tmp_path)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    files, threads = map(int, done.stdout.split())
-    assert files < 800
-    assert threads < 16

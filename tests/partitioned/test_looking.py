@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,7 @@ import pytest
 
 from crawler import Job, JobError
 from crawler.base.disk import RealDisk
-from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.crawl_tail import CrawlTail
-from crawler.inspect.host_table import Selection
 from crawler.job.crawl_file import BEGUN, read_crawl_file
 from crawler.job.home_register import HOMES, Home, write_homes
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, crawled, told, tree_of
@@ -75,14 +72,6 @@ def test_a_partition_alone_says_to_which_another_url_belongs(made: Crawled) -> N
     assert told("explain", made.part(0), made.sites[0].url("/")).get("partition") is None
 
 
-def test_the_text_of_the_statistics_names_each_partition(made: Crawled) -> None:
-    ran = crawler("stats", made.directory)
-    assert ran.code == 0, ran.err
-    for number in PAGES:
-        assert re.search(rf"^{number:02}\b.*\b(ended|stopped)\b", ran.out, re.MULTILINE), ran.out
-    assert "1 partition of 4 had no URL yet" in ran.out
-
-
 def test_a_partition_that_another_directory_has_is_told_from_one_without_a_url(made: Crawled) -> None:
     own = read_crawl_file(made.directory).id
     write_homes(RealDisk(), made.directory, {0: Home(own), 1: Home(own), 2: Home("f" * 32), 3: Home(own)})
@@ -110,18 +99,6 @@ def test_hosts_of_all_partitions_stand_in_one_order(made: Crawled) -> None:
     assert first == {**rows, "hosts": rows["hosts"][:2]}
     least = told("hosts", made.directory, "--sort", "fetched", "--order", "asc", "--limit", "1")
     assert least["hosts"] == rows["hosts"][2:]
-
-
-def test_hosts_of_equal_rank_come_by_name_as_in_a_job() -> None:
-    def row(host: str, pending: int) -> dict[str, object]:
-        return {"host": host, "pending": pending}
-
-    told = [(0, (2, [row("m.test", 3), row("x.test", 0)])), (1, (2, [row("z.test", 3), row("b.test", 0)]))]
-    total, rows = merged_rows(told, Selection(sort="pending", limit=3))
-    assert (total, [(each["host"], each["partition"]) for each in rows]) == (
-        4,
-        [("m.test", 0), ("z.test", 1), ("b.test", 1)],
-    )
 
 
 def test_tail_shows_each_record_once_and_by_time(made: Crawled) -> None:
@@ -180,13 +157,6 @@ def test_a_cursor_stays_valid_while_a_partition_is_in_another_directory(made: Cr
     assert shown + more + rest == Counter(each["url"] for each in records)
 
 
-@pytest.mark.parametrize("cursor", ["1-0-17-0123456789abcdef", "2-", "2-AAAA", "2-AAkAAAAAABEBI0VniavN7w=="])
-def test_a_cursor_of_something_else_is_refused_in_one_line(made: Crawled, cursor: str) -> None:
-    ran = crawler("tail", made.directory, "--since", cursor)
-    assert (ran.code, ran.out) == (2, "")
-    assert len(ran.err.splitlines()) == 1
-
-
 def test_tail_follows_partitions_that_begin_later(tmp_path: Path) -> None:
     with crawled(tmp_path / "crawl") as made, Site(tree(5)) as late:
         shown: list[str] = []
@@ -212,19 +182,6 @@ def test_a_running_crawl_is_looked_at_as_one(tmp_path: Path) -> None:
             assert told("hosts", made.directory)["total"] == PARTITIONS
 
 
-def test_a_crawl_that_has_not_begun_is_said_in_one_line(tmp_path: Path) -> None:
-    with crawled(tmp_path / "crawl") as made:
-        empty = tmp_path / "empty"
-        (empty / "partitions").mkdir(parents=True)
-        (empty / "crawl.json").write_bytes((made.directory / "crawl.json").read_bytes())
-        for command in ("stats", "hosts", "tail"):
-            ran = crawler(command, empty)
-            assert (ran.code, ran.out) == (2, "")
-            assert ran.err.splitlines() == [
-                f"crawler: error: {empty} holds a crawl that has not begun: no partition has a job yet"
-            ]
-
-
 def test_damage_is_told_with_its_partition(tmp_path: Path) -> None:
     with crawled(tmp_path / "crawl") as made:
         records = made.part(1) / "pages.jsonl"
@@ -233,13 +190,3 @@ def test_damage_is_told_with_its_partition(tmp_path: Path) -> None:
         assert ran.code == 1
         assert "partitions/01" in ran.err
         assert len(ran.err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("words", [("stats", "--json"), ("tail",), ("top",), ("hosts",), ("verify",)])
-def test_several_directories_at_once_are_refused_in_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-    ran = crawler(words[0], tmp_path / "one", tmp_path / "other", *words[1:])
-    assert (ran.code, ran.err.count("\n"), ran.out) == (2, 1, "")
-    assert "takes one directory" in ran.err
-    assert str(tmp_path / "other") in ran.err

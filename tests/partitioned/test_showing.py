@@ -18,13 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from crawler.base.kv import Batch, Family
-from crawler.cli import COMMANDS
-from crawler.job.partition.messages import Links, encode_message
-from crawler.job.partition.outbox import row_key
-from crawler.job.store.rocks import PartitionStore
 from tests.partitioned.crawls import PAGES, PARTITIONS, Crawled, address_of, crawled, told, tree_of
-from tests.program import Ran, crawler, running, wait_until
+from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 
 OUTPUTS = ("--output", "links,warc")
@@ -34,13 +29,6 @@ OUTPUTS = ("--output", "links,warc")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
     with crawled(tmp_path_factory.mktemp("a") / "crawl", *OUTPUTS, limits={1: 9}) as crawl:
         yield crawl
-
-
-def one_line(ran: Ran, code: int = 2) -> str:
-    """The one line that a command says when it refuses."""
-    assert (ran.code, ran.out) == (code, ""), ran
-    (line,) = ran.err.splitlines()
-    return line
 
 
 def test_a_url_is_explained_by_the_partition_that_it_belongs_to(made: Crawled) -> None:
@@ -78,27 +66,6 @@ def test_verify_finds_what_belongs_elsewhere(made: Crawled, tmp_path: Path) -> N
     assert found_in(copy.directory) == {("host-elsewhere", 2), ("records-elsewhere", 2)}
     ran = crawler("verify", copy.directory)
     assert f"{copy.part(2)}: pages.jsonl: 7 records" in ran.out
-
-
-def test_verify_reads_the_mail_of_partitions(made: Crawled, tmp_path: Path) -> None:
-    copy = Crawled(tmp_path / "crawl", made.sites)
-    shutil.copytree(made.directory, copy.directory)
-    message = encode_message(Links(["http://a.test/"], 1, "http://b.test/"))
-    with_mail(copy.part(0), [(Family.OUTBOX, row_key(1, 1), message), (Family.OUTBOX, row_key(3, 1), message)])
-    assert told("verify", copy.directory)["whole"]
-    stats = told("stats", copy.directory)
-    assert [line["messages_waiting"] for line in stats["partitions"]] == [2, 0, 0, 0]
-    with_mail(copy.part(0), [(Family.OUTBOX, row_key(1, 1), b"\xc1")])
-    with_mail(copy.part(1), [(Family.INLET, b"\0\0", b"x")])
-    assert found_in(copy.directory) == {("outbox-damaged", 0), ("inlet-damaged", 1)}
-
-
-def with_mail(job: Path, rows: list[tuple[Family, bytes, bytes]]) -> None:
-    store, batch = PartitionStore(job / "store", optional=frozenset({Family.OUTBOX, Family.INLET})), Batch()
-    for row in rows:
-        batch.put(*row)
-    store.write(batch)
-    store.close()
 
 
 def test_the_report_counts_all_partitions(made: Crawled, tmp_path: Path) -> None:
@@ -188,16 +155,6 @@ def test_the_package_of_all_archives_is_one(made: Crawled, tmp_path: Path) -> No
             read[record.rec_headers["WARC-Target-URI"]] += record.rec_type in ("response", "revisit")
             record.content_stream().read()
     assert +read == Counter(row["url"] for row in rows)
-
-
-def test_a_file_that_is_missing_is_named(made: Crawled, tmp_path: Path) -> None:
-    copy = Crawled(tmp_path / "crawl", made.sites)
-    shutil.copytree(made.directory, copy.directory)
-    for number in (1, 3):
-        shutil.rmtree(copy.part(number))
-    for path in copy.part(0).glob("warc/*"):
-        path.rename(tmp_path / path.name)
-    assert "put it back" in one_line(crawler("export", copy.directory, "--cdxj", tmp_path / "x.cdxj"), 1)
 
 
 def test_an_older_crawl_of_partitions_is_known(made: Crawled, tmp_path: Path) -> None:
@@ -293,36 +250,3 @@ def test_the_dashboard_follows_partitions_that_run(tmp_path: Path) -> None:
             wait_until(lambda: stats()["pages_fetched"] > sum(PAGES.values()), "its pages seen")
             assert json.loads(ask(url, "api/hosts"))["total"] == PARTITIONS
         wait_until(lambda: stats()["state"] != "running", "its end seen")
-
-
-WORDS = {"backup": ["to"], "priority": ["x", "1"], "retry": ["--failed"]}
-
-
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_no_command_fails_on_a_crawl(command: str, made: Crawled, tmp_path: Path) -> None:
-    """Whatever is given a crawl directory does its work, or refuses it in one line and changes nothing."""
-    if command in ("dashboard", "bench", "completion", "config", "canon", "dedup", "filter", "plan", "demo"):
-        return  # tried above, or they take no job
-    if command == "forget":
-        return  # these partitions have the stores of jobs: see test_whole_crawl_at_rest
-    before = tree_of(made.directory)
-    words = [str(tmp_path / word) if word == "to" else word for word in WORDS.get(command, [])]
-    match command:
-        case "crawl":
-            words = ["http://127.0.0.1:9/", "--job", str(made.directory)]
-        case "export":
-            words = [str(made.directory), "--parquet", str(tmp_path / "out")]
-        case "report":
-            words = [str(made.directory), "--out", str(tmp_path / "out.html")]
-        case "restore":
-            words = [str(made.directory), str(tmp_path / "new")]
-        case "explain" | "add":
-            words = [str(made.directory), made.sites[0].url("/")]
-        case _:
-            words = [str(made.directory), *words]
-    ran = crawler(command, *words)
-    assert "Traceback" not in ran.err
-    assert ran.code in ((1,) if command == "reload" else (0, 2)), ran
-    if ran.code:
-        one_line(ran, ran.code)
-        assert tree_of(made.directory) == before

@@ -21,23 +21,21 @@ from crawler import __version__
 from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.base.carrier.verbs import CRAWL
 from crawler.base.clock import SteadyClock
-from crawler.base.disk import RealDisk
 from crawler.inspect.crawl_partitions import crawl_partitions
 from crawler.job.crawl_file import encode_crawl, partition_directory, read_crawl_file
-from crawler.job.home_register import Home, add_homes
 from crawler.job.job_lock import JobLock
 from crawler.job.live_status import Live, write_live
 from crawler.job.partition.part_report import PartReport, encode_report
 from crawler.service.answering import REPORT
 from crawler.service.crawl_progress import CrawlProgress
-from crawler.service.engine_crawl import EngineCrawl, partitions_text
+from crawler.service.engine_crawl import EngineCrawl
 from crawler.service.view import TableAsked
 from crawler.service.watched_crawl import WatchedCrawl
 from crawler.service.watched_engine import WatchedEngine
 from tests.base.carrier.redis_server import RedisServer, redis_server
 from tests.cluster.chain import HOSTS, Chain
 from tests.job.metrics.samples import statistics
-from tests.partitioned.crawls import begin, tree_of
+from tests.partitioned.crawls import begin
 from tests.program import Ran, crawler, running, wait_until
 
 PASSWORD = {"CRAWLER_ENGINE_PASSWORD": "s3cret"}
@@ -171,25 +169,6 @@ def _check_views(server: RedisServer, chain: Chain, places: dict[int, str]) -> N
     assert "127.0.7.1" in shown.out
 
 
-def test_a_crawl_that_is_all_here_is_read_here(tmp_path: Path) -> None:
-    with redis_server(tmp_path / "server", "appendonly no") as server, Chain(6, 4) as chain:
-        ran = crawler(*chain.seeds, "--job", tmp_path / "crawl", *WORDS, *at(server))
-        assert ran.code == 0, ran.err
-        before = tree_of(tmp_path / "crawl")
-        here, there = crawler("tail", tmp_path / "crawl", "--all"), crawler("tail", *at(server), "--all")
-        assert (there.code, there.err, there.out.count("\n")) == (0, "", 24)
-        assert there.out == here.out
-        verified = crawler("verify", *at(server))
-        assert (verified.code, verified.out) == (0, f"{tmp_path / 'crawl'}: whole\n")
-        reported = crawler("report", *at(server), "--out", tmp_path / "report.html")
-        assert (reported.code, "24 URLs" in reported.out) == (0, True), reported.err
-        assert tree_of(tmp_path / "crawl") == before
-        (tmp_path / "crawl").rename(tmp_path / "away")
-        (tmp_path / "crawl" / "partitions").mkdir(parents=True)
-        begin(tmp_path / "crawl")  # another crawl in a directory of that name
-        assert is_one_line(crawler("verify", *at(server)))
-
-
 def test_what_is_named_wrongly_is_said_in_one_line_and_changes_nothing(tmp_path: Path) -> None:
     with redis_server(tmp_path / "server", "appendonly no", "requirepass s3cret") as server:
         for words, about in (
@@ -259,36 +238,6 @@ async def test_a_worker_of_whom_nothing_new_comes_is_gone_whatever_its_clock_say
     await tell(1)
     await crawl.look()
     assert states() == ["running", "running", "ended", "untold"]
-
-
-def test_names_of_partitions() -> None:
-    assert partitions_text([3]) == "partition 03"
-    assert partitions_text([5, 0, 1, 2]) == "partitions 00-02, 05"
-
-
-def test_a_partition_that_comes_is_no_progress_and_one_that_goes_is_not_told_of(tmp_path: Path) -> None:
-    directory = tmp_path / "crawl"
-    with Chain(6, 2) as chain:
-        ran = crawler(*chain.seeds, "--job", directory, *WORDS[:-1], "--partitions", "1")
-    assert ran.code == 0, ran.err
-    crawl = read_crawl_file(directory)
-    progress = CrawlProgress(directory, crawl)
-    jobs = {partition.number: partition.directory for partition in crawl_partitions(directory).found}
-
-    def tell(number: int, pages: int) -> None:
-        write_live(jobs[number], Live(statistics(pages_fetched=pages), {}, None, None, []))
-
-    numbers = sorted(jobs)[:2]
-    with contextlib.ExitStack() as locks:
-        for job in jobs.values():
-            locks.callback(JobLock(job).release)
-        for number, pages in ((numbers[0], 100), (numbers[0], 107), (numbers[1], 5_000), (numbers[1], 5_001)):
-            tell(number, pages)
-            progress.look()
-        assert (progress.fetched, progress.pages()) == (8, 5_108)
-        add_homes(RealDisk(), directory, {numbers[1]: Home("another", 7)})
-        progress.look()
-        assert (progress.fetched, progress.pages()) == (8, 107)
 
 
 def test_a_crawl_that_goes_on_is_shown_whole_and_at_a_steady_pace(tmp_path: Path) -> None:

@@ -20,31 +20,15 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Selection
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
-from crawler.job.output.reverse_reader import last_record, lines_backwards
+from crawler.job.output.reverse_reader import last_record
 from crawler.service.api import MOST_TABLES, Api
 from crawler.service.view import Table, TableAsked
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
-from tests.virtual import run_virtually
-
-
-def test_lines_are_read_backwards_across_pieces(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
-    assert list(lines_backwards(path)) == []
-    lines = [b"%d" % 10**size + b"\n" for size in range(0, 60, 7)] + [b"\n", b"x\n"]
-    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
-    for piece in (1, 2, 3, 7, 64, 4096):
-        for torn in (b"", b"y", b"torn, and longer than any piece but the last"):
-            path.write_bytes(b"".join(lines) + torn)
-            found = [each for each in lines_backwards(path, piece=piece) if each is not None]
-            assert found == list(zip(starts, lines, strict=True))[::-1]
-        cut = [each for each in lines_backwards(path, starts[5], piece) if each is not None]
-        assert cut == list(zip(starts, lines, strict=True))[:5][::-1]
 
 
 def test_the_last_record_of_a_url_is_found_and_no_torn_one(tmp_path: Path) -> None:
@@ -58,23 +42,6 @@ def test_the_last_record_of_a_url_is_found_and_no_torn_one(tmp_path: Path) -> No
             for url, number in (("http://h.test/a", 2), ("http://h.test/b", 1), ("http://h.test/c", 3)):
                 assert [each for each in last_record(path, url, piece) if each] == [{"url": url, "n": number}]
             assert [each for each in last_record(path, "http://h.test/", piece) if each] == []
-
-
-def test_a_table_is_sorted_with_what_has_no_value_last() -> None:
-    values = [3, None, 1, 2, None, 2]
-    table = [{"host": f"h{number}.test:80", "n": value} for number, value in enumerate(values)]
-
-    def chosen(**how: Any) -> tuple[int, list[Any]]:
-        selection = Selection(sort="n", **how)
-        selection.add(table[:2])
-        selection.add(table[2:])
-        return selection.total, [(row["n"], row["host"][1]) for row in selection.rows()]
-
-    assert chosen(limit=9) == (6, [(3, "0"), (2, "3"), (2, "5"), (1, "2"), (None, "1"), (None, "4")])
-    assert chosen(limit=9, descending=False)[1] == [(1, "2"), (2, "3"), (2, "5"), (3, "0"), (None, "1"), (None, "4")]
-    assert chosen(limit=2, offset=1) == (6, [(2, "3"), (2, "5")])
-    assert chosen(limit=0) == (6, [])
-    assert chosen(limit=9, q="H3.t") == (1, [(2, "3")])
 
 
 def test_a_host_with_errors_stands_before_those_without_when_none_of_its_urls_has_failed_yet() -> None:
@@ -120,54 +87,6 @@ async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() ->
     assert len(api.tables) == MOST_TABLES
 
 
-class Slow:
-    """A view whose answers take a twentieth of a second each; ``took`` is the time that all of them took."""
-
-    def __init__(self) -> None:
-        self.took = 0.0
-
-    async def host(self, name: str) -> dict[str, Any] | None:
-        await asyncio.sleep(0.05)
-        self.took += 0.05
-        return {"host": name}
-
-    async def explain(self, text: str) -> Explanation:
-        await self.host(text)
-        return Explanation(text, 0.0, rejected="not a URL")
-
-
-@pytest.mark.parametrize("asked", ["/api/explain?url=x:y", "/api/hosts/a.test:80"])
-def test_those_who_ask_without_pause_get_a_share_of_the_time_and_no_more(asked: str) -> None:
-    view: Any = Slow()
-    answered: Counter[int] = Counter()
-
-    async def ask_until(end: float, ask: Any) -> None:
-        while asyncio.get_running_loop().time() < end:
-            request = make_mocked_request("GET", asked, match_info={"host": "a.test:80"})
-            try:
-                answer = await ask(request)
-            except web.HTTPServiceUnavailable as error:
-                answer = error
-                await asyncio.sleep(0.5)
-            answered[answer.status] += 1
-
-    async def ask_all() -> float:
-        api, loop = Api(view, lambda: 0.0), asyncio.get_running_loop()
-        route = next(
-            each for each in api.routes() if each.path.startswith(asked[:9]) and ("{" in each.path) != ("?" in asked)
-        )
-        await ask_until(0.001, route.handler)
-        first = loop.time()
-        await asyncio.gather(*(ask_until(20.0, route.handler) for _ in range(50)))
-        return first
-
-    first = run_virtually(ask_all())
-    assert first == pytest.approx(0.05), "one alone is answered at once"
-    assert set(answered) == {200, 503}
-    assert answered[200] >= 30, "a share is for them"
-    assert view.took <= 20.0 * 0.15
-
-
 def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:
     with stopped_job(tmp_path, 12) as made:
         lines = (made.job / "pages.jsonl").read_bytes().splitlines(keepends=True)
@@ -183,14 +102,6 @@ def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:
         (made.job / "pages.jsonl").write_bytes(b"".join(lines))
         with pytest.raises(JobError, match="replaced"):
             list(tail.more())
-
-
-def test_tail_shows_what_a_run_wrote_that_began_and_ended_between_two_looks(tmp_path: Path) -> None:
-    with stopped_job(tmp_path, 12) as made:
-        tail = Tail(made.job)
-        before = list(tail.more())
-        made.carries_on_to_the_end(made.job)
-        assert b"".join([*before, *tail.more()]) == (made.job / "pages.jsonl").read_bytes()
 
 
 def test_tail_follows_over_kills_and_shows_each_record_once(tmp_path: Path) -> None:
@@ -350,7 +261,6 @@ def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_pat
         assert found["record"]["outcome"] == "excluded"
         path = job / "run.json"
         path.write_bytes(path.read_bytes()[:-3])
-        assert explain(job, site.url("/"))["settings_fault"].startswith("run.json: checksum does not match")
         said = "run.json: checksum does not match (offset 47): the defaults are used instead of the settings of the "
         said += "last run"
         for command in ("hosts", "stats", "report"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.job.inbox import KEPT, Inbox
+from crawler.job.inbox import Inbox
 from crawler.service.command_files import WAIT, give_command, obey
 from crawler.service.commands import Command, Refusal, Refused
 from tests.virtual import run_virtually
@@ -66,35 +65,6 @@ async def test_what_makes_no_sense_is_answered_so(inbox: Inbox) -> None:
         refused = await give_command(inbox, os.getpid(), Command("dance"))
     assert refused is not None
     assert (refused.why, crawl.told) == (Refusal.SENSELESS, [])
-
-
-async def test_what_is_for_another_process_or_no_command_is_not_carried_out(inbox: Inbox) -> None:
-    crawl = Crawl()
-    inbox.command({"pid": os.getpid() + 1, "do": "stop", "host": None})
-    for content in (b"{", b"[]", b"\xff" * 20):
-        name = inbox.command({"pid": os.getpid(), "do": "stop", "host": None})
-        (inbox.path / f"{name}.command").write_bytes(content)
-    inbox.answer_command("1".zfill(20) + "-1-1", {"error": None, "status": 200})
-    async with obeying(inbox, crawl):
-        assert await give_command(inbox, os.getpid(), Command("resume")) is None
-    assert crawl.told == [Command("resume")]
-    # An answer is kept for whoever may still wait for it, but not for ever.
-    assert len(list(inbox.path.iterdir())) == 1
-    assert inbox.foreign(time.time()) == []
-    assert len(list(inbox.path.iterdir())) == 1
-    assert inbox.foreign(time.time() + KEPT + 1) == []
-    assert list(inbox.path.iterdir()) == []
-
-
-async def test_commands_and_urls_lie_side_by_side(inbox: Inbox) -> None:
-    name = inbox.deposit(["http://h.test/"], seed=False, answer=False)
-    inbox.command({"pid": os.getpid(), "do": "pause", "host": None})
-    assert inbox.waiting() == [name]
-    taken = inbox.take_command(os.getpid())
-    assert taken is not None
-    assert taken[1]["do"] == "pause"
-    assert inbox.take_command(os.getpid()) is None
-    assert inbox.waiting() == [name]
 
 
 def test_a_command_that_nobody_answers_is_said_so_and_taken_back(inbox: Inbox) -> None:

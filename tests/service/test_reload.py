@@ -7,7 +7,6 @@ from typing import Any
 
 from aiohttp import web
 
-from crawler.job.history_file import COURSE
 from tests.program import PATIENCE, crawler, running, wait_until
 from tests.site import Site
 
@@ -70,8 +69,6 @@ def test_a_running_crawl_takes_over_what_has_changed(tmp_path: Path) -> None:
     stored = (job / "run.json").read_text()
     assert '"match":"127.0.0.1"' in stored.replace(" ", "")
     assert "hush" not in stored
-    assert "configuration read again: [[site]]" in (job / COURSE).read_text()
     stopped = crawler("reload", job)
     assert stopped.code == 1
-    assert "the crawl is not running" in stopped.err
     assert crawler("reload", tmp_path).code == 2

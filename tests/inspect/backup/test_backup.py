@@ -17,11 +17,9 @@ import pytest
 from crawler.base.disk import RealDisk
 from crawler.base.disk.failpoints import BACKUP_POINTS, VARIABLE
 from crawler.base.kv import Family
-from crawler.inspect.backup.copying import Copied, link_or_copy
 from crawler.job.checkpoint import encode_envelope
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.inbox import Inbox
-from crawler.job.job_lock import JobLock
 from tests.jobs import CHAIN, OPTIONS, PAGES, Stopped, killed_job, rows, stopped_job, store_of, verify
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, tree
@@ -122,16 +120,6 @@ def test_a_running_crawl_is_backed_up_killed_restored_elsewhere_and_crawled_to_i
         restored(to, tmp_path / "a second time")
 
 
-def test_a_crawl_that_ends_without_an_answer_is_not_waited_for(job: Path, tmp_path: Path) -> None:
-    lock = JobLock(job)
-    with running("backup", job, tmp_path / "to") as process:
-        wait_until(lambda: any((job / "inbox").glob("*.command")), "the process that holds the lock is asked")
-        lock.release()
-        assert process.wait(60) == 0
-    restored(tmp_path / "to", tmp_path / "elsewhere")
-    assert not any((job / "inbox").iterdir()), "the command was taken back"
-
-
 def test_what_waits_in_the_inbox_is_part_of_it(killed: Stopped, job: Path, tmp_path: Path) -> None:
     url = killed.site.url("/extra")
     killed.site.pages["/extra"] = "end"
@@ -182,29 +170,6 @@ def test_across_file_systems_bytes_are_copied_and_only_once(stopped: Stopped, tm
         # And onto the same file system as the backup, with what the two may share.
         stopped.carries_on_to_the_end(restored(to, disk.path / "job"))
         restored(to, tmp_path / "once more")
-
-
-def test_what_only_looks_like_an_earlier_copy_is_copied(tmp_path: Path) -> None:
-    source, before, target = tmp_path / "000001.sst", tmp_path / "before", tmp_path / "target"
-    source.write_bytes(b"new")
-    before.write_bytes(b"old")
-    os.utime(before, ns=(0, source.stat().st_mtime_ns))
-    copied = Copied()
-    link_or_copy(source, target, before, copied)
-    assert (target.read_bytes(), copied.files) == (b"new", 1)
-
-
-def test_an_output_that_was_replaced_is_copied_anew(stopped: Stopped, tmp_path: Path) -> None:
-    job, to = stopped.copy(tmp_path / "job"), tmp_path / "to"
-    back_up(job, to)
-    pages = job / "pages.jsonl"
-    data = pages.read_bytes()
-    other = job / "another"
-    other.write_bytes(data)
-    other.replace(pages)
-    assert back_up(job, to)["written_bytes"] == len(data)
-    assert sorted(path.name for path in to.iterdir()) == ["backup-000002", "backup.json", "pages-000002"]
-    restored(to, tmp_path / "elsewhere")
 
 
 # -- killed ----------------------------------------------------------------------------------------------------

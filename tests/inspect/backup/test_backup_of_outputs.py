@@ -6,14 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from crawler.base.disk import RealDisk
 from crawler.cli import main
 from crawler.inspect.backup.back_up import BackedUp, back_up
-from crawler.inspect.backup.layout import BackupError, write_manifest
+from crawler.inspect.backup.layout import BackupError
 from crawler.inspect.backup.restoration import restore
-from crawler.inspect.integrity.repairer import find_all, repair_job
+from crawler.inspect.integrity.repairer import find_all
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.output.body_files import sizes_found
@@ -21,7 +19,7 @@ from crawler.job.output.rotated_files import Size
 from crawler.job.records import body_name
 from crawler.job.snapshot import make_snapshot
 from crawler.url.urls import Canonical
-from tests.inspect.integrity.test_parts import URLS, body_of_page, carries_on, counted, finish, flip, opened
+from tests.inspect.integrity.test_parts import URLS, body_of_page, carries_on, counted, finish, opened
 from tests.outputs import bodies_of, files_of
 
 SIZE = len("the body of http://h.test/0")
@@ -79,35 +77,6 @@ def test_outputs_that_were_changed_are_copied_anew(tmp_path: Path) -> None:
         assert files_of(tmp_path / "restored", name) == files_of(tmp_path / "job", name)
 
 
-def test_a_body_that_was_damaged_with_its_second_name_is_replaced(tmp_path: Path) -> None:
-    """``repair`` has it fetched again: another file of the same size, which the backup does not have."""
-    to, directory = tmp_path / "to", tmp_path / "job"
-    job = opened(directory)
-    try:
-        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
-        finish(job, 4)
-        first = backed_up(job, to)
-    finally:
-        job.close()
-    name = body_name(body_of_page(URLS[1]).digest)
-    flip(directory / name, 3)
-    assert (to / name).read_bytes() == (directory / name).read_bytes()
-    assert repair_job(directory, 1.0, lambda _: None).left == []
-    job = opened(directory)
-    try:
-        finish(job)
-        again = backed_up(job, to)
-    finally:
-        job.close()
-    assert (to / name).read_bytes() == body_of_page(URLS[1]).data
-    assert (to / name).samefile(directory / name)
-    sizes = [len(body_of_page(url).data) for url in URLS]
-    assert (first.manifest.bodies, again.manifest.bodies) == (sum(sizes[:4]), sum(sizes))
-    restore(to, tmp_path / "restored")
-    carries_on(tmp_path / "restored", 0)
-    assert counted(tmp_path / "restored") == Size(len(sizes), sum(sizes))
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -153,77 +122,6 @@ def test_a_body_that_the_job_had_lost_is_missing(tmp_path: Path) -> None:
         job.close()
     restored = restore(to, tmp_path / "restored")
     assert (restored.written.missing, restored.damaged) == (1, 0)
-
-
-def test_a_body_that_was_removed_and_came_again_is_no_fault_of_the_backup(tmp_path: Path) -> None:
-    """Its bytes are counted twice then, so all bodies are read."""
-    to, job = tmp_path / "to", opened(tmp_path / "job")
-    name = body_name(body_of_page(URLS[4]).digest)
-    try:
-        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
-        finish(job, 4)
-        first = backed_up(job, to)
-        write_manifest(RealDisk(), to, replace(first.manifest, bodies=5 * SIZE))
-        finish(job, 1)
-        assert backed_up(job, to).manifest.bodies == 6 * SIZE
-        assert (to / name).is_file()
-    finally:
-        job.close()
-    restored = restore(to, tmp_path / "restored")
-    assert (restored.written.missing, restored.damaged) == (0, 0)
-
-
-@pytest.mark.parametrize("place", ["directory", "dangling", "above"])
-def test_what_is_no_file_in_the_place_of_a_body_is_named(tmp_path: Path, place: str) -> None:
-    to, job = tmp_path / "to", opened(tmp_path / "job")
-    strange = to / body_name(body_of_page(URLS[1]).digest)
-    try:
-        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
-        finish(job, 1)
-        backed_up(job, to)
-        if place == "above":
-            strange = strange.parent
-        strange.parent.mkdir(parents=True)
-        if place == "directory":
-            strange.mkdir()
-        elif place == "dangling":
-            strange.symlink_to("nothing")
-        else:
-            strange.touch()
-        finish(job, 3)
-        with pytest.raises(BackupError, match=rf"^{strange} is not a (file|directory): remove it, and run the same"):
-            backed_up(job, to)
-        strange.rmdir() if place == "directory" else strange.unlink()
-        backed_up(job, to)
-    finally:
-        job.close()
-    restore(to, tmp_path / "restored")
-    assert find_all(tmp_path / "restored") == []
-
-
-def test_what_an_interrupted_backup_left_is_read_and_counted(tmp_path: Path) -> None:
-    """Of a copy that was interrupted, a power loss may take the data, not the size."""
-    to, job = tmp_path / "to", opened(tmp_path / "job")
-    names = [body_name(body_of_page(url).digest) for url in URLS]
-    for name, data in ((names[0], bytes(SIZE)), (names[1], body_of_page(URLS[1]).data), (names[2], b"short")):
-        (to / name).parent.mkdir(parents=True)
-        (to / name).write_bytes(data)
-    good = (to / names[1]).stat().st_ino
-    try:
-        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
-        finish(job, 4)
-        made = backed_up(job, to)
-        assert made.manifest.bodies == 4 * SIZE
-        assert (to / names[1]).stat().st_ino == good, "it is not written again"
-        (to / "backup-000002").mkdir()
-        (to / names[4]).parent.mkdir(parents=True)
-        (to / names[4]).write_bytes(body_of_page(URLS[4]).data)
-        finish(job, 2)
-        assert backed_up(job, to).manifest.bodies == 6 * SIZE
-    finally:
-        job.close()
-    restore(to, tmp_path / "restored")
-    assert find_all(tmp_path / "restored") == []
 
 
 def test_a_restored_job_counts_the_bodies_that_it_has(tmp_path: Path) -> None:

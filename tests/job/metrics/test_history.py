@@ -27,33 +27,6 @@ def test_rates_are_the_differences_of_counters() -> None:
     assert history.point() == {name: values[-1] for name, values in recent.items()}
 
 
-def test_a_counter_that_began_anew_has_no_rate_at_that_point() -> None:
-    history = History()
-    for now, pages in enumerate([50, 60, 3, 8]):
-        history.observe(float(now), statistics(pages_fetched=pages))
-    assert history.series()["recent"]["pages_per_second"] == [None, 10.0, None, 5.0]
-
-
-def test_what_does_not_exist_is_null() -> None:
-    history = History()
-    history.observe(1.0, statistics(seen=None, links_found=None))
-    history.observe(2.0, statistics(seen=None, links_found=None))
-    series = history.series()["all"]
-    assert series["fpp_estimated"] == series["fpp_target"] == series["links_per_second"] == [None, None]
-
-
-def test_the_same_time_twice_counts_once() -> None:
-    history = History()
-    for now in (5.0, 5.0, 4.0, 6.0):
-        history.observe(now, statistics())
-    assert history.series()["recent"]["t"] == [5.0, 6.0]
-
-
-def test_nothing_observed_is_an_empty_series() -> None:
-    assert History().series()["all"]["t"] == []
-    assert History().point() == {}
-
-
 @given(st.integers(1, 5_000), st.floats(1.0, 10.0))
 def test_long_crawls_stay_bounded_and_keep_their_mean(observations: int, pace: float) -> None:
     history = History()
@@ -107,16 +80,6 @@ def test_a_history_taken_up_again_goes_on(observations: int, pace: float, pause:
     assert all(value is None for value in series["all"]["fpp_estimated"][:-1])
     if observations > 1:
         assert series["all"]["pages_per_second"][1] == pytest.approx(7 / pace, rel=0.01)
-
-
-def test_moments_close_to_each_other_stay_two() -> None:
-    """A short crawl ends within a hundredth of a second of its first look."""
-    history, again = History(), History()
-    for moment in (1_700_000_000.001, 1_700_000_000.002):
-        history.observe(moment, statistics())
-    again.restore(history.dump(), 1_800_000_000.0)
-    assert again.dump() == history.dump()
-    assert again.series()["all"]["t"] == history.series()["all"]["t"]
 
 
 def test_a_clock_set_back_drops_what_would_lie_ahead() -> None:

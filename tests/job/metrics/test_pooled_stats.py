@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import random
 from typing import Any
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.job.metrics import Course
-from crawler.job.metrics.pooled_stats import Part, Whereabouts, pool
+from crawler.job.metrics.pooled_stats import Part, pool
 from crawler.job.metrics.prometheus import exposition
 from crawler.seen.filters.watched_keys import wilson
 from crawler.service.progress.summary import summary
@@ -67,13 +66,6 @@ def test_one_partition_is_itself(one: list[Part]) -> None:
     assert without_places(pool(one, 1)) == without_places(stats)
 
 
-@given(parts(), st.randoms())
-def test_order_does_not_matter(found: list[Part], chance: random.Random) -> None:
-    shuffled = list(found)
-    chance.shuffle(shuffled)
-    assert pool(shuffled, 16) == pool(found, 16)
-
-
 @given(parts())
 def test_counts_are_added_and_everything_can_be_shown(found: list[Part]) -> None:
     stats = pool(found, 16)
@@ -122,12 +114,6 @@ def test_a_crawl_whose_partitions_are_yet_to_be_opened_has_not_ended() -> None:
         assert pool([part(0, state=state)], 2, at_work=True)["state"] == seen
 
 
-def test_messages_that_wait_keep_a_crawl_from_its_end() -> None:
-    ended = whole(state="ended")
-    assert pool([Part(0, ended, None, 0), Part(1, ended, None, 1)], 2)["state"] == "stopped"
-    assert pool([Part(0, ended, None, 0), Part(1, ended, None, 0)], 2)["state"] == "ended"
-
-
 def test_what_waits_is_summed_and_the_longest_wait_counts() -> None:
     parts = [
         part(n, messages_waiting=said)
@@ -137,39 +123,6 @@ def test_what_waits_is_summed_and_the_longest_wait_counts() -> None:
     assert together["messages_waiting"] == {"count": 5, "seconds": 9.0}
     assert [each["messages_waiting"] for each in together["partitions"]] == [2, None, 3]
     assert pool([part(0, messages_waiting=None)], 1)["messages_waiting"] is None
-
-
-def test_replicas_are_added_and_the_greatest_lag_counts() -> None:
-    told = [
-        {"wanted": 1, "in_step": 1, "steps": 7, "seconds": 0.5},
-        {"wanted": 2, "in_step": 1, "steps": 3, "seconds": 40.0},
-        None,
-    ]
-    together = pool([part(n, replicas=each) for n, each in enumerate(told)], 4)
-    assert together["replicas"] == {"wanted": 3, "in_step": 2, "steps": 7, "seconds": 40.0}
-    assert [each["replicas"] for each in together["partitions"]] == [*told, None]
-    assert "replicas  2 of 3 in step, up to 40.0 s behind" in summary(together)
-    assert pool([part(0, replicas=None)], 1)["replicas"] is None
-    assert "replicas" not in summary(pool([part(0, replicas=None)], 1))
-
-
-def test_the_directories_are_named_in_which_workers_are_missing() -> None:
-    where = [Whereabouts(f"machine{number}", f"/var/lib/{number}", 1.0) for number in range(3)]
-    states = ("running", "gone", "stopped")
-    several = [Part(n, whole(state=state), where=where[n]) for n, state in enumerate(states)]
-    shown = summary(pool(several, 3))
-    assert "machine0" in shown
-    assert "/var/lib/0" not in shown
-    for number in (1, 2):
-        assert any(line.startswith(f"0{number} ") and f"/var/lib/{number}" in line for line in shown.splitlines())
-    assert "directory" not in summary(pool(several[:1], 3))
-
-
-def test_a_pause_is_told_only_if_nothing_runs() -> None:
-    paused = {"state": "paused", "paused": "no host answers", "paused_by": "outage"}
-    both = pool([part(0, **paused), part(1, state="paused", paused="user did", paused_by="user")], 2)
-    assert (both["paused"], both["paused_by"]) == ("no host answers", "outage")
-    assert pool([part(0, **paused), part(1, state="running")], 2)["paused"] is None
 
 
 def test_the_fpp_is_that_of_the_next_new_url() -> None:
@@ -196,18 +149,6 @@ def test_what_is_bound_and_what_is_skipped() -> None:
 def measured(wrong: int, sample: int) -> dict[str, Any]:
     low, high = wilson(wrong, sample)
     return {"value": wrong / sample, "low": low, "high": high, "sample": sample}
-
-
-def test_equal_shares_of_samples_are_thrown_together() -> None:
-    found = pool(
-        [
-            part(0, urls_admitted=8000, seen=seen(fpp_measured=measured(3, 4000))),
-            part(1, urls_admitted=2000, seen=seen(fpp_measured=measured(2, 1000))),
-            part(2, urls_admitted=0, seen=seen(fpp_measured=None)),
-        ],
-        3,
-    )["seen"]["fpp_measured"]
-    assert found == {key: pytest.approx(value) for key, value in measured(5, 5000).items()}
 
 
 def test_a_smaller_share_of_a_large_partition_counts_for_all_of_it() -> None:
@@ -270,28 +211,3 @@ def test_what_a_partition_does_not_know_is_not_left_out_of_a_sum() -> None:
     found = pool([part(0, hosts_pending=None, hosts_by_state=None), part(1)], 2)
     assert found["hosts_pending"] is None
     assert found["hosts_by_state"] is None
-
-
-def test_slices_are_told_with_their_partition() -> None:
-    found = pool([part(4), part(9)], 10)["seen"]["slices"]
-    each = len(whole()["seen"]["slices"])
-    assert [one["partition"] for one in found] == [4] * each + [9] * each
-    text = exposition(pool([part(4), part(9)], 10))[0].decode()
-    for number, index in itertools.product((4, 9), range(each)):
-        assert f'crawler_seen_slice_urls{{slice="{number:02}-{index}"}}' in text
-
-
-def test_the_list_names_partitions_that_nothing_was_given_to() -> None:
-    listed = pool([part(1, pages_fetched=5, urls_pending=2)], 3)["partitions"]
-    assert [(line["partition"], line["state"], line["pages_fetched"]) for line in listed] == [
-        (0, "absent", 0),
-        (1, "running", 5),
-        (2, "absent", 0),
-    ]
-
-
-def test_the_list_tells_partitions_that_other_directories_have_from_those_without_a_url() -> None:
-    stats = pool([part(1, pages_fetched=5, urls_pending=2)], 4, elsewhere={1, 2})
-    assert [line["state"] for line in stats["partitions"]] == ["absent", "running", "elsewhere", "absent"]
-    told = summary(stats).splitlines()[-2:]
-    assert [line.split()[0] for line in told] == ["2", "1"]

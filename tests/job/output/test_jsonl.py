@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import random
-import zlib
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.base.disk import DisplacedError, Fault, FaultyDisk, RealDisk
-from crawler.job.output import AppendedFile, OutputError
-from crawler.job.records import Position
+from crawler.job.output import AppendedFile
 from tests.examples import TIMES
 
 
@@ -49,31 +47,6 @@ def test_a_record_that_is_not_as_it_was_written_is_told(tmp_path: Path) -> None:
     position = output.append(b"two\n")
     (tmp_path / "pages.jsonl").write_bytes(b"one\ntwO\n")
     assert not output.holds(position)
-    output.close()
-
-
-small = st.integers(0, 9) | st.integers(0, 2**64 - 1)
-
-
-@given(file=st.just(0) | small, end=small, length=small, crc=st.none() | small)
-def test_no_position_makes_it_read_beyond_the_file(
-    tmp_path: Path, file: int, end: int, length: int, crc: int | None
-) -> None:
-    data = b"one\ntwo\n"
-    (tmp_path / "pages.jsonl").write_bytes(data)
-    there = file == 0 and length <= end <= len(data)
-    right = zlib.crc32(data[end - length : end] if there else b"")
-    output = opened(tmp_path / "pages.jsonl")
-    assert output.holds(Position(file, end, length, right if crc is None else crc)) == (there and crc in (None, right))
-    output.close()
-
-
-def test_a_file_that_is_too_short_is_not_made_longer(tmp_path: Path) -> None:
-    output = opened(tmp_path / "pages.jsonl")
-    output.append(b"one\n")
-    with pytest.raises(OutputError, match=r"has 4 bytes, but the journal names 5"):
-        output.cut(5)
-    assert (tmp_path / "pages.jsonl").read_bytes() == b"one\n"
     output.close()
 
 
@@ -139,18 +112,6 @@ def test_a_file_that_is_cut_gets_no_hole(tmp_path: Path) -> None:
     with pytest.raises(DisplacedError, match=r"was cut by another program \(0 bytes where 4 were written\)"):
         output.append(b"two\n")
     assert path.read_bytes() == b"two\n"
-    output.close()
-
-
-def test_what_is_written_again_is_written_where_it_stands(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
-    output = opened(path)
-    output.append(b"one\n")
-    output.append(b"two\n")
-    output.write_again(0)
-    assert path.read_bytes() == b"one\ntwo\n"
-    output.append(b"three\n")
-    assert path.read_bytes() == b"one\ntwo\nthree\n"
     output.close()
 
 

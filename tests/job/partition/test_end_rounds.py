@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,22 +24,6 @@ def test_the_end_is_never_said_while_a_link_is_anywhere_and_it_is_said(seed: int
 
 def quiet(rounds: EndRounds, *, epoch: int = 1, version: int = 0, idle: bool = True, empty: bool = True) -> Status:
     return Status(rounds.announcement.round, epoch, version, idle, empty, "7")
-
-
-def test_one_quiet_round_is_not_the_end_and_two_are() -> None:
-    rounds = EndRounds(2, "c")
-    assert rounds.look([quiet(rounds), None], ["7", "7"]) is Look.WAIT
-    assert rounds.look([quiet(rounds), quiet(rounds)], ["7", "7"]) is Look.AGAIN
-    assert rounds.look([quiet(rounds), quiet(rounds)], ["7", "7"]) is Look.ENDED
-    assert rounds.announcement.ended == (1, 1)
-
-
-@pytest.mark.parametrize("change", [{"epoch": 2}, {"version": 1}, {"idle": False}, {"empty": False}])
-def test_what_changed_between_two_rounds_starts_them_again(change: dict[str, int]) -> None:
-    rounds = EndRounds(1, "c")
-    assert rounds.look([quiet(rounds)], ["7"]) is Look.AGAIN
-    assert rounds.look([quiet(rounds, **change)], ["7"]) in (Look.AGAIN, Look.BUSY)
-    assert rounds.announcement.ended == ()
 
 
 def test_an_answer_to_an_older_round_or_to_another_coordinator_does_not_count() -> None:

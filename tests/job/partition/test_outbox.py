@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
@@ -46,68 +45,6 @@ class Mail:
 
 def ack_of(parcel: Parcel) -> Ack:
     return Ack(*parcel[:4])
-
-
-def test_nothing_is_sent_before_an_epoch_has_begun() -> None:
-    mail = Mail(epoch=0)
-    mail.put(0, b"a")
-    assert mail.outbox.gather(0.0, MUCH) == []
-    mail.outbox.renumber(3)
-    assert mail.outbox.gather(0.0, MUCH) == [Parcel(ME, 0, 3, 1, [b"a"])]
-
-
-def test_rows_go_once_in_the_order_in_which_they_came() -> None:
-    mail = Mail()
-    mail.put(0, b"a", b"b")
-    mail.put(3, b"x")
-    assert mail.outbox.gather(0.0, MUCH) == [Parcel(ME, 0, 1, 1, [b"a", b"b"]), Parcel(ME, 3, 1, 1, [b"x"])]
-    assert mail.outbox.gather(0.0, MUCH) == []
-    mail.put(0, b"c")
-    assert mail.outbox.gather(0.0, MUCH) == [Parcel(ME, 0, 1, 2, [b"c"])]
-    assert mail.outbox.waiting() == {0: 3, 3: 1}
-    assert mail.outbox.in_flight == 4
-
-
-def test_rows_of_a_transaction_that_is_not_written_wait() -> None:
-    mail, batch = Mail(), Batch()
-    mail.outbox.put(0, b"a", batch)
-    assert mail.outbox.gather(0.0, MUCH) == []
-    mail.store.write(batch)
-    assert [parcel.messages for parcel in mail.outbox.gather(0.0, MUCH)] == [[b"a"]]
-
-
-def test_a_row_goes_when_its_target_has_it_and_not_before() -> None:
-    mail = Mail()
-    mail.put(0, b"a", b"b")
-    (parcel,) = mail.outbox.gather(0.0, MUCH)
-    assert mail.rows() == [b"a", b"b"]
-    assert not mail.outbox.is_empty
-    for odd in (
-        Ack(ME, 0, 1, 2),  # of a parcel that was never sent
-        Ack(ME, 0, 0, 1),  # of an older epoch
-        Ack(2, 0, 1, 1),  # for another
-        Ack(ME, 9, 1, 1),
-        Ack(ME, ME, 1, 1),
-    ):
-        mail.acknowledge(odd)
-        assert mail.rows() == [b"a", b"b"], odd
-    mail.acknowledge(ack_of(parcel))
-    assert mail.rows() == []
-    assert mail.outbox.is_empty
-    assert mail.outbox.in_flight == 0
-    assert mail.outbox.next_time == math.inf
-    assert not mail.outbox.is_news(ack_of(parcel))
-
-
-def test_an_acknowledgement_is_of_all_before_it_and_of_nothing_behind() -> None:
-    mail = Mail()
-    parcels = []
-    for message in (b"a", b"b", b"c"):
-        mail.put(0, message)
-        parcels += mail.outbox.gather(0.0, MUCH)
-    mail.acknowledge(ack_of(parcels[1]))
-    assert mail.rows() == [b"c"]
-    assert mail.outbox.due(AGAIN) == [parcels[2]]
 
 
 def test_all_on_the_way_is_sent_again_ever_more_seldom_until_something_arrives() -> None:
@@ -156,40 +93,6 @@ def test_only_so_much_is_on_the_way_to_one_target() -> None:
     assert [parcel.number for parcel in mail.outbox.gather(0.0, MUCH)] == [WINDOW + 1, WINDOW + 2]
 
 
-def test_in_a_new_epoch_all_that_is_left_goes_again_numbered_anew() -> None:
-    mail = Mail()
-    mail.put(0, b"a", b"b")
-    mail.acknowledge(ack_of(mail.outbox.gather(0.0, MUCH)[0]))
-    mail.put(0, b"c")
-    mail.outbox.gather(0.0, MUCH)
-    later = Mail(mail.store, epoch=2)
-    later.put(0, b"d")
-    assert later.outbox.gather(0.0, MUCH) == [Parcel(ME, 0, 2, 1, [b"c", b"d"])]
-    assert mail.rows() == [b"c", b"d"]
-    for epoch in (1, 2):
-        with pytest.raises(ValueError, match="does not follow"):
-            later.outbox.renumber(epoch)
-    later.outbox.renumber(5)
-    assert later.outbox.gather(0.0, MUCH) == [Parcel(ME, 0, 5, 1, [b"c", b"d"])]
-    assert later.outbox.in_flight == 2
-
-
-@given(st.integers(1, 400), st.integers(0, 400), st.booleans())
-def test_numbers_go_on_above_those_that_are_there(rows: int, gone: int, beyond: bool) -> None:
-    store, batch = MemoryStore(), Batch()
-    for number in range(gone + 1, gone + rows + 1):
-        batch.put(Family.OUTBOX, row_key(2, number), b"%d" % number)
-    if beyond:
-        batch.put(Family.OUTBOX, row_key(3, 2**40), b"far")
-    store.write(batch)
-    mail = Mail(store)
-    assert mail.outbox.waiting() == {2: rows} | ({3: 1} if beyond else {})
-    mail.put(2, b"next")
-    mail.put(3, b"next")
-    assert store.get(Family.OUTBOX, row_key(2, gone + rows + 1)) == b"next"
-    assert store.get(Family.OUTBOX, row_key(3, 2**40 + 1 if beyond else 1)) == b"next"
-
-
 @given(st.integers(0, 2**32))
 def test_whatever_is_lost_on_the_way_every_row_arrives_in_order(seed: int) -> None:
     """A target that takes parcels in order only, over a way that loses and repeats."""
@@ -232,25 +135,6 @@ def test_a_target_that_knows_a_greater_epoch_says_which_is_needed() -> None:
     assert mail.outbox.outrun == 0
     assert not mail.outbox.is_news(Ack(ME, 0, 9, 4))
     assert mail.outbox.outrun == 9
-
-
-def test_a_target_that_has_less_than_it_had_needs_a_new_epoch() -> None:
-    mail = Mail(epoch=2)
-    mail.put(0, b"a")
-    mail.acknowledge(ack_of(mail.outbox.gather(0.0, MUCH)[0]))
-    mail.put(0, b"b")
-    mail.outbox.gather(0.0, MUCH)
-    now = 0.0
-    while now < 100.0:
-        mail.outbox.is_news(Ack(ME, 0, 1, 7))
-        now = mail.outbox.next_time
-        mail.outbox.due(now)
-        if mail.outbox.outrun:
-            break
-    assert mail.outbox.outrun == 2
-    assert now > AGAIN_MOST, "an old acknowledgement that comes again is no reason"
-    mail.outbox.renumber(3)
-    assert mail.outbox.gather(now, MUCH) == [Parcel(ME, 0, 3, 1, [b"b"])]
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------

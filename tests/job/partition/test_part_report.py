@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 
 from hypothesis import given
@@ -23,7 +22,6 @@ from crawler.job.partition.part_report import (
     encode_question,
     encode_report,
 )
-from tests.job.metrics.samples import statistics
 
 TEXT = st.text(max_size=40)
 NUMBERS = st.integers(0, 2**40)
@@ -75,14 +73,3 @@ def test_what_would_fill_the_memory_is_not_unpacked() -> None:
     bomb = zlib.compress(b"\xdd\xff\xff\xff\xff" + bytes(64 * 2**20), 9)
     assert len(bomb) < 2 * MOST_VALUE
     assert decode_answer(bomb) is None
-
-
-def test_a_long_report_leaves_slices_out_and_an_answer_that_is_too_long_is_none() -> None:
-    stats = statistics()
-    noise = [{"index": each, "text": hashlib.sha256(b"%d" % each).hexdigest()} for each in range(10_000)]
-    stats["seen"] = stats["seen"] | {"slices": noise}
-    report = decode_report(encode_report(PartReport("1", 1.0, 5.0, False, "m", "/d", "h", 1, stats)))
-    assert report is not None
-    assert report.stats["seen"]["slices"] == []
-    assert report.stats["pages_fetched"] == stats["pages_fetched"]
-    assert encode_answer(Answer("id", noise)) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from crawler.base.settings import (
     RobotsSettings,
     SeenSettings,
     Settings,
-    TrapSettings,
 )
 from crawler.frontier import Entry, Stated
 from crawler.frontier.traps import Content
@@ -174,60 +173,12 @@ def test_what_comes_twice_is_a_duplicate_where_it_belongs(crowd: Crowd) -> None:
     assert crowd.jobs[0].counters.duplicates == crowd.jobs[2].counters.duplicates == 0
 
 
-def test_a_link_that_was_sent_lately_is_not_sent_again(crowd: Crowd) -> None:
-    found = Found(urls(f"{B[0]}/1", f"{B[0]}/2", f"{B[0]}/1"), 1, "http://a.test/", found_at=NOW)
-    for _ in range(3):
-        crowd.jobs[0].admit(found)
-    assert crowd.messages() == {1: [Links([f"http://{B[0]}/1", f"http://{B[0]}/2"], 1, "http://a.test/")]}
-    assert crowd.jobs[0].counters.sent_elsewhere == 2
-    crowd.deliver()
-    counted = [(job.counters.admitted, job.counters.duplicates) for job in crowd.jobs[:2]]
-    assert counted == [(0, 7), (2, 0)], "as many as in one process, in all"
-    crowd.reopen(0)
-    crowd.jobs[0].admit(found)
-    assert len(crowd.messages()[1]) == 1, "whoever was killed knows nothing of it"
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"seed": True},
-        {"priority": 2},
-        {"found_at": NOW, "share": 0.5},
-        {"found_at": NOW, "classes": {f"http://{B[0]}/": 1}},
-        {"found_at": NOW, "listing": Listing({}, False, {f"http://{B[0]}/": Stated(5.0, 6.0)})},
-    ],
-)
-def test_what_says_more_than_a_link_is_sent_each_time(crowd: Crowd, said: dict[str, Any]) -> None:
-    crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/", found_at=NOW))
-    for _ in range(2):
-        crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, **said))
-    assert len(crowd.messages()[1]) == 3
-
-
 def test_a_redirect_takes_its_count_and_its_seed_along(crowd: Crowd) -> None:
     crowd.jobs[0].admit(Found(urls(f"{A[0]}/"), 0, seed=True))
     crowd.visit(0, *urls(f"{B[0]}/"), outcome=Outcome.REDIRECT)
     crowd.deliver()
     (entry,) = crowd.entries(1)
     assert (entry.depth, entry.redirects, entry.seed, entry.via) == (0, 1, True, f"http://{A[0]}/")
-
-
-def test_seeds_are_counted_where_they_belong(crowd: Crowd) -> None:
-    job = crowd.jobs[0]
-    seeds = urls(f"{A[0]}/", f"{B[0]}/", f"{C[0]}/")
-    for _ in range(2):
-        job.admit(Found(seeds, 0, seed=True))
-        crowd.deliver()
-    assert [each.counters.seeds for each in crowd.jobs] == [1, 1, 1]
-    assert [each.counters.duplicates for each in crowd.jobs] == [0, 0, 0], "every run reads the seeds again"
-    assert crowd.entries(2)[0].seed
-
-
-def test_urls_that_somebody_adds_have_their_class_there(crowd: Crowd) -> None:
-    crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 0, priority=5))
-    crowd.deliver()
-    assert [entry.priority for entry in crowd.entries(1)] == [5]
 
 
 def test_a_filter_that_errs_loses_nothing_that_somebody_named(tmp_path: Path) -> None:
@@ -262,16 +213,6 @@ def test_importance_is_shared_among_all_links_of_a_page(scored: Crowd) -> None:
     assert min(scores) > 0
 
 
-def test_a_link_that_is_found_again_makes_its_page_more_important_elsewhere(scored: Crowd) -> None:
-    found = Found(urls(f"{B[0]}/1"), 1, "http://a.test/", found_at=NOW, share=0.25)
-    first = Found(urls(f"{B[0]}/2"), 1, "http://a.test/", found_at=NOW, share=0.4)
-    for each in (first, found, found):
-        scored.jobs[0].admit(each)
-        scored.deliver()
-    assert scored.jobs[1].counters.duplicates == 1
-    assert scored.entries(1)[0].href.endswith("/1"), "more important by now than the one that came first"
-
-
 def test_links_of_a_copy_are_refused_with_a_record_where_they_belong(crowd: Crowd) -> None:
     crowd.jobs[0].admit(Found(urls(f"{A[0]}/copy"), 0, seed=True))
     copied = Content(b"d" * 16, None, f"http://{A[0]}/original")
@@ -283,29 +224,6 @@ def test_links_of_a_copy_are_refused_with_a_record_where_they_belong(crowd: Crow
     ]
     assert crowd.records(1)[0]["error"].endswith(f"on a page that says the same as http://{A[0]}/original")
     assert crowd.jobs[1].counters.trap_counts == 2
-
-
-def test_only_so_many_links_of_copies_get_a_record(tmp_path: Path) -> None:
-    crowd = Crowd(tmp_path, replace(SETTINGS, traps=TrapSettings(max_records=3)))
-    try:
-        for page in range(4):
-            crowd.jobs[0].admit(Found(urls(f"{A[0]}/copy{page}"), 0, seed=True))
-            copied = Content(b"%016d" % page, None, f"http://{A[0]}/original")
-            crowd.visit(0, content=copied, left_out=urls(f"{B[0]}/{page}a", f"{B[0]}/{page}b"))
-            crowd.deliver()
-        assert len(crowd.records(1)) == 4, "two pages' links: the third page comes when there are three and more"
-    finally:
-        for job in crowd.jobs:
-            job.close()
-
-
-def test_a_link_on_a_copy_does_not_keep_it_from_being_sent(crowd: Crowd) -> None:
-    record = PageRecord(
-        Entry(f"http://{A[0]}/copy", 0), Outcome.FETCHED, NOW, content=Content(b"d" * 16, None, f"http://{A[0]}/")
-    )
-    crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/", found_at=NOW, copy=record))
-    crowd.jobs[0].admit(Found(urls(f"{B[0]}/"), 1, "http://a.test/", found_at=NOW))
-    assert len(crowd.messages()[1]) == 2
 
 
 def test_sitemaps_are_announced_across_partitions(crowd: Crowd) -> None:
@@ -397,17 +315,6 @@ def test_a_parcel_that_cannot_be_read_is_left_as_a_whole(
     assert (job.counters.admitted, job.writer.commits, job.due_acks()) == (0, before, [])
 
 
-def test_what_changes_nothing_is_no_transaction(crowd: Crowd) -> None:
-    job = crowd.jobs[1]
-    good = parcel_to(job, msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1)))
-    assert job.receive(good, NOW).verdict is Verdict.ADMITTED
-    commits = job.writer.commits
-    assert job.receive(good, NOW).verdict is Verdict.REPEATED
-    assert job.receive(parcel_to(job, number=9), NOW).verdict is Verdict.GAP
-    assert not job.acknowledged([], NOW)
-    assert job.writer.commits == commits
-
-
 def test_a_parcel_is_acknowledged_after_the_sync_and_again_when_it_comes_again(crowd: Crowd) -> None:
     job = crowd.jobs[1]
     parcel = parcel_to(job, msgspec.msgpack.encode(Links([f"http://{B[0]}/"], 1)))
@@ -480,26 +387,3 @@ def test_rows_of_a_killed_partition_are_there_again(crowd: Crowd) -> None:
     assert [links.hrefs for links in crowd.messages()[1]] == [[f"http://{B[0]}/1"], [f"http://{B[0]}/2"]]
     crowd.deliver()
     assert crowd.jobs[1].counters.admitted == 2
-
-
-def test_a_page_with_many_long_links_sends_several_messages(crowd: Crowd) -> None:
-    links: Sequence[Canonical] = urls(*(f"{B[0]}/{number}/{'x' * 1_000}" for number in range(100)))
-    crowd.jobs[0].admit(Found(links, 1, "http://a.test/", found_at=NOW))
-    parts = [part.hrefs for part in crowd.messages()[1]]
-    assert [href for part in parts for href in part] == [link.href for link in links]
-    assert max(sum(map(len, part)) for part in parts) <= 33_000
-    crowd.deliver()
-    assert crowd.jobs[1].counters.admitted == 100
-
-
-def test_a_job_of_its_own_is_no_partition(tmp_path: Path) -> None:
-    job = open_as(tmp_path, None)
-    try:
-        assert job.partition is None
-        with pytest.raises(RuntimeError, match="is no partition"):
-            job.receive(Parcel(0, 1, 1, 1, []), NOW)
-        job.widen("http://a.test/")
-        job.admit(Found(urls("a.test/"), 0, seed=True))
-        assert list(job.store.rows(Family.OUTBOX)) == []
-    finally:
-        job.close()

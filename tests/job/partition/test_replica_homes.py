@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
-from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.partition.placement import place
 from crawler.job.partition.replica_homes import (
     Following,
     Follows,
     decode_following,
     encode_following,
-    newest,
     slots_for,
     target_homes,
 )
@@ -110,42 +107,3 @@ def test_as_few_move_as_all_need_to_have_their_share(
     assert placed[0] in near if has_to_move else present[0] not in workers or placed[0] == present[0]
     kept = sum(now == then for now, then in zip(present, placed, strict=True))
     assert kept == max(most_kept(workers, present, first) for first in (near if has_to_move else [present[0]]))
-
-
-@given(WORKERS, PRESENT, SEEDS, st.randoms(use_true_random=False))
-def test_each_is_to_be_in_the_same_home_until_all_have_moved(
-    workers: dict[str, int], present: list[str | None], seeds: set[str], chance: Random
-) -> None:
-    placed = target_homes(len(present), workers, present, seeds)
-    now, order = list(present), list(range(len(present)))
-    chance.shuffle(order)
-    for number in order:
-        now[number] = placed[number]
-        assert target_homes(len(present), workers, now, seeds) == placed
-
-
-def test_two_homes_share_eight_partitions_of_which_one_has_the_seeds() -> None:
-    for joins in "bcdefgh":
-        placed = target_homes(8, {"a": 1, joins: 1}, ["a"] * 8, {"a"})
-        assert Counter(placed) == {"a": 4, joins: 4}
-        assert placed[0] == "a"
-
-
-def test_nobody_is_nowhere() -> None:
-    assert target_homes(3, {}) == [None] * 3
-    assert place(3, []) == {}
-
-
-@given(st.sets(ONE, min_size=2), st.integers(1, 64), st.integers(0, 7))
-def test_when_a_home_goes_nothing_else_moves(homes: set[str], partitions: int, which: int) -> None:
-    gone = sorted(homes)[which % len(homes)]
-    before = target_homes(partitions, dict.fromkeys(homes, 1))
-    after = target_homes(partitions, dict.fromkeys(homes - {gone}, 1), before)
-    assert all(was in (now, gone) for was, now in zip(before, after, strict=True))
-
-
-def test_what_was_said_last_counts_whoever_says_it_again() -> None:
-    older, newer = Following(2, [Follows("a", True)], 7.0), Following(2, [Follows("b", True)], 8.0)
-    risen = Following(3, [], 5.0)
-    for one, other, last in ((older, newer, newer), (newer, risen, risen), (older, None, older), (None, None, None)):
-        assert newest(one, other) is newest(other, one) is last

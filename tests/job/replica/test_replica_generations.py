@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import random
 import tempfile
-import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.base.disk import Disk, FaultyDisk, PowerCutError, RealDisk
-from crawler.base.disk.files import RealFile
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import DurabilitySettings, SeenSettings, Settings
-from crawler.job import replica_generations
-from crawler.job.checkpoint import Generations, Renewal
+from crawler.base.settings import SeenSettings, Settings
+from crawler.job.checkpoint import Renewal
 from crawler.job.directory import SEEN
 from crawler.job.follower import Follower
-from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import (
@@ -37,7 +31,7 @@ from crawler.job.replica import Chunk, Mark, Step
 from crawler.job.step_log import MARK
 from crawler.job.store import FaultyStore
 from crawler.seen.exact import make_seen
-from crawler.seen.filters import NoMemoryError, SeenSet
+from crawler.seen.filters import SeenSet
 from tests.durability.power import Inline
 
 LINE = 7
@@ -186,117 +180,6 @@ def test_whatever_happens_it_knows_what_its_owner_knew(kind: str, acts: list[tup
             job.close()
 
 
-@pytest.mark.parametrize("kind", ["scalable", "bloom", "exact", *FORGETFUL])
-def test_what_it_replays_does_not_grow(tmp_path: Path, kind: str) -> None:
-    steps = Steps(kind)
-    replica = Replica(tmp_path / "replica", steps)
-    for _ in range(30):
-        steps.admit(10)
-        steps.tell(replica.follower)
-        replica.checkpoint(None)
-    job = replica.promoted()
-    try:
-        assert job.checkpointer.manifest is not None
-        assert job.checkpointer.manifest.sequence == 30
-        assert 30 - MOST_KEYS // 10 <= job.checkpointer.manifest.seen_sequence < 30, "not stored at each generation"
-        assert len(list((replica.directory / SEEN).glob("generation-*"))) <= 3
-    finally:
-        job.close()
-
-
-def test_what_it_covers_is_durable(tmp_path: Path) -> None:
-    steps = Steps("scalable")
-    replica = Replica(tmp_path / "replica", steps)
-    for number in range(1, 9):
-        steps.admit(10)
-        steps.tell(replica.follower)
-        replica.checkpoint(None)
-        replica.reopen(loses_power=True)
-        assert replica.follower.mark == Mark(LINE, number)
-
-
-class Meanwhile(FaultyStore):
-    """A store that is written while its journal is read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.acts = list[Callable[[], object]]()
-
-    def scan(
-        self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
-    ) -> list[tuple[bytes, bytes]]:
-        while family is Family.ADMITTED and self.acts:
-            self.acts.pop()()
-        return super().scan(family, start, end, limit)
-
-
-@pytest.mark.parametrize("kind", ["scalable", "cuckoo"])
-def test_keys_that_come_meanwhile_are_left_to_the_journal(tmp_path: Path, kind: str) -> None:
-    steps, store = Steps(kind), Meanwhile()
-    platform = Platform(open_store=lambda _: store, renewal=RENEWAL)
-    Job(tmp_path / "job", steps.settings, 0.0, platform).close()
-    follower = Follower(tmp_path / "job", platform, steps.settings.output)
-    try:
-        steps.admit(10)
-        steps.tell(follower)
-        store.acts = [partial(steps.tell, follower), partial(steps.admit, 20)]
-        assert follower.checkpoint(1e9) == []
-        assert follower.mark == Mark(LINE, 2)
-    finally:
-        follower.close()
-    job = Job(tmp_path / "job", steps.settings, 0.0, platform)
-    try:
-        assert job.checkpointer.manifest is not None
-        assert job.checkpointer.manifest.seen_sequence == 1
-        assert len(job.seen) == 30, "no key counts twice"
-    finally:
-        job.close()
-
-
-def test_it_is_renewed_as_soon_as_it_is_opened_if_many_keys_came_before(tmp_path: Path) -> None:
-    steps = Steps("scalable")
-    replica = Replica(tmp_path / "replica", steps)
-    steps.admit(10)
-    steps.tell(replica.follower)
-    replica.checkpoint(None)
-    steps.admit(MOST_KEYS)
-    steps.tell(replica.follower)
-    replica.reopen(loses_power=False)
-    steps.admit(1)
-    steps.tell(replica.follower)
-    replica.checkpoint(None)
-    newest = Generations(replica.directory / SEEN, 2, RealDisk())
-    assert newest.read_manifest(newest.numbers()[0]).seen_sequence == 3
-
-
-def test_a_seen_set_for_which_there_is_no_memory_leaves_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it says of the outputs is new all the same."""
-    steps = Steps("scalable")
-    replica = Replica(tmp_path / "replica", steps)
-    steps.admit(10)
-    steps.tell(replica.follower)
-    replica.checkpoint(None)
-
-    def without_memory(*_: object, **__: object) -> None:
-        raise NoMemoryError("a filter of 3 GB does not fit into the memory")
-
-    monkeypatch.setattr(replica_generations, "restore_seen", without_memory)
-    steps.admit(MOST_KEYS)
-    steps.tell(replica.follower)
-    (line,) = replica.follower.checkpoint(1e9)
-    assert "a filter of 3 GB" in line
-    monkeypatch.undo()
-    job = replica.promoted()
-    try:
-        assert job.checkpointer.manifest is not None
-        assert (job.checkpointer.manifest.seen_sequence, job.checkpointer.manifest.sequence) == (1, 2)
-        assert len(job.seen) == 10 + MOST_KEYS
-    finally:
-        job.close()
-
-
 def test_a_damaged_one_is_made_again_from_an_older_one(tmp_path: Path) -> None:
     steps = Steps("scalable")
     replica = Replica(tmp_path / "replica", steps)
@@ -320,73 +203,3 @@ def test_a_damaged_one_is_made_again_from_an_older_one(tmp_path: Path) -> None:
         assert len(job.seen) == 3 * MOST_KEYS
     finally:
         job.close()
-
-
-class SlowDisk(RealDisk):
-    """Bytes of the seen-set are written when they may be."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.may = threading.Event()
-
-    def open(self, path: Path, *, create: bool = False) -> RealFile:
-        file = super().open(path, create=create)
-        if path.name.startswith("slice-"):
-            write = file.pwrite
-
-            def pwrite(data: bytes, offset: int) -> None:
-                self.reached.set()
-                assert self.may.wait(60)
-                write(data, offset)
-
-            file.pwrite = pwrite  # type: ignore[method-assign]
-        return file
-
-
-@pytest.mark.parametrize("closes", [False, True])
-def test_nobody_waits_for_a_generation(tmp_path: Path, *, closes: bool) -> None:
-    """Steps are applied and synced beside it. It is broken off when the replica is closed."""
-    steps, disk = Steps("scalable"), SlowDisk()
-    platform = Platform(disk, renewal=RENEWAL)
-    Job(tmp_path / "job", steps.settings, 0.0, platform).close()
-    follower = Follower(tmp_path / "job", platform, steps.settings.output)
-    steps.admit(100)
-    steps.tell(follower)
-    writing = threading.Thread(target=follower.checkpoint, args=(1e9,))
-    writing.start()
-    assert disk.reached.wait(60)
-    steps.admit(50)
-    steps.tell(follower)
-    follower.sync()
-    assert follower.mark.number == 2
-    closing = threading.Thread(target=follower.close)
-    if closes:
-        closing.start()
-        assert follower.generations.is_wanted.wait(60)
-    disk.may.set()
-    writing.join(60)
-    if not closes:
-        closing.start()
-    closing.join(60)
-    assert follower.checkpoint(1e9) == [], "it is closed"
-    seen = Generations(tmp_path / "job" / SEEN, 2, disk)
-    assert [seen.read_manifest(number).sequence for number in seen.numbers()] == ([] if closes else [1])
-    job = Job(tmp_path / "job", steps.settings, 0.0, platform)
-    try:
-        assert len(job.seen) == 150
-        assert as_admitted(job, steps.settings).might_contain_digests(OTHERS) == job.seen.might_contain_digests(OTHERS)
-    finally:
-        job.close()
-
-
-def test_a_job_that_has_none_yet_is_made_as_it_says(tmp_path: Path) -> None:
-    """What a seen-set is made of is in the file that names the job."""
-    steps = Steps("cuckoo")
-    replica = Replica(tmp_path / "replica", steps)
-    steps.admit(30)
-    steps.tell(replica.follower)
-    replica.checkpoint(None)
-    seen = Generations(replica.directory / SEEN, 2, RealDisk())
-    made = seen.read_manifest(1).state["parameters"]
-    assert made == make_seen(steps.settings.seen, FaultyStore(), read_identity(replica.directory).hash).parameters()
-    assert DurabilitySettings().generations == replica_generations.KEPT

@@ -16,11 +16,11 @@ from crawler.job.formats import LOGGED
 from crawler.job.found import Found
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.job.kept_steps import KeptSteps, StepRoom
+from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
 from crawler.job.records import Body, file_number, kind_of
 from crawler.job.replica import START, Mark, Written
-from crawler.job.step_log import MARK, StepLog, leaves_out
+from crawler.job.step_log import MARK, StepLog
 from crawler.job.store import FaultyStore
 from crawler.job.transaction import Transaction
 from crawler.url.urls import Canonical
@@ -52,15 +52,6 @@ def test_two_readers_get_the_same_steps_each_from_its_own_mark() -> None:
     assert log.after(log.mark, 3) is None
 
 
-def test_a_chunk_has_at_most_so_many_bytes_but_always_a_step() -> None:
-    log = logged(5, size=100)
-    first = log.after(START, 3, most=1)
-    two = log.after(START, 3, most=350)
-    assert first is not None
-    assert two is not None
-    assert (len(first.steps), len(two.steps)) == (1, 2)
-
-
 def test_what_all_have_is_forgotten() -> None:
     log = logged(5)
     size = log.size
@@ -72,48 +63,6 @@ def test_what_all_have_is_forgotten() -> None:
     log.forget(log.mark)
     assert log.size == 0
     assert log.holds(log.mark)
-
-
-def test_the_last_step_is_kept_however_large_it_is() -> None:
-    log = logged(3, size=1_000, most=10_000)
-    before = log.mark
-    for size in (20_000, 30_000):
-        transaction = Transaction()
-        transaction.batch.put(Family.HOSTS, b"h", bytes(size))
-        log.stamp(transaction)
-        log.add(transaction)
-        chunk = log.after(before, 3)
-        assert chunk is not None, "who has all before it needs no copy"
-        assert len(chunk.steps) == 1
-        before = log.mark
-
-
-def test_several_large_steps_are_kept_while_other_logs_leave_room() -> None:
-    room = StepRoom(100_000)
-    logs = [StepLog(LINE, 10_000, room=room) for _ in range(2)]
-    for log in logs:
-        log.keep()
-
-    def add(log: StepLog, size: int) -> None:
-        transaction = Transaction()
-        transaction.batch.put(Family.HOSTS, b"h", bytes(size))
-        log.stamp(transaction)
-        log.add(transaction)
-
-    for _ in range(3):
-        add(logs[0], 30_000)
-    assert logs[0].holds(START)
-    add(logs[1], 9_000)
-    assert logs[1].holds(START)
-    add(logs[1], 9_000)
-    assert not logs[1].holds(START), "beyond its own bound, and there is no room"
-    assert logs[0].holds(START)
-    logs[0].forget(logs[0].mark)
-    for _ in range(3):
-        add(logs[1], 30_000)
-    assert logs[1].holds(Mark(LINE, 2))
-    assert sum(log.size for log in logs) <= 100_000 + 2 * 10_000
-    logs[0].drop()
 
 
 def test_beyond_the_bound_the_oldest_go_and_who_needs_them_learns_it() -> None:
@@ -130,26 +79,6 @@ def test_beyond_the_bound_the_oldest_go_and_who_needs_them_learns_it() -> None:
         True,
         False,
     )
-
-
-def test_nothing_is_kept_before_somebody_asks() -> None:
-    log = logged(5, keep=False)
-    assert (log.mark, log.size) == (Mark(LINE, 5), 0)
-    assert not log.holds(log.mark)
-    log.keep()
-    assert log.holds(log.mark)
-    assert not log.holds(Mark(LINE, 4))
-    log.drop()
-    assert not log.holds(log.mark)
-
-
-def test_a_state_of_another_line_is_none_of_this_one() -> None:
-    log = logged(5)
-    assert not log.holds(Mark(LINE + 1, 3))
-    assert not log.holds(Mark(LINE, 6))
-    assert log.commits(Mark(LINE, 3)) == 3
-    assert log.commits(Mark(LINE + 1, 3)) == -1
-    assert log.commits(START) == 0
 
 
 class Opened:
@@ -186,57 +115,6 @@ def test_an_opening_goes_on_with_the_replicas_of_the_one_before(tmp_path: Path) 
     assert (chunk.follows, chunk.reaches) == (before, job.log.mark)
     assert opened.store.get(Family.META, MARK) == job.log.mark.encode()
     job.close()
-
-
-def test_what_a_replica_was_sent_it_can_tell_others_when_it_is_the_job(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
-    job = opened.open(LINE)
-    job.log.keep()
-    begun, marks = job.log.mark, []
-    for _ in range(3):
-        opened.admit(job)
-        marks.append(job.log.mark)
-    job.close()
-    kept = KeptSteps(begun, 10**6)
-    chunk = job.log.after(begun, 3)
-    assert chunk is not None
-    for step in chunk.steps:
-        kept.add(LINE, step)
-
-    job = opened.open(LINE + 1, followed=kept)
-    opened.admit(job)
-    assert all(map(job.log.holds, marks))
-    assert job.log.commits(marks[0]) == -1
-    first = job.log.after(marks[0], 3)
-    assert first is not None
-    assert (first.line, first.follows, first.steps) == (LINE, marks[0], chunk.steps[1:])
-    second = job.log.after(first.reaches, 3)
-    assert second is not None
-    assert (second.line, second.base, second.reaches) == (LINE + 1, LINE, job.log.mark)
-    job.log.forget(marks[1])
-    assert not job.log.holds(marks[0])
-    assert job.log.holds(marks[1])
-    job.close()
-    job = opened.open(LINE + 2, followed=KeptSteps(begun, 10**6))
-    assert not job.log.holds(begun), "these are not the steps up to its state"
-    job.close()
-
-
-def test_an_opening_whose_steps_have_something_else_begins_with_copies(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
-    for line, bodies in enumerate((True, False, False, True, True), LINE):
-        goes_on = bodies != leaves_out(opened.store)
-        before = Mark.decode(opened.store.get(Family.META, MARK))
-        job = opened.open(line, bodies=bodies)
-        opened.admit(job)
-        assert job.log.holds(before) == (goes_on and before != START)
-        job.log.keep()
-        assert job.log.holds(before) == (goes_on and before != START)
-        assert leaves_out(opened.store) != bodies
-        job.close()
-    opened.open(LINE, bodies=False).close()
-    opened.open(0, bodies=False).close()
-    assert not leaves_out(opened.store)
 
 
 def test_steps_without_bodies_have_records_and_links() -> None:

@@ -270,7 +270,6 @@ def test_what_lies_round_a_damaged_block_can_be_read(tmp_path: Path) -> None:
     table.write_bytes(data)
     lines = salvage(tmp_path / "store", tmp_path / "scratch", tmp_path / "new")
     assert len(lines) == 3
-    assert "meta: rows from" in lines[1]
     found = RocksStore(tmp_path / "new")
     left = len(found.scan(Family.META, b""))
     found.close()

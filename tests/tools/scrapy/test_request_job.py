@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import random
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import pytest
 
 from crawler.base.disk import FaultyDisk
 from crawler.base.kv import Family
-from crawler.base.settings import SettingsError
 from crawler.cli import main
 from crawler.frontier import Entry, Place, class_of
 from crawler.inspect.job_reader import job_stats
@@ -27,7 +25,7 @@ from crawler.job.identity import read_identity
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome
 from crawler.job.store import FaultyStore, RequestStore
-from crawler.tools.scrapy.job_settings import FETCHER, choices, settings_of_job
+from crawler.tools.scrapy.job_settings import FETCHER, settings_of_job
 from crawler.tools.scrapy.request_job import Ending, RequestJob, Taken
 from tests.corpus.make import REQUESTS
 from tests.jobs import rows, verify
@@ -110,12 +108,6 @@ def test_the_larger_priority_goes_first_and_then_the_newest(tmp_path: Path) -> N
         assert names(take_all(job)) == order
 
 
-def test_the_oldest_goes_first_where_that_is_wanted(tmp_path: Path) -> None:
-    with job_in(tmp_path / "job") as job:
-        bring(job, *(request(str(number), newest=False) for number in range(40)))
-        assert names(take_all(job)) == [str(number) for number in range(40)]
-
-
 def test_the_order_lasts_over_a_kill_and_a_small_window(tmp_path: Path) -> None:
     job = opened(tmp_path / "job", Clock())
     bring(job, *(request(str(number), priority=number % 7) for number in range(200)))
@@ -154,7 +146,6 @@ def test_what_was_out_comes_again_after_a_kill_and_what_is_done_does_not(tmp_pat
 
     with job_in(tmp_path / "job") as again:
         assert verify(tmp_path / "job").code == 0
-        assert sorted(names(take_all(again))) == ["b", "c", "found on a"]
         assert again.knows("a")
         assert not again.knows("never brought")
 
@@ -188,20 +179,6 @@ def test_the_bytes_of_a_request_go_when_its_end_is_durable(tmp_path: Path) -> No
     clock.now += 2.0
     wait_until(lambda: job.flush() and stored(job) == [], "the sync has ended, and their bytes are gone")
     kill(job)
-
-
-def test_the_bytes_of_requests_that_a_killed_run_has_ended_go_too(tmp_path: Path) -> None:
-    job = opened(tmp_path / "job", Clock())
-    bring(job, request("a"), request("b"))
-    (b, a) = take_all(job)
-    job.end(a, DONE)
-    assert job.flush()
-    kill(job)
-    with job_in(tmp_path / "job") as again:
-        assert stored(again) == ["a", "b"]
-    with job_in(tmp_path / "job") as again:
-        assert stored(again) == [b.name] == ["b"]
-        assert [each.stored for each in take_all(again)] == [b"bytes of b"]
 
 
 def test_after_power_loss_a_request_whose_end_is_undone_has_its_bytes(tmp_path: Path) -> None:
@@ -250,35 +227,6 @@ def test_on_a_full_disk_nothing_is_lost_and_nothing_handed_out(tmp_path: Path) -
     assert job.flush()
     assert sorted(names(take_all(job))) == ["b", "c"]
     job.close()
-
-
-def test_a_failed_disk_is_an_error_and_leaves_a_whole_job(tmp_path: Path) -> None:
-    clock, store = Clock(), FaultyStore()
-    platform = Platform(FaultyDisk(random.Random(1)), lambda _: store, fetcher=FETCHER)
-    job = opened(tmp_path / "job", clock, platform)
-    bring(job, request("a"))
-    job.bring(request("b"))
-    store.fail_next_write = errno.EIO
-    with pytest.raises(OSError, match="Input/output"):
-        job.flush()
-    job.close()
-    store.reopen()
-    again = opened(tmp_path / "job", clock, platform)
-    assert names(take_all(again)) == ["a"]
-    kill(again)
-
-
-def test_notes_are_written_with_what_they_belong_to(tmp_path: Path) -> None:
-    job = opened(tmp_path / "job", Clock())
-    job.put_note(b"n", b"1")
-    assert job.note(b"n") == b"1"
-    assert job.flush()
-    job.put_note(b"n", b"2")
-    assert job.note(b"n") == b"2"
-    kill(job)
-    with job_in(tmp_path / "job") as again:
-        assert again.note(b"n") == b"1"
-        assert again.note(b"none") is None
 
 
 def test_verify_finds_a_request_that_is_gone(tmp_path: Path) -> None:
@@ -361,31 +309,6 @@ def test_what_shaped_a_job_stays(tmp_path: Path) -> None:
     assert settings_of_job(tmp_path / "job", 8, 16, {}).seen.capacity == 2**10
     with pytest.raises(JobError, match=r'CRAWLER_SEEN cannot change .*was "digest", now "bloom"'):
         settings_of_job(tmp_path / "job", 8, 16, {"seen": {"kind": "bloom"}})
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("CRAWLER_SEEN", "exact", "CRAWLER_SEEN is one of scalable, bloom, counting, cuckoo, digest, not 'exact'"),
-        ("CRAWLER_SEEN", "bloomy", "CRAWLER_SEEN is one of scalable, bloom, counting, cuckoo, digest, not 'bloomy'"),
-        ("CRAWLER_FPP", "abc", "CRAWLER_FPP must be a number, not 'abc'"),
-        ("CRAWLER_FPP", "2", "Scrapy's settings: CRAWLER_FPP must be"),
-        ("CRAWLER_CAPACITY", "1e6", "CRAWLER_CAPACITY must be a whole number, not '1e6'"),
-        ("CRAWLER_CAPACITY", float("inf"), "CRAWLER_CAPACITY must be a whole number, not inf"),
-        ("CRAWLER_SYNC_INTERVAL", [], r"CRAWLER_SYNC_INTERVAL must be a number, not \[\]"),
-        ("CRAWLER_CHECKPOINT_INTERVAL", -1, "CRAWLER_CHECKPOINT_INTERVAL must be"),
-    ],
-)
-def test_a_choice_that_cannot_be_used_is_named_as_its_user_named_it(
-    name: str, value: object, said: str, tmp_path: Path
-) -> None:
-    with pytest.raises(SettingsError, match=said):
-        settings_of_job(tmp_path, 8, 16, choices({name: value}.get))
-
-
-def test_what_nobody_chose_is_not_given() -> None:
-    assert choices(dict[str, str]().get) == {}
-    assert choices({"CRAWLER_SEEN": "digest", "CRAWLER_FPP": "0.01"}.get) == {"seen": {"kind": "digest", "fpp": 0.01}}
 
 
 @pytest.mark.parametrize("archive", sorted((ROOT / "tests" / "corpus").glob(f"*/{REQUESTS}")), ids=str)

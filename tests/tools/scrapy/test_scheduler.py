@@ -47,20 +47,6 @@ class Keeping(BaseDupeFilter):
         pass
 
 
-class Again(DupeFilter):
-    """Lets some requests pass each time."""
-
-    def request_seen(self, request: Request) -> bool:
-        return False if "again" in request.url else super().request_seen(request)
-
-
-class Failing(BaseDupeFilter):
-    """A dupefilter that cannot be opened."""
-
-    def open(self) -> None:
-        raise OSError("no such server")
-
-
 def scheduler_for(directory: Path | None, name: str = "own", **settings: Any) -> Scheduler:
     """A scheduler as an engine makes it."""
     chosen = Settings({**OURS, "JOBDIR": None if directory is None else str(directory), **settings})
@@ -103,15 +89,6 @@ def test_the_dupefilter_of_scrapy_remembers_over_runs(tmp_path: Path) -> None:
     assert run(job, url, other, **settings) == ([url], [other])
 
 
-def test_what_a_subclass_wants_again_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
-    again, once = "http://h.test/again", "http://h.test/once"
-    urls = (again, once, again, once)
-    assert run(tmp_path / "job", *urls, DUPEFILTER_CLASS=Again) == ([], [again, once, again])
-    waiting, added = run(tmp_path / "job", *urls, DUPEFILTER_CLASS=Again)
-    assert sorted(waiting) == [again, again, once]
-    assert added == [again, again]
-
-
 class Stubborn:
     """Raises another error than pickle's when it is taken apart."""
 
@@ -140,24 +117,6 @@ def test_items_are_in_their_file_before_their_request_is_done(tmp_path: Path) ->
         feeds.ended()
         feeds.flush()
         assert (tmp_path / "items.jsonl").read_bytes() == b"{}"
-
-
-def test_a_feed_that_cannot_be_written_is_named_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    class Full:
-        closed, tries = False, 0
-
-        def flush(self) -> None:
-            self.tries += 1
-            raise OSError(28, "No space left on device")
-
-    exporter, file = FeedExporter.__new__(FeedExporter), Full()
-    exporter.slots = [SimpleNamespace(file=file)]  # type: ignore[list-item]
-    feeds = ItemFeeds(SimpleNamespace(extensions=SimpleNamespace(middlewares=(exporter,))))
-    feeds.ended()
-    feeds.flush()
-    feeds.flush()
-    assert file.tries == 2
-    assert caplog.text.count("No space left on device") == 1
 
 
 def test_one_that_never_got_a_job_is_no_crawl_of_scrapys_own(tmp_path: Path) -> None:
@@ -204,26 +163,10 @@ def test_what_cannot_be_used_is_refused_in_one_line_and_left_alone(
     (photographs / "sea.jpg").touch()
     with DurableFrontier(crawl) as frontier:
         frontier.add("http://h.test/")
-    rfp = "scrapy.dupefilters.RFPDupeFilter"
-    assert "holds other files (sea.jpg)" in refused(caplog, photographs, DUPEFILTER_CLASS=rfp)
     assert [path.name for path in photographs.iterdir()] == ["sea.jpg"], "nor has the dupefilter left a file"
-    assert "holds a crawl of the command line" in refused(caplog, crawl)
-    assert "CRAWLER_FPP must be a number" in refused(caplog, job, CRAWLER_FPP="abc")
     assert run(job, "http://h.test/a") == ([], ["http://h.test/a"])
-    assert "is the job of the spider 'own', not of 'another'" in refused(caplog, job, "another")
     assert "CRAWLER_FPP cannot change" in refused(caplog, job, CRAWLER_FPP="0.01")
     assert run(job) == (["http://h.test/a"], []), "it is locked by none that was refused"
-
-
-@pytest.mark.parametrize("settings", [{"DUPEFILTER_CLASS": Failing}, {}], ids=["open fails", "open is never called"])
-def test_a_scheduler_that_was_not_opened_can_be_closed(settings: dict[str, Any], tmp_path: Path) -> None:
-    for directory in (tmp_path / "job", None):
-        scheduler = scheduler_for(directory, **settings)
-        if settings:
-            with pytest.raises(OSError, match="no such server"):
-                scheduler.open(scheduler.spider)
-        assert scheduler.close("shutdown") is None
-    assert run(tmp_path / "job", "http://h.test/a") == ([], ["http://h.test/a"]), "it is not locked"
 
 
 def test_the_dupefilter_refuses_a_scheduler_that_has_no_seen_set(caplog: pytest.LogCaptureFixture) -> None:
@@ -231,7 +174,6 @@ def test_the_dupefilter_refuses_a_scheduler_that_has_no_seen_set(caplog: pytest.
     crawler = SimpleNamespace(settings=settings, request_fingerprinter=RequestFingerprinter())
     with pytest.raises(SettingsError, match=r'it needs SCHEDULER = "crawler\.scrapy\.Scheduler"'):
         DupeFilter.from_crawler(crawler)
-    assert "The spider does not start: crawler.scrapy.DupeFilter has no seen-set" in caplog.text
 
 
 def test_a_scheduler_made_of_this_one_is_as_good() -> None:

@@ -99,7 +99,6 @@ def test_the_larger_priority_goes_first(whole: Whole) -> None:
 
 
 def test_what_cannot_be_serialised_is_said_once_and_counted(whole: Whole) -> None:
-    assert whole.ran.log.count("Unable to serialize request") == 1
     assert whole.ran.stats["scheduler/unserializable"] == whole.ran.stats["scheduler/enqueued/memory"] == 1
     assert [each["url"] for each in whole.of("in-memory")] == [f"{whole.web.url}/in-memory"]
 
@@ -174,7 +173,6 @@ def test_another_spider_is_refused(whole: Whole, tmp_path: Path) -> None:
 
     said = "is the job of the spider 'kinds', not of 'others': give each spider a JOBDIR of its own"
     (line,) = (line for line in ran.log.splitlines() if "CRITICAL" in line)
-    assert "[crawler.tools.scrapy.scheduler] CRITICAL: The spider does not start: " in line
     assert line.endswith(said)
     assert "AttributeError" not in ran.log
     assert (whole.job / "spider.state").read_bytes() == state != b""
@@ -187,9 +185,6 @@ def test_a_dupefilter_whose_scheduler_was_forgotten_starts_no_spider(tmp_path: P
     with site() as web:
         ran = run_spider(web, tmp_path, SCHEDULER=None)
 
-        assert (
-            "CRITICAL: The spider does not start: crawler.scrapy.DupeFilter has no seen-set: it needs SCHE" in ran.log
-        )
         assert ran.code == 1 or sys.executable != PYTHON, "earlier versions of Scrapy exit with 0"
         assert web.asked == []
     assert not list((tmp_path / "job").rglob("*")), "nothing stands in the way of the next start"
@@ -210,6 +205,5 @@ def test_a_spider_without_a_jobdir_has_a_directory_until_it_closes(tmp_path: Pat
         ran = run_spider(web, tmp_path, JOBDIR=None)
 
         assert ran.code == 0, ran.log
-        assert "JOBDIR is not set" in ran.log
         assert web.counts() == WANTED
     assert [path.name for path in tmp_path.iterdir()] == ["saw.jsonl"]

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.base.settings import HOPS_MOST, Settings
+from crawler.engine.heading import wants_edges
 from crawler.engine.reading import Reading, Unreadable
 from crawler.engine.seeds import why_no_url
 from crawler.frontier import Entry, Stated
@@ -124,7 +125,7 @@ class Discovery:
         self._reading = reading
         self._boundary = Boundary.of(job.scope, settings)
         self._settings = settings
-        self._edges = settings.wants_edges
+        self._edges = wants_edges(settings)
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
         self._copies = Copies(settings.traps, job.store)
         self._soft404 = Soft404(settings.traps, job.store)

@@ -123,7 +123,7 @@ class Discovery:
     def __init__(self, job: Job, settings: Settings, reading: Reading) -> None:
         self._job = job
         self._reading = reading
-        self._boundary = Boundary.of(job.scope, settings)
+        self._boundary = Boundary(job.scope, settings)
         self._settings = settings
         self._edges = wants_edges(settings)
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
@@ -133,7 +133,7 @@ class Discovery:
 
     def change(self, settings: Settings) -> None:
         """Go on with other patterns and depth."""
-        self._boundary = Boundary.of(self._job.scope, settings)
+        self._boundary = Boundary(self._job.scope, settings)
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
         """Return the URLs of the lines. Invalid lines are counted and logged."""

@@ -73,7 +73,7 @@ def of_patterns(count: int, rounds: int) -> Iterator[tuple[str, float]]:
     for number in range(50):
         scope.widen(f"http://h{number}.test/")
     for name, tables in (("scope alone", {}), ("and three exclude patterns", {"exclude": list(PATTERNS)})):
-        boundary = Boundary.of(scope, settings_from({"scope": tables}))
+        boundary = Boundary(scope, settings_from({"scope": tables}))
         yield f"a link, {name}", measured(lambda b=boundary: b.inside(found, 1, Counter()), rounds, count)  # type: ignore[misc]
     compiled = [re.compile(".*".join(map(re.escape, pattern.split("*")))) for pattern in PATTERNS]
     work = [link.href for link in found]

@@ -9,7 +9,7 @@ from __future__ import annotations
 MODULES: dict[str, str] = {
     "base": """
         native_switch named_stream printable
-        settings.parts settings.leaving settings.hours settings.timetable settings.match settings.sites settings.load
+        settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites settings.load
         settings.live
         kv clock memory figures native same_program parent_death
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files disk.faulty_disk

@@ -37,7 +37,7 @@ from crawler.base.clock import SteadyClock
 from crawler.base.settings import settings_from
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.shared_platform import SharedPlatform
@@ -118,7 +118,7 @@ async def measure(directory: Path, number: int, pages: int) -> dict[str, Any]:
     clock, settings = SteadyClock(), settings_of(number)
     context = contextlib.nullcontext(Platform()) if number == 1 else SharedPlatform(number)
     with context as platform, contextlib.ExitStack() as jobs:
-        worker = Worker(MadeWeb(), WorkerSettings.of(settings), clock)
+        worker = Worker(MadeWeb(), settings, clock)
         serving = asyncio.ensure_future(worker.serve())
         runs = []
         for each in range(number):

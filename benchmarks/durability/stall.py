@@ -33,7 +33,7 @@ from crawler.base.settings import (
     Settings,
 )
 from crawler.engine.run import Run
-from crawler.engine.worker import Worker, WorkerSettings
+from crawler.engine.worker import Worker
 from crawler.job.checkpoint import Renewal
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -86,7 +86,7 @@ async def stalls(name: str, seen: SeenSettings, keys: int, seconds: float, inter
     try:
         fill(job, keys)
         first = job.checkpointer.manifest
-        worker = Worker(SimulatedWeb(Endless(), pause), WorkerSettings.of(chosen), time.time)
+        worker = Worker(SimulatedWeb(Endless(), pause), chosen, time.time)
         run = Run(job, chosen, worker.context, seeds())
         spare_the_collector()
         began = time.monotonic()

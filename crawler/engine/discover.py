@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.base.settings import HOPS_MOST, Settings
+from crawler.engine.heading import wants_edges
 from crawler.engine.reading import Reading, Unreadable
 from crawler.engine.seeds import why_no_url
 from crawler.frontier import Entry, Stated
@@ -122,9 +123,9 @@ class Discovery:
     def __init__(self, job: Job, settings: Settings, reading: Reading) -> None:
         self._job = job
         self._reading = reading
-        self._boundary = Boundary.of(job.scope, settings)
+        self._boundary = Boundary(job.scope, settings)
         self._settings = settings
-        self._edges = settings.wants_edges
+        self._edges = wants_edges(settings)
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
         self._copies = Copies(settings.traps, job.store)
         self._soft404 = Soft404(settings.traps, job.store)
@@ -132,7 +133,7 @@ class Discovery:
 
     def change(self, settings: Settings) -> None:
         """Go on with other patterns and depth."""
-        self._boundary = Boundary.of(self._job.scope, settings)
+        self._boundary = Boundary(self._job.scope, settings)
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
         """Return the URLs of the lines. Invalid lines are counted and logged."""

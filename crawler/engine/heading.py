@@ -18,7 +18,7 @@ class HeadingReader:
     """Reads headings."""
 
     def __init__(self, settings: Settings) -> None:
-        self._links = links_that_lead_on(settings)
+        self.links = links_that_lead_on(settings)
         self._agent = product_token(settings.fetch.user_agent)
 
     def read(self, result: Response | Failure) -> Heading:
@@ -31,7 +31,7 @@ class HeadingReader:
         wall = wall_by_headers(result.values)
         if not 200 <= result.status < 300:
             return Heading(tags)
-        return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self._links)), wall)
+        return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self.links)), wall)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""
@@ -39,7 +39,12 @@ class HeadingReader:
 
     def follows(self, names: tuple[str, ...]) -> bool:
         """Return whether the links of a page with these directives are followed."""
-        return not (names and self._links.respect_meta_robots and forbids_links(names))
+        return not (names and self.links.respect_meta_robots and forbids_links(names))
+
+
+def wants_edges(settings: Settings) -> bool:
+    """Return whether links are wanted with what the page says of them: for an output, or for code of the user."""
+    return "links" in settings.output.keep or settings.hooks.of_links
 
 
 def links_that_lead_on(settings: Settings) -> LinkSettings:
@@ -48,4 +53,4 @@ def links_that_lead_on(settings: Settings) -> LinkSettings:
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
     links = replace(links, kinds=(*links.kinds, FEED)) if feeds else links
-    return DescribedLinks(*astuple(links)) if settings.wants_edges else links
+    return DescribedLinks(*astuple(links)) if wants_edges(settings) else links

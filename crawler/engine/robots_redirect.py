@@ -19,6 +19,7 @@ from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
+from crawler.frontier.limits import slow_slots
 from crawler.job.job import Job
 from crawler.url.refusal import refusal_of_href
 from crawler.url.robots import robots_url
@@ -67,7 +68,7 @@ class RobotsRedirect:
             await self._context.rate()
             answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.keep)
             return Followed(answer, elsewhere=name != host.name)
-        if len(self._leads) >= self.settings.slow_slots or self._waits_for(name, host.name):
+        if len(self._leads) >= slow_slots(self.settings) or self._waits_for(name, host.name):
             return NotNow(LATER)
         self._leads[host.name] = name
         try:
@@ -84,7 +85,7 @@ class RobotsRedirect:
             self._context.wake()  # a borrowed host is back in line
 
     async def _ask_elsewhere(self, host: str, name: str, address: str, member: Membership) -> Followed | NotNow:
-        if len(self._leads) >= self.settings.slow_slots:
+        if len(self._leads) >= slow_slots(self.settings):
             return NotNow(LATER)
         self._leads[host] = name
         try:
@@ -102,7 +103,7 @@ class RobotsRedirect:
         known = self._known(name, address)
         if known is not None:
             return known
-        if self._for_others >= self.settings.slow_slots:
+        if self._for_others >= slow_slots(self.settings):
             return NotNow(LATER)
         self._for_others += 1
         try:

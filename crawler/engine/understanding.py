@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings
+from crawler.base.settings import WHOLE, Settings
 from crawler.engine.describing import Describer
 from crawler.engine.discover import Discovery
 from crawler.engine.heading import HeadingReader
@@ -17,6 +17,7 @@ from crawler.frontier import Entry
 from crawler.frontier.traps import Wall, login_wall, wall_by_markup
 from crawler.job.records import Profile
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
+from crawler.url.scope import StoreChoice
 from crawler.web.fetch import Failure, Response
 from crawler.web.links import PageLinks
 
@@ -40,7 +41,11 @@ class Understanding:
     def __init__(self, settings: Settings) -> None:
         self.retry = settings.retry
         self.headings = HeadingReader(settings)
+        self.links = self.headings.links
         self.describer = Describer(settings.output)
+        self.by_text = settings.recrawl.compare == "text"  # the text of a page says if it has changed
+        # Which answers are kept as they came, if any are.
+        self.keep = None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output)
 
     def verdict(self, entry: Entry, result: Response | Failure, now: float, is_compared: bool) -> Verdict:
         """Return what an exchange means for its URL. ``is_compared``: what it found is compared with what other visits

@@ -16,13 +16,12 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from crawler.base.settings import WHOLE, Settings
+from crawler.base.settings import Settings
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import payload_digest
 from crawler.engine.discover import Discovery, Likeness, Outlinks, listed_depth, together
 from crawler.engine.handing_over import OwnCode
-from crawler.engine.heading import links_that_lead_on
 from crawler.engine.judge import as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
@@ -44,7 +43,7 @@ from crawler.job.records import Kept, Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Throttled, Verdict
 from crawler.url.refusal import Refusal
-from crawler.url.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside, StoreChoice
+from crawler.url.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside
 from crawler.web.extract import Edge
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
 from crawler.web.links import (
@@ -93,8 +92,9 @@ class Visitor:
         self._discovery = discovery
         self._robots = robots
         self._line = line
-        self._take_over(settings)
-        self._reader = PageReader(ParsingNotes(job.directory), context.parser, self._links, context.reading)
+        self._understanding = Understanding(settings)
+        links = self._understanding.links
+        self._reader = PageReader(ParsingNotes(job.directory), context.parser, links, context.reading)
         bodies = BodyKeeper(job.files.outputs.bodies, settings.output.store_max_size)
         self._keepers = Keepers.of(settings.output, Archive(job.store), bodies, context.texts)
         self._code = OwnCode.of(job, discovery, settings.hooks.relevant_score, context)
@@ -106,16 +106,9 @@ class Visitor:
 
     def change(self, settings: Settings) -> None:
         """Go on with other tries, patterns and rules of hosts."""
-        self._take_over(settings)
+        self._understanding = Understanding(settings)
         self._discovery.change(settings)
         self._robots.change(settings)
-
-    def _take_over(self, settings: Settings) -> None:
-        self._understanding = Understanding(settings)
-        self._links = links_that_lead_on(settings)
-        self._by_text = settings.recrawl.compare == "text"  # the text of a page says if it has changed
-        # Which answers are kept as they came, if any are.
-        self._store = None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output)
 
     async def robots_for_another(self, address: str) -> Followed | NotNow:
         """Fetch an address of this partition, to which a robots.txt of another partition redirects."""
@@ -247,7 +240,7 @@ class Visitor:
             headers = with_own(headers, await self._context.code.headers(entry.href))
         read_by_crawl, code = self._read_by_crawl(entry), self._code.handing_over
         wanted = read_by_crawl if code is None else _either(read_by_crawl, code.wants_body)
-        fetch, keep = self._context.fetcher.fetch, self._store
+        fetch, keep = self._context.fetcher.fetch, self._understanding.keep
         result = await fetch(entry.href, accept=wanted, headers=headers, keep=keep)
         await self._turn()
         now = self._context.clock()
@@ -318,7 +311,7 @@ class Visitor:
             await self._finish_page(lease, finished, body)
 
     async def _finish_page(self, lease: Lease, finished: Finished, body: bytes) -> None:
-        if self._links.sitemaps and not is_page(body) and await self._was_sitemap(lease, finished, body):
+        if self._understanding.links.sitemaps and not is_page(body) and await self._was_sitemap(lease, finished, body):
             return
         if not is_html(finished.record.content_type):
             await self._finish_other(lease, finished)
@@ -363,9 +356,9 @@ class Visitor:
     async def _finish_html(self, lease: Lease, finished: Finished, body: bytes, told: Told | Unreadable) -> None:
         entry = finished.record.entry
         content = await self._aside(self._discovery.measure(body))
-        if self._by_text:
+        if self._understanding.by_text:
             finished = await self._compared_by_text(finished, body)
-        if self._by_text or len(body) > LONG:
+        if self._understanding.by_text or len(body) > LONG:
             await self._turn()
         if isinstance(told, Unreadable):
             await self._finish_unreadable(lease, finished, told)
@@ -467,11 +460,11 @@ class Visitor:
         The types of sitemaps are common, also for large files, so they are wanted only if the URL may be a sitemap."""
         if entry.is_leaf:
             return _is_nothing
-        if not self._links.sitemaps:
+        if not self._understanding.links.sitemaps:
             return is_html
         if self._is_declared(entry):
             return _is_page_or_any_sitemap
-        feeds = FEED in self._links.kinds
+        feeds = FEED in self._understanding.links.kinds
         if named_like_sitemap(entry.href):
             return _is_page_or_any_sitemap if feeds else _is_page_or_sitemap
         return _is_page_or_xml if entry.seed or feeds else is_html
@@ -488,7 +481,7 @@ class Visitor:
             case SitemapForm.LISTING:
                 return True
             case SitemapForm.FEED:
-                return entry.seed or FEED in self._links.kinds or self._is_declared(entry)
+                return entry.seed or FEED in self._understanding.links.kinds or self._is_declared(entry)
             case SitemapForm.TEXT:
                 return called_sitemap(entry.href) or self._is_declared(entry)
             case _:
@@ -511,7 +504,7 @@ class Visitor:
             if isinstance(read, SitemapRead):
                 await self._finish_sitemap(lease, finished, read, map(decode_listed, read.parts))
             else:
-                sitemap = Sitemap(body, self._links, charset)
+                sitemap = Sitemap(body, self._understanding.links, charset)
                 await self._finish_sitemap(lease, finished, sitemap, iter(sitemap))
         return True
 

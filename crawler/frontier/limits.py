@@ -41,10 +41,15 @@ class Limits(Struct, frozen=True):
         longest, sites = longest_retry(settings.retry), Sites(settings)
         return Limits(
             settings.budget,
-            settings.slow_slots,
+            slow_slots(settings),
             longest,
             revisits=settings.recrawl.share,
             slots=settings.crawl.concurrency,
             sites=sites if sites else None,
             retry=settings.retry,
         )
+
+
+def slow_slots(settings: Settings) -> int:
+    """How many slots new, slow and failing hosts may hold however busy the others are."""
+    return max(1, int(settings.politeness.slow_share * settings.crawl.concurrency))

@@ -447,7 +447,7 @@ def _scope(known: Known, url: Canonical) -> ScopeAnswer:
     rows = known.store.scan(Family.META, prefix, prefix[:-1] + b"0")
     scope = Scope(mode)
     scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
-    boundary, outside = Boundary.of(scope, known.settings), Counter[Outside]()
+    boundary, outside = Boundary(scope, known.settings), Counter[Outside]()
     boundary.inside([_Link(url.href)], 0, outside)
     reasons, asked = boundary.explain(url.href, None), known.settings.hooks.filter_link
     if asked is not None:

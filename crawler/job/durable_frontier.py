@@ -135,7 +135,7 @@ class DurableFrontier:
             self.job.close()
             raise
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
-        self._boundary = Boundary.of(self.job.scope, settings)
+        self._boundary = Boundary(self.job.scope, settings)
         self._durability = settings.durability
         self._next_sync = now + settings.durability.sync_interval
         self._next_checkpoint = now + settings.durability.checkpoint_interval

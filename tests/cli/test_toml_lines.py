@@ -141,7 +141,7 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line_and_a_flag_by_its_name(t
         ("[retry]\ndns_wait = 700\n", 2, "retry.dns_wait (700) is larger than retry.max_wait (600)"),
         ("[recrawl]\nfirst_interval = 1\n", 2, "min_interval (3600) is larger than recrawl.first_interval (1)"),
         ("[recrawl]\nfirst_interval = 1e8\n", 2, "first_interval (1e+08) is larger than recrawl.max_interval"),
-        ("[retry]\nlasting_statuses = [501, 503]\n", 2, "503 is always temporary"),
+        ("[retry]\nlasting_statuses = [501, 503]\n", 2, "must not contain 503"),
         ("[links]\nmax_url_length = 3\n", 2, "must be at least 16"),
         ("\n[priority]\nclass = 1\n", 2, "write each rule as a table of its own, [[priority]]"),
     ]:

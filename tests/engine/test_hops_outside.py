@@ -155,7 +155,7 @@ def test_the_reach_is_stored_with_an_entry(reach: int) -> None:
 def test_a_page_that_the_scope_has_reached_since_is_on_the_site() -> None:
     scope = Scope("host")
     scope.widen(HOME)
-    made = Boundary.of(scope, settings_from({"crawl": {"hops_outside": 1}}))
+    made = Boundary(scope, settings_from({"crawl": {"hops_outside": 1}}))
     assert made.reach(OUT, 1).page == 1
     scope.widen(OUT)
     assert made.reach(OUT, 1).page == 0

@@ -2,7 +2,7 @@
 
 from crawler.base.settings.hours import Hours, HoursError, hours_of
 from crawler.base.settings.leaving import DIRECT, PROXY_SCHEMES, fault_of_header, fault_of_webhook, secret_reference
-from crawler.base.settings.live import Change, Merged, merge
+from crawler.base.settings.live import Change, merge
 from crawler.base.settings.load import (
     LISTED,
     SettingsError,
@@ -15,7 +15,7 @@ from crawler.base.settings.load import (
     outdated,
     settings_from,
 )
-from crawler.base.settings.match import HostMatch, host_match
+from crawler.base.settings.match import host_match
 from crawler.base.settings.parts import (
     CLASSES,
     CRAWL_NAME,
@@ -35,13 +35,10 @@ from crawler.base.settings.parts import (
     SCOPES,
     SEEN_HASHES,
     SEEN_KINDS,
-    SEEN_LAYOUTS,
     SHAPING,
     TABLES,
-    TEXT_FORMS,
     WHOLE,
     BudgetSettings,
-    CanonicalSettings,
     CrawlSettings,
     DashboardSettings,
     DescribedLinks,
@@ -106,14 +103,11 @@ __all__ = [
     "SCOPES",
     "SEEN_HASHES",
     "SEEN_KINDS",
-    "SEEN_LAYOUTS",
     "SHAPING",
     "TABLES",
-    "TEXT_FORMS",
     "WAYS",
     "WHOLE",
     "BudgetSettings",
-    "CanonicalSettings",
     "Change",
     "CrawlSettings",
     "DashboardSettings",
@@ -122,12 +116,10 @@ __all__ = [
     "FetchSettings",
     "HookSettings",
     "HostIndex",
-    "HostMatch",
     "HostSettings",
     "Hours",
     "HoursError",
     "LinkSettings",
-    "Merged",
     "NotifySettings",
     "OutputSettings",
     "PartitionSettings",

@@ -10,8 +10,9 @@ Pure: the time is an argument, in seconds since 1970.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime, tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _DAY = f"({'|'.join(DAYS)})"
 _WINDOW = rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])"
+_TIME = rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])"
 _MINUTE = 60.0
 _DAY_MINUTES = 24 * 60
 _LOOKED_AT = 8 * _DAY_MINUTES  # minutes: every window opens and closes within a week
@@ -105,3 +107,34 @@ class Hours:
 def hours_of(windows: tuple[str, ...], zone: str | None) -> Hours:
     """``Hours``, made once for all who ask. Raises HoursError."""
     return Hours(windows, zone)
+
+
+class TimeOfDay(Struct, frozen=True):
+    days: frozenset[int]
+    hour: int
+    minute: int
+
+
+def parse_time(text: str) -> TimeOfDay:
+    """Return a time of day, as in ``03:00`` or ``Mon-Fri 18:30``. Raises HoursError."""
+    found = re.fullmatch(_TIME, text)
+    if found is None:
+        raise HoursError(f'{text!r} must be like "03:00" or "Mon-Fri 18:30"')
+    first, last, hour, minute = found.groups()
+    begins = 0 if first is None else DAYS.index(first)
+    length = 7 if first is None else (DAYS.index(last or first) - begins) % 7 + 1
+    return TimeOfDay(frozenset((begins + day) % 7 for day in range(length)), int(hour), int(minute))
+
+
+def _fault(read: Callable[[str], object], text: str) -> str | None:
+    try:
+        read(text)
+    except HoursError as error:
+        return str(error)
+    return None
+
+
+# What is wrong with a text of the settings; None if nothing is.
+fault_of_window = partial(_fault, _window)
+fault_of_zone = partial(_fault, zone_of)
+fault_of_time = partial(_fault, parse_time)

@@ -5,6 +5,7 @@ Each function returns what is wrong in a few words, never with the value: it may
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from urllib.parse import urlsplit
 
@@ -119,3 +120,38 @@ def fault_of_header(line: str) -> str | None:
     if name.lower() in _OWN_HEADERS or name.lower().startswith("proxy-"):
         return f"must not contain {name}: the crawler writes it itself"
     return None
+
+
+def fault_of_header_text(text: str) -> str | None:
+    if text.isprintable() and text.isascii():
+        return None
+    return f"must be one line of printable ASCII, not {text!r}: it is sent as a header"
+
+
+def fault_of_agent(text: str) -> str | None:
+    return fault_of_header_text(text) if text.strip() else "must not be empty"
+
+
+def fault_of_network(text: str) -> str | None:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return f"must be networks, not {shortened(text)}{_network_hint(text)}"
+    return None
+
+
+def _network_hint(text: str) -> str:
+    """A hint for a network whose address has bits behind the prefix, as in 10.0.0.1/8."""
+    try:
+        return f": did you mean {ipaddress.ip_network(text, strict=False)}?"
+    except ValueError:
+        return ": write an address or a prefix, as in 192.168.1.7, 10.0.0.0/8 or fd12:3456::/32"
+
+
+def shortened(value: object) -> str:
+    """The value on one line, shortened if it is long."""
+    if isinstance(value, int) and abs(value) > 10**30:
+        # Python refuses to write out a number of thousands of digits.
+        return "a number of more than 30 digits"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -9,9 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
+
+from crawler.base.settings.hours import fault_of_time, fault_of_window, fault_of_zone
+from crawler.base.settings.leaving import (
+    fault_of_agent,
+    fault_of_header,
+    fault_of_header_name,
+    fault_of_header_text,
+    fault_of_network,
+    fault_of_proxy,
+    fault_of_reference,
+    fault_of_status,
+    fault_of_type,
+    fault_of_webhook,
+)
+from crawler.base.settings.match import fault_of_match
 
 ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
@@ -40,19 +56,49 @@ OUTPUT_FIELDS = (  # of a record, that may be left out
     "tries",
 )
 HEADERS_MOST = 32  # of an answer, in a record
+CLASSES = 8  # priority classes: 0, which goes first, to 7
+PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
 RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
+
+
+def fault_of_slices(number: int) -> str | None:
+    return "must be 0 (never) or at least 2, not 1: the result is one slice" if number == 1 else None
+
+
+def fault_of_lasting(status: int) -> str | None:
+    return "must not contain 503, which is always temporary" if status == 503 else None
+
+
+# What values may be: bounds of numbers, the words that may be chosen from, and functions that say what is wrong with a
+# value (of a list: with an element). Numbers are at least 0; ``load`` has the bounds of those that have none here.
+Count = Annotated[int, Meta(gt=0)]
+Byte = Annotated[int, Meta(le=255)]  # stored in one
+Tries = Annotated[int, Meta(gt=0, le=255)]  # counted in one byte
+Depth = Annotated[int, Meta(le=2**32 - 2)]  # stored in four bytes, and links one level deeper are examined
+Class = Annotated[int, Meta(le=CLASSES - 1)]
+Slots = Annotated[int, Meta(gt=0, le=2**16)]  # as many as a machine has ports
+Partitions = Annotated[int, Meta(gt=0, le=PARTITIONS_MOST)]
+Seconds = Annotated[float, Meta(gt=0)]
+Rate = Annotated[float, Meta(gt=0)]
+Share = Annotated[float, Meta(le=1)]
+Windows = Annotated[tuple[str, ...], fault_of_window]
+Zone = Annotated[str, fault_of_zone]
+Secret = Annotated[str, fault_of_reference]
+Proxy = Annotated[str, fault_of_proxy]
+Types = Annotated[tuple[str, ...], fault_of_type]
+Statuses = Annotated[tuple[str, ...], fault_of_status]
 
 
 class CrawlSettings(Struct, frozen=True):
     """The whole crawl."""
 
-    concurrency: int = 64  # URLs in flight
-    max_pages: int | None = None  # `fetched` URLs in this job
-    max_depth: int | None = None  # hops from a seed
-    max_time: float | None = None  # seconds of this run
-    scope: str = "host"
-    hops_outside: int = 0  # links off the scope that are followed in a row
-    order: str = "breadth"
+    concurrency: Slots = 64  # URLs in flight
+    max_pages: Count | None = None  # `fetched` URLs in this job
+    max_depth: Depth | None = None  # hops from a seed
+    max_time: Seconds | None = None  # seconds of this run
+    scope: Annotated[str, SCOPES] = "host"
+    hops_outside: Annotated[int, Meta(le=HOPS_MOST)] = 0  # links off the scope that are followed in a row
+    order: Annotated[str, ORDERS] = "breadth"
     known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
 
 
@@ -63,19 +109,16 @@ class ScopeSettings(Struct, frozen=True):
     exclude: tuple[str, ...] = ()  # a link that matches one is left out
 
 
-CLASSES = 8  # priority classes: 0, which goes first, to 7
-
-
 class PriorityRule(Struct, frozen=True):
     """One ``[[priority]]``: a URL gets the class if all given conditions match (``class_`` is ``class`` in TOML)."""
 
-    class_: int  # 0, which goes first, to 7
+    class_: Class  # 0, which goes first, to 7
     pattern: str | None = None
-    min_depth: int | None = None
-    max_depth: int | None = None
+    min_depth: Depth | None = None
+    max_depth: Depth | None = None
     seed: bool | None = None
-    min_sitemap_priority: float | None = None  # 0 to 1; of URLs that a sitemap lists
-    max_sitemap_priority: float | None = None
+    min_sitemap_priority: Share | None = None  # 0 to 1; of URLs that a sitemap lists
+    max_sitemap_priority: Share | None = None
 
 
 class PrioritySettings(Struct, frozen=True):
@@ -88,52 +131,54 @@ class PolitenessSettings(Struct, frozen=True):
     """How often one host may be asked."""
 
     delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
-    per_host: int = 1  # lease slots a host
-    host_key: str = "host"  # what shares one gap and the lease slots
-    address_delay: float | None = None  # seconds between two requests to one IP address, whatever the names
-    rate: float | None = None  # requests a second, all hosts together
-    hours: tuple[str, ...] = ()  # windows of time in which hosts may be asked; none: always
-    time_zone: str | None = None  # of `hours`; None: that of this machine
+    per_host: Slots = 1  # lease slots a host
+    host_key: Annotated[str, HOST_KEYS] = "host"  # what shares one gap and the lease slots
+    address_delay: Seconds | None = None  # seconds between two requests to one IP address, whatever the names
+    rate: Rate | None = None  # requests a second, all hosts together
+    hours: Windows = ()  # windows of time in which hosts may be asked; none: always
+    time_zone: Zone | None = None  # of `hours`; None: that of this machine
     max_crawl_delay: float = 60.0  # seconds; a larger Crawl-delay is cut to this
     max_retry_after: float = 3600.0  # seconds; a larger Retry-After is cut to this
     backoff_first: float = 5.0  # seconds after the first 429 or 503 that names no time, or no answer; doubles
     backoff_max: float = 600.0  # seconds
-    jitter: float = 0.1  # a back-off or snooze is longer by up to this share of itself
-    adaptive: float = 0.0  # times a host's response time is its gap; 0: never
+    jitter: Share = 0.1  # a back-off or snooze is longer by up to this share of itself
+    adaptive: Annotated[float, Meta(le=1_000)] = 0.0  # times a host's response time is its gap; 0: never
     adaptive_min: float = 0.5  # seconds
     adaptive_max: float = 30.0  # seconds
     errors_min: float = 0.5  # seconds; twice that after two 5xx in a row, unless the gap is longer; doubles
     errors_max: float = 60.0  # seconds; 0: server errors do not slow a host down
-    snooze_after: int = 5  # requests in a row without an answer; 0: never
+    snooze_after: Byte = 5  # requests in a row without an answer; 0: never
     snooze_first: float = 60.0  # seconds of the first snooze; doubles
     snooze_max: float = 3600.0  # seconds
-    retire_after: int = 3  # snoozes in a row; 0: never
-    retire_throttled: int = 100  # answers 429 or 503 in a row; 0: never
+    retire_after: Byte = 3  # snoozes in a row; 0: never
+    retire_throttled: Byte = 100  # answers 429 or 503 in a row; 0: never
     retry_retired: bool = False  # give hosts that an earlier run retired another chance
     slow_after: float = 10.0  # seconds of response time from which a host always counts as slow
-    slow_share: float = 0.25  # of crawl.concurrency: what slow, failing and new hosts may hold however busy the others
-    session_pages: int = 10  # URLs of a host that are asked for in a row before others have their turn
+    # of crawl.concurrency: what slow, failing and new hosts may hold however busy the others
+    slow_share: Annotated[float, Meta(gt=0, le=1)] = 0.25
+    session_pages: Count = 10  # URLs of a host that are asked for in a row before others have their turn
     session_seconds: float = 60.0  # ... and for how long at most
 
 
 class FetchSettings(Struct, frozen=True):
     """One HTTP exchange."""
 
-    user_agent: str = "crawler/0.1"
-    contact: str | None = None  # URL or mail address, added to the User-Agent
-    connect_timeout: float = 10.0  # seconds to connect, including name look-up and TLS
-    headers_timeout: float = 30.0  # seconds from the request to the end of the response's headers
-    body_timeout: float = 60.0  # seconds for the whole body
-    idle_timeout: float = 20.0  # seconds without a byte
-    max_body: int = 16 * 2**20  # bytes after content decoding
-    body_memory: int = 64 * 2**20  # bytes of all bodies above half a MiB together, being read or parsed
-    max_headers: int = 256 * 1024  # bytes of all headers of an answer
-    max_redirects: int = 10  # redirects in a row
+    user_agent: Annotated[str, fault_of_agent] = "crawler/0.1"
+    contact: Annotated[str, fault_of_header_text] | None = None  # URL or mail address, added to the User-Agent
+    connect_timeout: Seconds = 10.0  # seconds to connect, including name look-up and TLS
+    headers_timeout: Seconds = 30.0  # seconds from the request to the end of the response's headers
+    body_timeout: Seconds = 60.0  # seconds for the whole body
+    idle_timeout: Seconds = 20.0  # seconds without a byte
+    max_body: Annotated[int, Meta(gt=0, le=2**32)] = 16 * 2**20  # bytes after content decoding
+    body_memory: Count = 64 * 2**20  # bytes of all bodies above half a MiB together, being read or parsed
+    max_headers: Annotated[int, Meta(gt=0, le=2**24)] = 256 * 1024  # bytes of all headers of an answer
+    max_redirects: Byte = 10  # redirects in a row
     allow_private: bool = False  # loopback and private addresses, but not link-local ones
-    allow_networks: tuple[str, ...] = ()  # CIDR; the only way to link-local addresses and cloud metadata
-    allow_ports: tuple[int, ...] = ()  # of those that browsers block
-    proxy: str | None = None  # its URL; "direct": none; without a value the environment's
-    proxy_login: str | None = None  # reference to user:password: env:NAME or file:PATH
+    # CIDR; the only way to link-local addresses and cloud metadata
+    allow_networks: Annotated[tuple[str, ...], fault_of_network] = ()
+    allow_ports: tuple[Annotated[int, Meta(le=65_535)], ...] = ()  # of those that browsers block
+    proxy: Proxy | None = None  # its URL; "direct": none; without a value the environment's
+    proxy_login: Secret | None = None  # reference to user:password: env:NAME or file:PATH
     no_proxy: tuple[str, ...] = ()  # hosts that are reached directly, with all below them
     ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
     cookies: bool = False  # kept for the run, each for its own host
@@ -142,39 +187,40 @@ class FetchSettings(Struct, frozen=True):
 class RetrySettings(Struct, frozen=True):
     """Transient failures go through the same host queue again."""
 
-    tries: int = 4  # including the first
-    throttled_tries: int = 10  # of a URL answered 429 or 503
+    tries: Tries = 4  # including the first
+    throttled_tries: Tries = 10  # of a URL answered 429 or 503
     first_wait: float = 5.0  # seconds; grows by `growth`
-    growth: float = 4.0
+    growth: Annotated[float, Meta(ge=1.0, le=1_000)] = 4.0
     max_wait: float = 600.0  # seconds
-    jitter: float = 0.1  # a wait is longer by up to this share of itself
+    jitter: Share = 0.1  # a wait is longer by up to this share of itself
     # Without a value of its own, a class of failure uses `tries` and `first_wait`.
-    dns_tries: int | None = None
+    dns_tries: Tries | None = None
     dns_wait: float | None = None  # seconds
-    refused_tries: int | None = None
+    refused_tries: Tries | None = None
     refused_wait: float | None = None
-    unreachable_tries: int | None = None
+    unreachable_tries: Tries | None = None
     unreachable_wait: float | None = None
-    tls_tries: int | None = 1
+    tls_tries: Tries | None = 1
     tls_wait: float | None = None
-    timeout_tries: int | None = None
+    timeout_tries: Tries | None = None
     timeout_wait: float | None = None
-    cut_off_tries: int | None = None
+    cut_off_tries: Tries | None = None
     cut_off_wait: float | None = None
-    server_error_tries: int | None = None
+    server_error_tries: Tries | None = None
     server_error_wait: float | None = None
-    lasting_statuses: tuple[int, ...] = (501, 505)  # 5xx that are not retried
+    # 5xx that are not retried
+    lasting_statuses: tuple[Annotated[int, Meta(ge=500, le=599), fault_of_lasting], ...] = (501, 505)
 
 
 class BudgetSettings(Struct, frozen=True):
     """How much is taken from one host or domain in total; a URL beyond that becomes an `excluded` record."""
 
-    host_pages: int | None = None  # responses
-    host_bytes: int | None = None  # of bodies
-    host_seconds: float | None = None  # total duration of its requests
-    domain_pages: int | None = None  # the same from all hosts of a registrable domain together
-    domain_bytes: int | None = None
-    domain_seconds: float | None = None
+    host_pages: Count | None = None  # responses
+    host_bytes: Count | None = None  # of bodies
+    host_seconds: Seconds | None = None  # total duration of its requests
+    domain_pages: Count | None = None  # the same from all hosts of a registrable domain together
+    domain_bytes: Count | None = None
+    domain_seconds: Seconds | None = None
 
     @property
     def of_domains(self) -> bool:
@@ -186,24 +232,24 @@ class RobotsSettings(Struct, frozen=True):
     """robots.txt, by RFC 9309."""
 
     ignore: bool = False
-    max_bytes: int = 512_000  # RFC 9309 asks for at least 500 KiB
-    ttl: float = 86_400.0  # seconds a copy is used (RFC 9309, 2.4)
-    unreachable_ttl: float = 3_600.0  # seconds for which "5xx, 429 or unreachable" is kept
+    max_bytes: Annotated[int, Meta(gt=0, le=2**32)] = 512_000  # RFC 9309 asks for at least 500 KiB
+    ttl: Seconds = 86_400.0  # seconds a copy is used (RFC 9309, 2.4)
+    unreachable_ttl: Seconds = 3_600.0  # seconds for which "5xx, 429 or unreachable" is kept
     last_good_ttl: float = 2_592_000.0  # seconds for which the last good copy stands in for such an answer
-    cache_bytes: int = 67_108_864  # of parsed rules in memory
+    cache_bytes: Count = 67_108_864  # of parsed rules in memory
 
 
 class SeenSettings(Struct, frozen=True):
     """The seen-set."""
 
-    kind: str = "scalable"
-    hash: str = "blake2b"  # of keys: blake2b with a secret, or mmh3 with a random seed
-    fpp: float = 0.001  # compound bound of the whole filter
-    capacity: int = 2**20  # keys in the first slice
-    growth: float = 2.0  # capacity of a slice over the one before
-    tightening: float = 0.85  # fpp of a slice over the one before
-    layout: str = "paired"  # where the bits of a key are
-    compact_slices: int = 2  # slices at which a scalable chain is rebuilt as one; 0: never
+    kind: Annotated[str, SEEN_KINDS] = "scalable"
+    hash: Annotated[str, SEEN_HASHES] = "blake2b"  # of keys: blake2b with a secret, or mmh3 with a random seed
+    fpp: Annotated[float, Meta(gt=0, lt=1)] = 0.001  # compound bound of the whole filter
+    capacity: Annotated[int, Meta(gt=0, le=2**40)] = 2**20  # keys in the first slice
+    growth: Annotated[float, Meta(ge=1, le=16)] = 2.0  # capacity of a slice over the one before
+    tightening: Annotated[float, Meta(gt=0, lt=1)] = 0.85  # fpp of a slice over the one before
+    layout: Annotated[str, SEEN_LAYOUTS] = "paired"  # where the bits of a key are
+    compact_slices: Annotated[int, fault_of_slices] = 2  # slices at which a scalable chain is rebuilt as one; 0: never
     ledger: bool = True  # what the filter calls seen is confirmed later, from digests on the disk; of LEDGER_KINDS
 
     def __post_init__(self) -> None:
@@ -223,12 +269,12 @@ class LinkSettings(Struct, frozen=True):
 
     respect_meta_robots: bool = True
     respect_rel_nofollow: bool = False
-    kinds: tuple[str, ...] = LINK_KINDS  # what leads on, besides a and area
-    embedded: str = "off"  # which images, styles, scripts and media of pages in scope are fetched
-    max_url_length: int = 2_048  # characters of the href; longer ones are counted, not admitted
-    max_links: int = 200_000  # distinct links taken from one page
+    kinds: Annotated[tuple[str, ...], LINK_KINDS] = LINK_KINDS  # what leads on, besides a and area
+    embedded: Annotated[str, EMBEDDED] = "off"  # which images, styles, scripts and media of pages in scope are fetched
+    max_url_length: Annotated[int, Meta(ge=16)] = 2_048  # characters of the href; longer ones are counted, not admitted
+    max_links: Count = 200_000  # distinct links taken from one page
     sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to
-    max_sitemap_bytes: int = 52_428_800  # of one sitemap, decompressed
+    max_sitemap_bytes: Count = 52_428_800  # of one sitemap, decompressed
 
 
 class DescribedLinks(LinkSettings, frozen=True):
@@ -245,8 +291,9 @@ class TrapSettings(Struct, frozen=True):
     domain_factor: int = 50  # times as many variants and query shapes for all hosts of a domain
     max_ports: int = 16  # of one host name
     max_hosts: int = 10_000  # of one registrable domain
-    max_records: int = 100  # `excluded` records of one trap; further URLs are only counted
-    duplicates: str = "record"  # what to do with a page that is a copy of another one of its host
+    max_records: Count = 100  # `excluded` records of one trap; further URLs are only counted
+    # what to do with a page that is a copy of another one of its host
+    duplicates: Annotated[str, DUPLICATES] = "record"
     near_duplicates: bool = False  # pages that are nearly the same are copies too
     soft404: bool = True  # learn the page that a host sends for paths that do not exist, and leave out its links
 
@@ -255,26 +302,27 @@ class RecrawlSettings(Struct, frozen=True):
     """Finished pages are visited again, each at its own pace."""
 
     enabled: bool = False
-    policy: str = "freshness"  # how intervals are chosen
-    mean_interval: float = 86_400.0  # seconds between two visits of a page, on average over all pages: the budget
-    share: float = 0.5  # of a host's turns, for revisits while URLs that were never visited wait too
-    first_interval: float = 86_400.0  # seconds from the first visit to the second
-    min_interval: float = 3_600.0  # seconds
-    max_interval: float = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
-    increase: float = 0.4  # "adaptive": an interval after which nothing had changed grows by this share of itself ...
-    decrease: float = 0.2  # ... and shrinks by this share after a change
+    policy: Annotated[str, RECRAWL_POLICIES] = "freshness"  # how intervals are chosen
+    mean_interval: Seconds = 86_400.0  # seconds between two visits of a page, on average over all pages: the budget
+    share: Share = 0.5  # of a host's turns, for revisits while URLs that were never visited wait too
+    first_interval: Seconds = 86_400.0  # seconds from the first visit to the second
+    min_interval: Seconds = 3_600.0  # seconds
+    max_interval: Seconds = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
+    # "adaptive": an interval after which nothing had changed grows by this share of itself ...
+    increase: Annotated[float, Meta(le=100)] = 0.4
+    decrease: Annotated[float, Meta(le=0.9)] = 0.2  # ... and shrinks by this share after a change
     feeds: bool = True  # read the feeds that pages link to
-    compare: str = "body"  # what tells whether a page has changed
-    gone_after: int = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
+    compare: Annotated[str, RECRAWL_COMPARES] = "body"  # what tells whether a page has changed
+    gone_after: Byte = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
 
 
 class ScheduleSettings(Struct, frozen=True):
     """When the crawl runs, and when it visits all pages again."""
 
-    every_hours: float | None = None  # from one round to the next
-    times: tuple[str, ...] = ()  # of day, at which a round begins
-    hours: tuple[str, ...] = ()  # windows of time in which the crawl runs; none: always
-    time_zone: str | None = None  # of both; None: that of this machine
+    every_hours: Annotated[float, Meta(gt=0, le=24 * 3_660)] | None = None  # from one round to the next
+    times: Annotated[tuple[str, ...], fault_of_time] = ()  # of day, at which a round begins
+    hours: Windows = ()  # windows of time in which the crawl runs; none: always
+    time_zone: Zone | None = None  # of both; None: that of this machine
 
     @property
     def has_rounds(self) -> bool:
@@ -288,32 +336,33 @@ SiteGroups = tuple[tuple[str, str], ...]
 class SiteTable(Struct, frozen=True):
     """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
 
-    match: str  # ``crawler.base.settings.match`` has its forms
+    match: Annotated[str, fault_of_match]  # ``crawler.base.settings.match`` has its forms
     delay: float | None = None  # seconds; the keys down to `first_interval` are those of the same name in other tables
-    per_host: int | None = None
+    per_host: Slots | None = None
     max_crawl_delay: float | None = None
-    hours: tuple[str, ...] | None = None
-    time_zone: str | None = None
-    rate: float | None = None  # requests a second, all hosts that match together
+    hours: Windows | None = None
+    time_zone: Zone | None = None
+    rate: Rate | None = None  # requests a second, all hosts that match together
     group: str | None = None  # hosts that name the same one share a gap and lease slots, whatever `host_key` says
-    connect_timeout: float | None = None
-    headers_timeout: float | None = None
-    body_timeout: float | None = None
-    idle_timeout: float | None = None
+    connect_timeout: Seconds | None = None
+    headers_timeout: Seconds | None = None
+    body_timeout: Seconds | None = None
+    idle_timeout: Seconds | None = None
     ignore_robots: bool | None = None
-    host_pages: int | None = None
-    host_bytes: int | None = None
-    host_seconds: float | None = None
-    headers: tuple[str, ...] | None = None  # "Name: value"; a value may be a reference: env:NAME, file:PATH
-    login: str | None = None  # reference to user:password, for basic authentication
-    proxy: str | None = None
+    host_pages: Count | None = None
+    host_bytes: Count | None = None
+    host_seconds: Seconds | None = None
+    # "Name: value"; a value may be a reference: env:NAME, file:PATH
+    headers: Annotated[tuple[str, ...], fault_of_header] | None = None
+    login: Secret | None = None  # reference to user:password, for basic authentication
+    proxy: Proxy | None = None
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] | None = None
-    priority: int | None = None  # the class
-    interval: float | None = None  # seconds between two visits of a page, always
-    min_interval: float | None = None
-    max_interval: float | None = None
-    first_interval: float | None = None
+    priority: Class | None = None  # the class
+    interval: Seconds | None = None  # seconds between two visits of a page, always
+    min_interval: Seconds | None = None
+    max_interval: Seconds | None = None
+    first_interval: Seconds | None = None
 
 
 class SitesSettings(Struct, frozen=True):
@@ -336,16 +385,16 @@ class HookSettings(Struct, frozen=True):
     """Code of the user, by its name: ``module:function``, or what an installed package registers."""
 
     on_page: str | None = None  # called with each page
-    on_page_in: str = "thread"  # where; an async function has an event loop of its own
-    on_page_workers: int = 0  # calls at a time; 0: by itself
+    on_page_in: Annotated[str, ON_PAGE_IN] = "thread"  # where; an async function has an event loop of its own
+    on_page_workers: Annotated[int, Meta(le=1_024)] = 0  # calls at a time; 0: by itself
     on_page_timeout: float = 60.0  # seconds that a call may take; 0: any time
-    on_page_types: tuple[str, ...] = HTML  # which pages ...
-    on_page_statuses: tuple[str, ...] = ("2xx",)  # ... must fit both
-    on_error: str = "count"  # what a page does on which it fails
+    on_page_types: Types = HTML  # which pages ...
+    on_page_statuses: Statuses = ("2xx",)  # ... must fit both
+    on_error: Annotated[str, ON_ERRORS] = "count"  # what a page does on which it fails
     filter_link: str | None = None  # whether a link is followed
     score_links: str | None = None  # how early links are followed: 0 to 1 for each
     score_page: str | None = None  # how much a page is what the crawl looks for: 0 to 1
-    relevant_score: float = 0.5  # the least score of a page that counts as relevant
+    relevant_score: Share = 0.5  # the least score of a page that counts as relevant
     request_headers: str | None = None  # headers of the request of a URL
     is_changed: str | None = None  # whether a page that is visited again has changed
 
@@ -358,9 +407,9 @@ class HookSettings(Struct, frozen=True):
 class DurabilitySettings(Struct, frozen=True):
     """What a crash may cost."""
 
-    sync_interval: float = 1.0  # seconds between fsyncs
-    checkpoint_interval: float = 60.0  # seconds between generations
-    generations: int = 2  # kept
+    sync_interval: Seconds = 1.0  # seconds between fsyncs
+    checkpoint_interval: Seconds = 60.0  # seconds between generations
+    generations: Annotated[int, Meta(ge=2, le=1_000)] = 2  # kept
     min_free: int = 0  # bytes free on the disk below which the crawl stops
 
 
@@ -373,21 +422,25 @@ KEPT = OUTPUTS  # those that can be asked for
 class OutputSettings(Struct, frozen=True):
     """What records say, and what is kept of pages besides."""
 
-    keep: tuple[str, ...] = ()
-    file_size: int = 2**30  # bytes from which the next record begins a new file
+    keep: Annotated[tuple[str, ...], KEPT] = ()
+    file_size: Count = 2**30  # bytes from which the next record begins a new file
     pages_size: int = 0  # the same of pages.jsonl; 0: it stays one file
-    fields: tuple[str, ...] = tuple(name for name in OUTPUT_FIELDS if name != "payload_digest")  # of a record
-    headers: tuple[str, ...] = ()  # of an answer that a record holds
+    # of a record
+    fields: Annotated[tuple[str, ...], OUTPUT_FIELDS] = tuple(
+        name for name in OUTPUT_FIELDS if name != "payload_digest"
+    )
+    headers: Annotated[tuple[str, ...], fault_of_header_name] = ()  # of an answer that a record holds
     # What outputs hold that hold whole answers. An empty list does not choose.
-    store_types: tuple[str, ...] = ()  # "image/png", "image/*"
-    store_statuses: tuple[str, ...] = ()  # "404", "2xx"
-    store_max_size: int = 16 * 2**20  # bytes of a body, with its content coding, that are stored
+    store_types: Types = ()  # "image/png", "image/*"
+    store_statuses: Statuses = ()  # "404", "2xx"
+    # bytes of a body, with its content coding, that are stored
+    store_max_size: Annotated[int, Meta(le=2**32)] = 16 * 2**20
     store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
     store_exclude: tuple[str, ...] = ()
     # The main text of pages.
-    text_form: str = "text"
-    text_processes: int = 0  # 0: by the number of cores
-    text_seconds: float = 10.0  # of CPU time that a page may take
+    text_form: Annotated[str, TEXT_FORMS] = "text"
+    text_processes: Annotated[int, Meta(le=1_024)] = 0  # 0: by the number of cores
+    text_seconds: Seconds = 10.0  # of CPU time that a page may take
 
 
 class DashboardSettings(Struct, frozen=True):
@@ -396,10 +449,9 @@ class DashboardSettings(Struct, frozen=True):
     listen: str | None = None  # [HOST:]PORT
     token: str | None = None  # required from every visitor; without both keys the job's own
     token_file: str | None = None  # file that holds the token
-    interval: float = 1.0  # seconds between events
+    interval: Seconds = 1.0  # seconds between events
 
 
-PARTITIONS_MOST = 1_024  # of a crawl: a carrier has names for so many
 CRAWL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # what a crawl in partitions may be called
 
 
@@ -409,15 +461,17 @@ PLACED_BY = ("domain", "host")
 class PartitionSettings(Struct, frozen=True):
     """One crawl by several processes. It has partitions if ``processes`` or ``engine`` is given."""
 
-    processes: int | None = None  # on this machine
-    count: int | None = None  # partitions, fixed when the crawl begins; None: those that it has, or 16
-    placed_by: str | None = None  # what stays in one partition, fixed as `count` is; then "domain"
-    workers: int | None = None  # to wait for before a new crawl is shared out; None: those of this machine
+    processes: Partitions | None = None  # on this machine
+    count: Partitions | None = None  # partitions, fixed when the crawl begins; None: those that it has, or 16
+    # what stays in one partition, fixed as `count` is; then "domain"
+    placed_by: Annotated[str, PLACED_BY] | None = None
+    workers: Count | None = None  # to wait for before a new crawl is shared out; None: those of this machine
     engine: str | None = None  # URL of what carries between workers; None: the first process does
     crawl: str | None = None  # the name of the crawl there
-    replicas: int = 1  # of each partition, in directories of other workers, where there are others
+    # of each partition, in directories of other workers, where there are others
+    replicas: Annotated[int, Meta(le=3)] = 1
     replica_bodies: bool = True  # whether replicas have what was fetched, too
-    copy_rate: int = 40_000_000  # bytes a second of copies that one process sends
+    copy_rate: Count = 40_000_000  # bytes a second of copies that one process sends
 
     @property
     def wanted(self) -> bool:
@@ -436,8 +490,8 @@ NOTICES = ("end", "pause", "resume", "attention")
 class NotifySettings(Struct, frozen=True):
     """A webhook that is told of the crawl."""
 
-    url: str | None = None  # or a reference to it: env:NAME, file:PATH
-    events: tuple[str, ...] = ("end", "pause", "attention")  # of which it is told
+    url: Annotated[str, fault_of_webhook] | None = None  # or a reference to it: env:NAME, file:PATH
+    events: Annotated[tuple[str, ...], NOTICES] = ("end", "pause", "attention")  # of which it is told
     text_only: bool = False  # nothing but {"text": ...}
 
 
@@ -468,16 +522,6 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
     # "fetch", "site" and a number: a table that earlier versions called so.
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
-
-    @property
-    def slow_slots(self) -> int:
-        """How many slots new, slow and failing hosts may hold however busy the others are."""
-        return max(1, int(self.politeness.slow_share * self.crawl.concurrency))
-
-    @property
-    def wants_edges(self) -> bool:
-        """Whether links are wanted with what the page says of them: for an output or for code of the user."""
-        return "links" in self.output.keep or self.hooks.of_links
 
     def __eq__(self, other: object) -> bool:
         """Whether the values are the same, wherever they come from."""

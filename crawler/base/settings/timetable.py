@@ -14,35 +14,13 @@ Pure: the time is an argument, in seconds since 1970.
 from __future__ import annotations
 
 import math
-import re
 from datetime import datetime, timedelta, tzinfo
 
-from msgspec import Struct
-
-from crawler.base.settings.hours import DAYS, Hours, HoursError, hours_of, zone_of
+from crawler.base.settings.hours import Hours, TimeOfDay, hours_of, parse_time, zone_of
 from crawler.base.settings.parts import ScheduleSettings
 
-_DAY = f"({'|'.join(DAYS)})"
-_TIME = rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])"
 _LOOKED_AT = 9  # days: each time comes within a week, and clocks may have been set
 _HOUR = 3_600.0
-
-
-class _Time(Struct, frozen=True):
-    days: frozenset[int]
-    hour: int
-    minute: int
-
-
-def parse_time(text: str) -> _Time:
-    """Return a time of day, as in ``03:00`` or ``Mon-Fri 18:30``. Raises HoursError."""
-    found = re.fullmatch(_TIME, text)
-    if found is None:
-        raise HoursError(f'{text!r} must be like "03:00" or "Mon-Fri 18:30"')
-    first, last, hour, minute = found.groups()
-    begins = 0 if first is None else DAYS.index(first)
-    length = 7 if first is None else (DAYS.index(last or first) - begins) % 7 + 1
-    return _Time(frozenset((begins + day) % 7 for day in range(length)), int(hour), int(minute))
 
 
 class Timetable:
@@ -86,14 +64,5 @@ class Timetable:
         return then.strftime("%Y-%m-%d %H:%M %z")
 
 
-def _moment(day: datetime, time: _Time, zone: tzinfo | None) -> float:
+def _moment(day: datetime, time: TimeOfDay, zone: tzinfo | None) -> float:
     return datetime(day.year, day.month, day.day, time.hour, time.minute, tzinfo=zone).timestamp()
-
-
-def fault_of_time(text: str) -> str | None:
-    """What is wrong with a time of day; None if nothing is."""
-    try:
-        parse_time(text)
-    except HoursError as error:
-        return str(error)
-    return None

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from crawler.base.settings import LEAF, ScopeSettings, Settings
+from crawler.base.settings import LEAF, Settings
 from crawler.url.scope.modes import L, Scope
 from crawler.url.scope.patterns import Pattern, first_match
 from crawler.url.scope.url_sites import UrlSites
@@ -49,29 +49,14 @@ class Boundary:
     """The boundary of one run. ``scope`` may grow while it is used. Raises PatternError for a pattern that no URL can
     match."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        patterns: ScopeSettings,
-        max_depth: int | None,
-        max_length: int,
-        sites: UrlSites | None = None,
-        hops: int = 0,
-    ) -> None:
-        """``max_depth`` in links from a seed, ``max_length`` of a URL in characters, ``hops`` off the scope in a
-        row."""
-        self._sites = sites
+    def __init__(self, scope: Scope, settings: Settings) -> None:
+        self._sites = UrlSites.of_settings(settings)
         self._scope = scope
-        self._include = tuple(map(Pattern, patterns.include))
-        self._exclude = tuple(map(Pattern, patterns.exclude))
-        self._max_depth = max_depth
-        self._max_length = max_length
-        self._hops = hops
-
-    @classmethod
-    def of(cls, scope: Scope, settings: Settings) -> Boundary:
-        crawl, sites = settings.crawl, UrlSites.of_settings(settings)
-        return cls(scope, settings.scope, crawl.max_depth, settings.links.max_url_length, sites, crawl.hops_outside)
+        self._include = tuple(map(Pattern, settings.scope.include))
+        self._exclude = tuple(map(Pattern, settings.scope.exclude))
+        self._max_depth = settings.crawl.max_depth  # in links from a seed
+        self._max_length = settings.links.max_url_length  # in characters
+        self._hops = settings.crawl.hops_outside  # off the scope, in a row
 
     def reach(self, href: str, reach: int) -> Reach:
         """That of the links on a page."""

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 
+import msgspec.json
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from crawler.base.settings import SCOPES, LinkSettings, Settings
 from crawler.url.scope.boundary import Outside
@@ -47,10 +47,6 @@ LIMIT_OF = {
     Outside.TOO_LONG: Limit.MAX_URL_LENGTH,
     Outside.FILTERED: Limit.FILTER,
 }
-
-
-# Not stored by earlier versions.
-_ADDED = {"max_sitemap_bytes": LinkSettings().max_sitemap_bytes, "hops_outside": 0, "filter_link": None}
 
 
 class BoundsError(ValueError):
@@ -112,32 +108,14 @@ class Bounds(Struct, frozen=True):
 
     def encode(self) -> bytes:
         """The stored form: JSON."""
-        stored = asdict(self)
-        for name, default in {"sites": (), **_ADDED}.items():
-            if stored[name] == default:
-                del stored[name]  # as earlier versions stored it
-        return json.dumps(stored, sort_keys=True).encode("ascii")
+        return msgspec.json.encode(self)
 
     @classmethod
     def decode(cls, value: bytes) -> Bounds:
         """The inverse of ``encode``. Raises BoundsError."""
         try:
-            found = {**_ADDED, **json.loads(value)}
-            depth = found["max_depth"]
-            bounds = cls(
-                None if depth is None else int(depth),
-                str(found["scope"]),
-                tuple(map(str, found["include"])),
-                tuple(map(str, found["exclude"])),
-                int(found["max_url_length"]),
-                int(found["max_links"]),
-                int(found["max_body"]),
-                tuple(map(str, found.get("sites", ()))),
-                int(found["max_sitemap_bytes"]),
-                int(found["hops_outside"]),
-                None if found["filter_link"] is None else str(found["filter_link"]),
-            )
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            bounds = msgspec.json.decode(value, type=Bounds)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BoundsError(f"not the limits of a run: {error}") from error
         if bounds.scope not in _WIDTH:
             raise BoundsError(f"not the limits of a run: scope {bounds.scope!r}")

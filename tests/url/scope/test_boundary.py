@@ -20,7 +20,7 @@ class Link:
 def boundary(seed: str = "http://h.test/", mode: str = "host", **tables: dict[str, Any]) -> Boundary:
     scope = Scope(mode)
     scope.widen(seed)
-    return Boundary.of(scope, settings_from(tables))
+    return Boundary(scope, settings_from(tables))
 
 
 def asked(made: Boundary, *hrefs: str, depth: int = 1, seed: bool = False) -> tuple[list[str], dict[Outside, int]]:

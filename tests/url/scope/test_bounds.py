@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 
@@ -49,8 +48,12 @@ links = st.builds(
 def boundary(bounds: Bounds) -> Boundary:
     scope = Scope(bounds.scope)
     scope.widen(SEED)
-    narrow = ScopeSettings(bounds.include, bounds.exclude)
-    return Boundary(scope, narrow, bounds.max_depth, bounds.max_url_length, hops=bounds.hops_outside)
+    settings = Settings(
+        crawl=CrawlSettings(max_depth=bounds.max_depth, hops_outside=bounds.hops_outside),
+        scope=ScopeSettings(bounds.include, bounds.exclude),
+        links=LinkSettings(max_url_length=bounds.max_url_length),
+    )
+    return Boundary(scope, settings)
 
 
 @given(some_bounds, some_bounds, links, st.integers(0, 5), st.booleans(), st.integers(0, 2))
@@ -117,11 +120,6 @@ def test_the_limits_are_those_of_the_settings() -> None:
         links=LinkSettings(max_url_length=99, max_links=5),
     )
     assert Bounds.of(settings) == Bounds(7, "any", ("/a*",), ("/b*",), 99, 5, settings.fetch.max_body)
-
-
-def test_the_limits_of_an_earlier_version_lack_what_it_did_not_know() -> None:
-    assert not {"max_sitemap_bytes", "hops_outside", "filter_link"} & json.loads(BOUNDS.encode()).keys()
-    assert Bounds.decode(BOUNDS.encode()) == BOUNDS
 
 
 @pytest.mark.parametrize(

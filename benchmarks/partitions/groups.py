@@ -44,7 +44,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from losses import NAMES
 from troubles import Processes, send
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.base.carrier.redis_server import redis_server
 
 ROOT = Path(__file__).resolve().parents[2]

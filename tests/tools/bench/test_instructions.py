@@ -27,12 +27,6 @@ def test_only_a_ratio_that_has_grown_by_more_than_a_twentieth_is_a_fault(now: fl
     assert len(grown(before, {"start, of the floor": now, "crawler: start": 9_000.0})) == faults
 
 
-def test_each_ratio_is_compared() -> None:
-    before = {"start, of the floor": 2.0, "a page, of the floor": 1.0}
-    found = grown(before, {"start, of the floor": 3.0, "a page, of the floor": 1.1})
-    assert [fault.partition(":")[0] for fault in found] == list(before)
-
-
 def test_the_last_figures_of_this_python_count(tmp_path: Path) -> None:
     history = tmp_path / "instructions.jsonl"
     assert recorded(history) is None

@@ -4,7 +4,7 @@ aiohttp, Lexbor and ada-url around a set and a list: no politeness, no robots.tx
 of the HTML pages and the seconds that each took, written at the end. A server that asks for patience gets it. What
 ``/private/`` holds, which the robots.txt of a synthetic web disallows, is left out.
 
-    python -m crawler.tools.bench.floor SEEDS PAGES
+    python -m benchmarks.crawl.floor SEEDS PAGES
 """
 
 from __future__ import annotations

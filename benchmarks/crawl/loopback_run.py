@@ -1,6 +1,6 @@
 """Runs a module that may reach nothing but this machine, and samples its stages.
 
-    python -m crawler.tools.bench.loopback_run FILE MODULE ARGUMENT...
+    python -m benchmarks.crawl.loopback_run FILE MODULE ARGUMENT...
 
 The samples by stage, and the CPU time of the processes that it started and waited for, are written to FILE as JSON at
 the end; ``-`` takes no samples. The interpreter itself
@@ -18,9 +18,11 @@ import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
 import msgspec
 
-from crawler.tools.bench.stage_samples import StageSamples, Taken
+from benchmarks.crawl.stage_samples import StageSamples, Taken
 
 
 def check_event(event: str, arguments: tuple[object, ...]) -> None:

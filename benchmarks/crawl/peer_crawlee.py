@@ -1,6 +1,6 @@
 """The same crawl by Crawlee, as its manual would have it: a ParselCrawler that follows every link within its hosts.
 
-python -m crawler.tools.bench.peer_crawlee SEEDS PAGES.jsonl
+python -m benchmarks.crawl.peer_crawlee SEEDS PAGES.jsonl
 """
 
 from __future__ import annotations

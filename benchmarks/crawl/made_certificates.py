@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-_ROW = 250  # addresses that share a certificate, which is then as large as usual ones
+from crawler.tools.bench.synthetic_web import ROW
+
 _CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
@@ -21,15 +21,17 @@ def authority(home: Path) -> Path:
 
 
 def make_certificates(home: Path, addresses: Iterable[str]) -> None:
-    """Write an authority and certificates for these IP addresses into a directory. Raises CertificatesError."""
+    """Write an authority and certificates for these IP addresses into a directory. Raises CertificatesError.
+
+    The addresses of a row share a certificate, which is then as large as usual ones."""
     names = list(addresses)
     _openssl(
         "req", "-x509", *_CURVE, "-days", "2", "-subj", "/CN=bench", "-keyout", _key(home), "-out", authority(home)
     )
-    for row in range(-(-len(names) // _ROW)):
-        key, certificate = _files(home, row)
+    for row in range(-(-len(names) // ROW)):
+        key, certificate = home / f"{row}.key", home / f"{row}.pem"
         request, extensions = home / "request", home / "extensions"
-        own = ",".join(f"IP:{name}" for name in names[row * _ROW : (row + 1) * _ROW])
+        own = ",".join(f"IP:{name}" for name in names[row * ROW : (row + 1) * ROW])
         extensions.write_text(f"subjectAltName={own}\nauthorityKeyIdentifier=keyid\n")
         _openssl("req", *_CURVE, "-subj", "/CN=host", "-keyout", key, "-out", request)
         _openssl(
@@ -38,23 +40,8 @@ def make_certificates(home: Path, addresses: Iterable[str]) -> None:
         )
 
 
-def server_context(home: Path, number: int, *, resumes: bool) -> ssl.SSLContext:
-    """Return the context of a server for the address of this number. ``resumes``: it gives its clients sessions."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    key, certificate = _files(home, number // _ROW)
-    context.load_cert_chain(certificate, key)
-    if not resumes:
-        context.num_tickets = 0
-    return context
-
-
 def _key(home: Path) -> Path:
     return home / "authority.key"
-
-
-def _files(home: Path, row: int) -> tuple[Path, Path]:
-    return home / f"{row}.key", home / f"{row}.pem"
 
 
 def _openssl(*words: str | Path) -> None:

@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct, to_builtins
 
+from benchmarks.crawl.contenders import FLOOR, OURS
+from benchmarks.crawl.stage_samples import PARSERS, STAGES, Taken
 from crawler.service.progress.text_table import text_table
-from crawler.tools.bench.contenders import FLOOR, OURS
-from crawler.tools.bench.stage_samples import STAGES
 from crawler.tools.bench.synthetic_crawl import Latency, Measured
 
 _HEADS = ("", "pages", "missing", "twice", "seconds", "pages/s", "CPU us/page", "of the floor", "ms", "ms, 95%", "MiB")
@@ -21,6 +21,24 @@ _PARTS = " ▏▎▍▌▋▊▉█"  # eighths of a character
 _COLOURS = dict(zip(STAGES, ("#8c8c8c", "#3b6fb6", "#e0b050", "#d98324", "#5a9a3c", "#8e5ab5", "#c4b89a"), strict=True))
 _OTHER = "#b9c4d0"  # of a bar whose stages are not known
 _ROW, _LEFT, _WIDTH, _TOP = 30, 90, 560, 84
+
+
+class Sampled(Struct, frozen=True):
+    """One crawl of a synthetic web, and samples of where its time went."""
+
+    measured: Measured
+    taken: Taken | None = None
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """CPU time of a page by stage, in microseconds."""
+        if self.taken is None:
+            return {}
+        page = 1e6 / max(1, self.measured.verdict.pages)
+        samples = self.taken.samples
+        one = page * (self.measured.cost.cpu - self.taken.others) / max(1, sum(samples.values()))
+        own = {stage: one * samples.get(stage, 0) for stage in STAGES}
+        return {**own, PARSERS: page * self.taken.others}
 
 
 class Summary(Struct, frozen=True):
@@ -46,9 +64,10 @@ class Summary(Struct, frozen=True):
     stages: dict[str, float]
 
 
-def summarise(rounds: Sequence[Measured]) -> Summary:
+def summarise(sampled: Sequence[Sampled]) -> Summary:
     """Summarise the rounds of one crawler, at least one."""
-    samples = sum(sum(each.taken.samples.values()) for each in rounds if each.taken is not None)
+    rounds = [each.measured for each in sampled]
+    samples = sum(sum(each.taken.samples.values()) for each in sampled if each.taken is not None)
     cpu = median(each.microseconds for each in rounds)
     verdicts = [each.verdict for each in rounds]
     return Summary(
@@ -69,7 +88,7 @@ def summarise(rounds: Sequence[Measured]) -> Summary:
         connections=median(each.requested.connections / max(1, each.requested.requests) for each in rounds),
         resumed=median(each.requested.resumed / max(1, each.requested.connections) for each in rounds),
         samples=samples,
-        stages={stage: median(each.stages[stage] for each in rounds) for stage in rounds[0].stages},
+        stages={stage: median(each.stages[stage] for each in sampled) for stage in sampled[0].stages},
     )
 
 

@@ -120,7 +120,7 @@ MODULES: dict[str, str] = {
         crawl_progress answering worker_session engine_crawl watched_engine
     """,
     "tools": """
-        demo.modules demo.pydoc_child demo.render demo.html_answers demo.site demo.news demo.trouble demo.web
+        demo.hosts demo.web
         bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
         dedup.interrupt dedup.key_spec dedup.lines dedup.lookout dedup.digest_file dedup.store dedup.chain_rebuild
         dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.shared_stream dedup.build_process

@@ -2,8 +2,8 @@
 
     python benchmarks/archive.py [--pages N]
 
-One run, one process, CPU time, the best of three. The pages are those of a generated manual, 37 kB, as `crawler bench
-crawl` serves them. warcio writes the same response record with the same digests.
+One run, one process, CPU time, the best of three. The pages are those of a generated manual, 37 kB, as
+`crawl/run.py` serves them. warcio writes the same response record with the same digests.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 from isal import isal_zlib
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import make_files
 from crawler.seen.slices import entropy
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import make_files
 from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, payload_digest, records
 from crawler.web.archive.cdxj import HEAD_MOST, line_of
 from crawler.web.archive.gzip_member import members

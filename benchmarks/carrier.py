@@ -21,13 +21,15 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 import msgspec
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.carrier.local_client import LocalCarrier
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier, CarrierError
-from crawler.tools.bench.machine import describe_machine
 
 LINKS = 64
 PARTITIONS = 16

@@ -18,18 +18,21 @@ import multiprocessing
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 import aiohttp
 import yarl
 from aiohttp.client_proto import ResponseHandler
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.settings import FetchSettings
-from crawler.tools.bench.machine import describe_machine
 from crawler.web.fetch import Fetcher, Response
 from crawler.web.fetch.lenient import LenientHandler
 

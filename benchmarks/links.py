@@ -22,8 +22,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.fuzz.links import make
+from benchmarks.kit.machine import describe_machine
 from crawler.base.settings import LinkSettings
-from crawler.tools.bench.machine import describe_machine
 from crawler.web.links import TOKENS_BYTES, PageLinks, Undecided, extract_links, is_cheap, scan_links, token_links
 from crawler.web.parsing import PageParser
 

@@ -9,11 +9,15 @@ files (``can_fetch`` alone: which group applies is found for each match).
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
-from crawler.tools.bench.machine import describe_machine
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.kit.machine import describe_machine
 from crawler.url.robots import parse_robots
 
 AGENT, LIMIT = "crawler/0.1", 512_000

@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import re
 import statistics
+import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
@@ -21,12 +22,14 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Batch
 from crawler.base.settings import LinkSettings, TrapSettings, settings_from
 from crawler.frontier.traps import Copies, Traps, remember
 from crawler.frontier.traps.copies import content_digest, simhash_of
 from crawler.job.store import RocksStore
-from crawler.tools.bench.machine import describe_machine
 from crawler.url.robots import parse_robots
 from crawler.url.scope import Boundary, Pattern, Scope
 from crawler.web.links import Sitemap, extract_links

@@ -26,8 +26,10 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.kit.machine import describe_machine
 from crawler.service.progress.text_table import text_table
-from crawler.tools.bench.machine import describe_machine
 
 ROOT = Path(__file__).resolve().parents[1]
 LINE = b"http://example.com/\n"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from crawler.web.extract.page_text import About, PageText, text_row
 from crawler.web.extract.text_pool import TextLimits, TextPool
 

@@ -20,7 +20,6 @@ from tests.jobs import Stopped, stopped_job
 HERE = Path(__file__).resolve().parent
 # As measured with four processes on two cores: half a minute and more, the longest first.
 LONGEST = (
-    "tools/bench/test_durability_scripts.py",
     "service/dashboard/test_page.py",
     "inspect/integrity/test_repair.py",
     "test_examples.py",
@@ -38,7 +37,6 @@ LONGEST = (
     "durability/test_output_taken.py",
     "cli/test_terminal.py",
     "engine/test_lifted_limits.py",
-    "tools/bench/test_crawl_scripts.py",
     "test_docs.py",
 )
 assert not [name for name in LONGEST if not (HERE / name).exists()], "a file that was moved keeps its place here"

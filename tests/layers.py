@@ -120,10 +120,8 @@ MODULES: dict[str, str] = {
         crawl_progress answering worker_session engine_crawl watched_engine
     """,
     "tools": """
-        demo.modules demo.pydoc_child demo.render demo.html_answers demo.site demo.news demo.trouble demo.web
-        bench.child bench.floor bench.machine bench.made_pages bench.peer_crawlee bench.peer_scrapy bench.scripts
-        bench.stage_samples bench.loopback_run bench.synthetic_web bench.made_certificates bench.synthetic_server
-        bench.crawl_truth bench.contenders bench.synthetic_crawl bench.crawl_report bench.bench_crawl
+        demo.hosts demo.web
+        bench.child bench.synthetic_web bench.synthetic_server bench.crawl_truth bench.synthetic_crawl
         dedup.interrupt dedup.key_spec dedup.lines dedup.lookout dedup.digest_file dedup.store dedup.chain_rebuild
         dedup.exchange dedup.bit_strings dedup.filter_setup dedup.stream dedup.shared_stream dedup.build_process
         dedup.build
@@ -132,7 +130,7 @@ MODULES: dict[str, str] = {
     """,
     "cli": """
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
-        add retry priority bench config backup options subject export report integrity_text command_words plan repair
+        add retry priority config backup options bench subject export report integrity_text command_words plan repair
         canon browser parquet_after reporting partitioned drain crawl work launches dashboard slice_table
         shared_filter dedup explain forget hosts reload restore stats tail top verify demo filter completion
     """,

@@ -99,7 +99,10 @@ def section(text: str, title: str) -> str:
 
 def test_the_example_of_an_envelope() -> None:
     data = example("format-job.md", "envelope")
-    assert decode_envelope(data, DEMO_MAGIC, DEMO_VERSION, "demo.json") == {"ports": [40001, 40002]}
+    assert decode_envelope(data, DEMO_MAGIC, DEMO_VERSION, "demo.json") == {
+        "ports": {"guide": 40001, "news": 40002},
+        "began": 1.5,
+    }
 
 
 def test_the_examples_of_pending_urls() -> None:

@@ -31,24 +31,18 @@ import duckdb
 import pytest
 from aiohttp import web
 
+from benchmarks.kit.machine import why_not_native
 from crawler.base.settings import Sites, hours_of, settings_from
 from crawler.cli import command_parser
-from crawler.cli.demo import PAGES
 from crawler.service.dashboard.token import checked_token
 from crawler.service.watched_jobs import jobs_in
-from crawler.tools.bench.machine import why_not_native
-from crawler.tools.demo import DemoSite
-from crawler.tools.demo.modules import MODULES
-from crawler.tools.demo.render import Pages
 from tests.base.carrier.redis_server import redis_server
 from tests.documents import ROOT, page
-from tests.examples import long_or
 from tests.hostile.server import NOT_FOUND, Answer, Server, Talk
 from tests.hostile.server import page as answered
 from tests.outputs import files_of
 from tests.program import PATIENCE, crawler, running, stand_in
 from tests.site import Site, linked, tree
-from tests.tools.demo.walk import walk
 from tests.web.extract.test_text_pool import PAGE
 
 # Whole pages of commands are carried out, with the pauses that a polite crawl makes.
@@ -166,56 +160,25 @@ def test_the_dashboard_has_the_panels_that_its_how_to_names() -> None:
         assert (ROOT / "docs" / picture).is_file()
 
 
-def prepare(cache: Path) -> None:
-    """Pages for all modules but each eighth: pydoc takes most of the time of a demo. A long look renders them all."""
-    asyncio.run(Pages(cache, modules=()).start())
-    (folder,) = cache.iterdir()
-    for name in {*MODULES} - {*MODULES[:: long_or(8, 1)]}:
-        (folder / f"{name}.html").write_text(f"<title>{name}</title>{linked([f'_{name}.html'])}")
-
-
-@pytest.fixture(scope="module")
-def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Where the tutorial was carried out, and what its blocks printed. It renders and crawls a web of 500 pages."""
-    here = made(tmp_path_factory.mktemp("tutorial"))
-    prepare(here / "first" / PAGES)
-    return here, carry_out("first-crawl.md", here, {"crawler demo": "crawler demo --delay 0.01"})
-
-
-def test_the_tutorial(tutorial: tuple[Path, list[str]]) -> None:
-    here, printed = tutorial
+def test_the_tutorial(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    printed = carry_out("first-crawl.md", here, {"crawler demo": "crawler demo --delay 0.01"})
     found = records(here / "first")
-    assert len({record["url"] for record in found}) == len(found) > 300, "resumed, and nothing was fetched twice"
+    assert len({record["url"] for record in found}) == len(found) > 250, "resumed, and nothing was fetched twice"
     statuses = Counter(record["status"] for record in found)
-    assert statuses[404] > 10
-    assert statuses[410] > 10
+    assert statuses[404] >= 8
+    assert statuses[410] == 6
     (answer,) = (text for text in printed if "missing" in text)
     assert len(re.findall(r"│ +(?:404|410) │ http://\S+ +│ +\d+ │ http://", answer)) == 10
     for status in (200, 404, 410):
         assert re.search(rf"│ fetched +│ +{status} │ +{statuses[status]} │", answer)
     reported = next(text for text in printed if text.startswith("first-report.html"))
-    assert reported.startswith(f"first-report.html: {len(found)} URLs, {statuses[404] + statuses[410]} broken; ")
+    pages = [record["status"] for record in found if not record.get("probe")]
+    assert reported.startswith(f"first-report.html: {len(pages)} URLs, {pages.count(404) + pages.count(410)} broken; ")
     shown = re.search(r"```json\n(.*?)```", page("first-crawl.md"), re.DOTALL)
     assert shown is not None
     lost = next(record for record in found if record["status"] == 404)
     assert list(json.loads(shown[1])) == [name for name in lost if name != "kept"]
-
-
-async def test_the_whole_allow_list_has_become_pages_and_the_next_start_is_instant(
-    tutorial: tuple[Path, list[str]],
-) -> None:
-    progress: list[tuple[int, int]] = []
-    site = DemoSite(tutorial[0] / "first" / PAGES, lambda there, of: progress.append((there, of)))
-    await site.start()
-    try:
-        await site.rendered()
-        assert progress == [(len(MODULES), len(MODULES))]
-        answers = await walk(site)
-    finally:
-        await site.stop()
-    absent = [name for name in MODULES if answers[site.url(name)][0] != 200]
-    assert len(absent) <= len(MODULES) // 20, absent
-    assert sum(len(body) for _, body, _ in answers.values()) > long_or(1_000_000, 8_000_000)
 
 
 def test_crawling_50_sites(tmp_path: Path) -> None:
@@ -776,8 +739,9 @@ def test_profiling_a_crawl(tmp_path: Path) -> None:
     (here / "seeds.txt").write_text("http://127.0.0.1:1/\n")  # of an earlier profile, as this directory
     (here / "profiled").mkdir()
     (here / "profiled" / "other").touch()
-    native, measured, profiled = carry_out("profile-a-crawl.md", here, {})
-    assert native == f"{why_not_native() or 'yes'}\n"
+    scripts = {"python3 benchmarks/": f"python3 {ROOT}/benchmarks/"}
+    native, measured, profiled = carry_out("profile-a-crawl.md", here, scripts)
+    assert native == ("no\n" if why_not_native() else "yes\n")
     stages = measured.partition("by stage")[2]
     table = page("profile-a-crawl.md").partition("| stage |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)

@@ -53,6 +53,9 @@ def test_the_wheel_holds_the_program_and_the_files_for_others(wheel: zipfile.Zip
         "crawler/service/dashboard/page/index.html",
         "crawler/inspect/export/report.css",
     } <= names
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "crawler/tools/demo/pages").rglob("*.*")}
+    assert len(pages) > 50
+    assert pages <= names
     files = {path.relative_to(ROOT): path for path in (ROOT / "config").rglob("*") if path.is_file()}
     assert len(files) > 4
     for name, path in files.items():

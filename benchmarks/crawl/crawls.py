@@ -14,7 +14,7 @@ from crawler.tools.bench.child import run
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-SPIDER = ROOT / "crawler" / "tools" / "bench" / "peer_scrapy.py"
+SPIDER = HERE / "peer_scrapy.py"
 
 Command = Callable[[Path, Path], list[str]]
 Pages = Callable[[Path], list[str]]
@@ -40,7 +40,7 @@ def ours() -> Crawler:
 
 def floor() -> Crawler:
     def command(seeds: Path, home: Path) -> list[str]:
-        return [sys.executable, "-m", "crawler.tools.bench.floor", str(seeds), str(home / "pages.txt")]
+        return [sys.executable, "-m", "benchmarks.crawl.floor", str(seeds), str(home / "pages.txt")]
 
     return Crawler(
         "floor", command, lambda home: [line.split()[0] for line in (home / "pages.txt").read_text().splitlines()]

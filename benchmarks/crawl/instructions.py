@@ -33,8 +33,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.crawl.crawls import ROOT, Crawler, floor, ours
 from benchmarks.crawl.web import served
-from crawler.tools.bench.machine import describe_commit, describe_machine, why_not_native
-from crawler.tools.bench.made_pages import MADE_HOSTS, make_files
+from benchmarks.kit.machine import describe_commit, describe_machine, why_not_native
+from benchmarks.kit.made_pages import MADE_HOSTS, make_files
 
 HISTORY = ROOT / "benchmarks" / "history" / "instructions.jsonl"
 CLOCK = Path(__file__).resolve().with_name("count_clock.py")
@@ -104,7 +104,8 @@ def measured() -> dict[str, float]:
     if valgrind is None:
         raise NotCountedError("valgrind is missing: apt-get install valgrind")
     # A run that finds no compiled modules would count their compilation as the cost of its pages.
-    compileall.compile_dir(ROOT / "crawler", quiet=2)
+    for folder in (ROOT / "crawler", Path(__file__).parent):
+        compileall.compile_dir(folder, quiet=2)
     crawlers = (floor(), ours())
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as threads:
         home = Path(scratch)

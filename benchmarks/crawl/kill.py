@@ -11,11 +11,12 @@ web when it is not killed.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +26,12 @@ from crawls import ROOT, Crawler, ours, peer_versions, scrapy, undisturbed
 from run import PACKAGES
 from web import Web, given_root, served
 
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import MADE_PAGES, make_files
 from crawler.tools.bench.child import run
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import MADE_PAGES, make_files
 
 _MOST_RUNS = 5
+_POLL = 0.005  # seconds between two looks at a crawl that is to be killed
 _SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer
 
 
@@ -90,7 +92,7 @@ def killed(crawler: Crawler, after: int, web: Web, seeds: Path, home: Path, want
         count += sum(entry.status == 200 and entry.html for entry in asked)
         return count >= after
 
-    codes = [run(command, log, ROOT, enough).code]
+    codes = [killed_when(enough, command, log)]
     while codes[-1] < 0 and len(codes) < _MOST_RUNS:
         codes.append(run(command, log, ROOT).code)
     if codes[-1]:
@@ -106,6 +108,16 @@ def killed(crawler: Crawler, after: int, web: Web, seeds: Path, home: Path, want
         again=requests.total() - len(requests),
         twice=lines.total() - len(lines),
     )
+
+
+def killed_when(enough: Callable[[], bool], command: list[str], log: Path) -> int:
+    """The exit code of a crawl that SIGKILL ends as soon as ``enough`` holds."""
+    with log.open("ab") as sink:
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
+        while process.poll() is None and not enough():
+            time.sleep(_POLL)
+        process.kill()
+        return process.wait()
 
 
 def table(losses: dict[str, Loss]) -> None:

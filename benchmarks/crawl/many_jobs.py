@@ -33,6 +33,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from msgspec.structs import replace
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.clock import SteadyClock
 from crawler.base.settings import settings_from
 from crawler.engine.membership import Membership
@@ -41,7 +42,6 @@ from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.shared_platform import SharedPlatform
-from crawler.tools.bench.machine import describe_machine
 from crawler.web.fetch import Failure, Keeps, Response, is_html
 
 JOBS = (1, 4, 16, 64)

@@ -28,7 +28,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import crawler
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 
 LATE = 0.001  # seconds by which clocks and buffers of two processes may make a gap look shorter
 ROW = "{:<22}{:>9}{:>11}{:>12}{:>12}{:>12}{:>12}{:>9}"

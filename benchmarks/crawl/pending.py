@@ -21,7 +21,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import crawler
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 
 ROW = "{:>12}{:>12}{:>10}{:>10}{:>10}"
 TASKS = 8

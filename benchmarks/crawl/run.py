@@ -23,9 +23,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from crawls import ROOT, Crawler, floor, ours, peer_versions, scrapy
 from web import served
 
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import MADE_PAGES, make_files, make_small_files
 from crawler.tools.bench.child import Cost, run
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import MADE_PAGES, make_files, make_small_files
 
 PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict")
 

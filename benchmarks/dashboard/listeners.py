@@ -32,8 +32,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "crawl"))
 
 from web import served
 
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import make_files
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import make_files
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("nobody", "streams", "pages")

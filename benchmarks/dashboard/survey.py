@@ -23,11 +23,11 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.job.survey_file import SURVEY
 from crawler.service.record_counter import SHARE, RecordCounter
 from crawler.service.survey_answer import SurveyAnswer
 from crawler.service.survey_store import SurveyStore
-from crawler.tools.bench.machine import describe_machine
 
 
 def make_records(path: Path, records: int, hosts: int) -> int:

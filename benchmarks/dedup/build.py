@@ -20,8 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.kit.machine import describe_machine
 from crawler.service.progress.text_table import text_table
-from crawler.tools.bench.machine import describe_machine
 
 FILTER = [sys.executable, "-m", "crawler", "filter"]
 JOBS = (1, 2)

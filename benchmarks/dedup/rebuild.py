@@ -20,8 +20,10 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.kit.machine import describe_machine
 from crawler.seen.filters.advisor import plan, plan_compacted
-from crawler.tools.bench.machine import describe_machine
 
 DEDUP = [sys.executable, "-m", "crawler", "dedup", "--raw"]
 

@@ -34,9 +34,8 @@ PROGRAMS: dict[str, list[str]] = {
     "awk '!a[$0]++'": ["awk", "!a[$0]++"],
 }
 BUILD = "filter build"
-DESCRIBE = (
-    "from crawler.tools.bench.machine import *; print(*describe_machine(['numpy', 'mmh3', 'ada-url']), sep='\\n')"
-)
+ROOT = Path(__file__).resolve().parents[2]
+DESCRIBE = "from benchmarks.kit.machine import *; print(*describe_machine(['numpy', 'mmh3', 'ada-url']), sep='\\n')"
 
 
 class Run(NamedTuple):
@@ -100,7 +99,7 @@ def build(path: Path, directory: Path, jobs: int, rounds: int) -> str:
 def report(lines: int, rounds: int, directory: Path) -> list[str]:
     path = directory / "lines"
     make(path, lines)
-    told = subprocess.run([sys.executable, "-c", DESCRIBE], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run([sys.executable, "-c", DESCRIBE], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     runs: dict[str, list[Run]] = {name: [] for name in PROGRAMS}
     for _ in range(rounds):
         for name, words in PROGRAMS.items():

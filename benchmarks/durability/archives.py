@@ -46,8 +46,8 @@ from fastwarc.warc import ArchiveIterator
 from web import served
 
 from benchmarks.durability.synced import Synced
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import make_files
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import make_files
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = ("aiohttp", "rocksdict", "FastWARC", "isal")

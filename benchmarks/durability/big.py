@@ -22,6 +22,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler import frontier
 from crawler.base.settings import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.cli.exit_codes import Exit
@@ -29,7 +30,6 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.records import Outcome, PageRecord, encode_page
 from crawler.tools.bench.child import module_environment, run
-from crawler.tools.bench.machine import describe_machine
 from crawler.url.urls import Canonical
 
 PACKAGES = ("numpy", "bitarray", "mmh3", "rocksdict")

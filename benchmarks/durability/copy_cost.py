@@ -31,6 +31,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from msgspec.structs import replace
 
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import make_files
 from crawler.base.disk import RealDisk
 from crawler.base.settings import CrawlSettings, OutputSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
@@ -40,8 +42,6 @@ from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.platform import Platform
 from crawler.job.replica import PIECE, Chunk, HandOver, ReplicaCodec
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import make_files
 from crawler.url.urls import Canonicaliser
 from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.outcome import RawExchange, Response

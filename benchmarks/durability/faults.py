@@ -35,8 +35,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from injector import FOR_EVER, Injector, build
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.disk import FULL
-from crawler.tools.bench.machine import describe_machine
 from tests.jobs import Verified, rows, verify
 from tests.program import Ran, crawler, running
 from tests.site import Site, tree

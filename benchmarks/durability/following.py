@@ -31,6 +31,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Batch, Family
 from crawler.base.settings import OutputSettings, Settings
 from crawler.frontier import Entry
@@ -56,7 +57,6 @@ from crawler.job.replica import Chunk, Mark, Step, Written
 from crawler.job.step_log import MARK
 from crawler.job.store import RocksStore
 from crawler.job.transaction import OUTPUT_ENDS
-from crawler.tools.bench.machine import describe_machine
 
 LINE = 1
 KEYS = 10  # that a page admits

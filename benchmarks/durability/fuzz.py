@@ -31,6 +31,7 @@ import mmh3
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.disk import RealDisk
 from crawler.base.settings import LinkSettings, RobotsSettings, SettingsError, settings_from
 from crawler.cli.exit_codes import UsageError
@@ -77,7 +78,6 @@ from crawler.seen.filters import (
     read_segment,
     write_seen,
 )
-from crawler.tools.bench.machine import describe_machine
 from crawler.web.fetch import Response
 from crawler.web.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
 from crawler.web.links import Sitemap

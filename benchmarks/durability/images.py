@@ -46,7 +46,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from injector import Injector, build
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.jobs import rows, verify
 from tests.program import crawler, running
 from tests.site import Site, linked, tree

@@ -35,10 +35,10 @@ from crawls import ours, undisturbed
 from run import PACKAGES
 from web import Asked, Web, given_root, served
 
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import MADE_PAGES, make_files
 from crawler.base.disk.failpoints import CRAWL_POINTS, VARIABLE
 from crawler.cli.exit_codes import Exit
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import MADE_PAGES, make_files
 from tests.asked import free_port
 from tests.program import crawler, running
 

@@ -34,7 +34,7 @@ import duckdb
 from aiohttp import web
 
 import crawler
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.program import crawler as ran
 from tests.program import running
 from tests.site import Handler, Site, linked

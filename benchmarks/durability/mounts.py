@@ -38,7 +38,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from images import SKIPPED, NotAllowedError, call, make_image, mount, own_mounts, unmount
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.jobs import rows, verify
 from tests.program import crawler, running
 from tests.site import Site, tree

@@ -23,6 +23,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
 from crawler.base.settings import SeenSettings, Settings
 from crawler.job.checkpoint import Manifest, Renewal
@@ -31,7 +32,6 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import encode_admitted, encode_counters, sequence_key
 from crawler.seen.filters import ScalableBloomFilter
-from crawler.tools.bench.machine import describe_machine
 
 # As a crawl has it, but for the rule that a small seen-set is stored each time: so that a small one shows the same.
 _PLATFORM = Platform(renewal=Renewal(few_bytes=0))

@@ -24,6 +24,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.settings import (
     CrawlSettings,
     DurabilitySettings,
@@ -38,7 +39,6 @@ from crawler.job.checkpoint import Renewal
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.service.session import spare_the_collector
-from crawler.tools.bench.machine import describe_machine
 from crawler.web.fetch import SimulatedWeb
 
 EACH_TIME = Platform(renewal=Renewal(most_keys=0))  # the seen-set is stored by each generation

@@ -33,6 +33,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from benchmarks.durability.copy_cost import CODEC, SETTINGS, Answers, seeds, table, take
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import make_files
 from crawler.base.disk import PowerCutError, RealDisk
 from crawler.base.settings import PartitionSettings, Settings
 from crawler.engine.lifecycle import Stop
@@ -47,8 +49,6 @@ from crawler.job.output import lines_of
 from crawler.job.partition import PartitionRouter, Placement
 from crawler.job.platform import Platform
 from crawler.job.replica import Chunk
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import make_files
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 import argparse
 import math
 import resource
+import sys
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 import numpy.typing as npt

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 

@@ -21,17 +21,20 @@ from __future__ import annotations
 import argparse
 import random
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
 from crawler.job.store import RocksStore
 from crawler.seen.exact import Answers, ExactSeenSet
 from crawler.seen.filters import UNKEYED, ScalableBloomFilter
-from crawler.tools.bench.machine import describe_machine
 
 BATCH = 64
 HOSTS = 100_000

@@ -11,15 +11,18 @@ machine does only ever adds to it.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
 import mmh3
 
+from benchmarks.kit.machine import describe_machine
 from crawler.seen.filters import SEED_ZERO, KeyHash, ScalableBloomFilter
-from crawler.tools.bench.machine import describe_machine
 
 SIZES = {1: 4_000, 16: 800, 64: 300, 1024: 40}  # batch size: batches a round
 HELD = 1_000_000

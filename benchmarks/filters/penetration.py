@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
 from benchmarks.filters.add_many import machine
 from tests.base.carrier.redis_server import redis_server
 from tests.test_examples import carry_out

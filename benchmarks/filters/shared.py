@@ -20,12 +20,15 @@ import os
 import random
 import re
 import signal
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 import redis

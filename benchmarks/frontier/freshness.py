@@ -37,12 +37,12 @@ from typing import Protocol
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.settings import RecrawlSettings
 from crawler.frontier import Answer, Entry, Revisits, Stated
 from crawler.frontier.page import FINGERPRINT_SIZE
 from crawler.frontier.recrawl import Budget, after_visit, first_guess
 from crawler.job.store import MemoryStore
-from crawler.tools.bench.machine import describe_machine
 
 UNITS, WARM_UP = 160.0, 60.0
 DAY = 86_400.0

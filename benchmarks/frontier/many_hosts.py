@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.asked import free_port
 
 RESTART_MOST, HOSTS_MOST = 5.0, 1.0  # CPU seconds

@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.ordeal import Ordeal, Run, Temper, runs_of
 
 

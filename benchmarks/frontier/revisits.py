@@ -19,10 +19,10 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.settings import RecrawlSettings
 from crawler.frontier import Answer, Entry, Revisits
 from crawler.job.store import RocksStore
-from crawler.tools.bench.machine import describe_machine
 
 STEP = 64
 NOW = 1_700_000_000.0

@@ -29,6 +29,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Batch, Family
 from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done as LeaseDone
@@ -46,7 +47,6 @@ from crawler.job.records import (
 )
 from crawler.job.recovery import COUNTERS
 from crawler.job.store import RocksStore
-from crawler.tools.bench.machine import describe_machine
 
 LINKS = 50  # new ones of a page
 SOON = 300_000  # the first ones after a restart, shown by themselves: most of their hosts are on the disk

@@ -26,6 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from scale import resident
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
 from crawler.base.settings import PolitenessSettings
 from crawler.frontier import (
@@ -43,7 +44,6 @@ from crawler.frontier import (
 )
 from crawler.frontier.entry import fresh_slot, pending_key
 from crawler.job.store import RocksStore
-from crawler.tools.bench.machine import describe_machine
 
 START = 1_700_000_000.0
 READY = 500  # hosts that are ready, where only some are

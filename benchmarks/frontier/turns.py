@@ -24,6 +24,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.settings import PolitenessSettings
 from crawler.frontier import (
     Done,
@@ -38,7 +39,6 @@ from crawler.frontier import (
     RobotsLater,
 )
 from crawler.job.store import MemoryStore
-from crawler.tools.bench.machine import describe_machine
 
 START = 1_700_000_000.0
 GAP = 1.0

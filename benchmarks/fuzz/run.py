@@ -24,7 +24,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.fuzz import charsets, links, robots, sitemaps, tokens, urls
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 
 LONGEST = 1.0  # seconds of processor time for one input: the oracles take most of it
 _ORACLES = ("ada-url", "selectolax", "html5lib", "webencodings")

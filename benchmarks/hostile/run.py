@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.hostile.traps import TRAPS
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.hostile.web import INNOCENT, MEMORY_MOST, STALL_MOST, Crawled, Hostile
 
 _DELAY = 0.1  # seconds between two requests to a host

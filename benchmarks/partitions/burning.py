@@ -67,13 +67,13 @@ from troubles import CONTACT, PARTITIONS, Processes, send
 from warcio.archiveiterator import ArchiveIterator
 
 from benchmarks.durability.synced import Synced
+from benchmarks.kit.machine import describe_machine
 from crawler.cluster.ownership import name_of
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.cluster.seats import HOME
 from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
 from crawler.job.partition import Placement
 from crawler.job.partition.replica_homes import decode_following
-from crawler.tools.bench.machine import describe_machine
 from tests.base.carrier.redis_server import RedisServer
 
 CRAWL = "chains"

@@ -28,8 +28,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from kills import Asked, judged, served, web_flags
 from troubles import CONTACT, CRAWL, PARTITIONS, Processes
 
+from benchmarks.kit.machine import describe_machine
 from crawler.job.crawl_file import partition_directories
-from crawler.tools.bench.machine import describe_machine
 from tests.base.carrier.redis_server import RedisServer
 from tests.web.fetch.proxies import Relay, proxy
 

@@ -43,7 +43,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 import web
 from chain_web import NETWORK, Chains
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

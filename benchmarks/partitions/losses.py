@@ -55,11 +55,11 @@ from kills import Asked, judged, read_line, served, spread, web_flags
 from troubles import CONTACT, REST, Processes
 
 from benchmarks.durability.synced import Synced
+from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
 from crawler.inspect.job_reader import open_job
 from crawler.job.crawl_file import partition_directories
 from crawler.job.partition.inlet import decode_row
-from crawler.tools.bench.machine import describe_machine
 from tests.base.carrier.redis_server import RedisServer
 
 ROLES = ("sender", "receiver")

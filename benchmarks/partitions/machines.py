@@ -50,9 +50,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from kills import Asked, judged, served, web_flags
 from troubles import CONTACT, TURN, Processes, send
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.carrier.engine_address import PASSWORD
 from crawler.cluster.ownership import ASKED
-from crawler.tools.bench.machine import describe_machine
 from tests.base.carrier.redis_server import CONFIG
 
 HERE = Path(__file__).resolve()

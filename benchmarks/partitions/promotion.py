@@ -38,7 +38,7 @@ from kills import Asked, read_line, served
 from losses import NAMES
 from troubles import CONTACT
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.base.carrier.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]

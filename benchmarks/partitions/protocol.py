@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.job.partition.planted_in_protocol import FAULTS
 from tests.job.partition.protocol_simulation import KINDS, live
 

@@ -25,7 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from steady import ENVIRONMENT, IN_FLIGHT, ROOT, records, served, used
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.base.carrier.redis_server import RedisServer, redis_server
 
 

@@ -33,7 +33,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from tests.cluster import planted_in_homes, planted_in_members
 from tests.cluster.ordeal_of_homes import ordeal_of_homes
 from tests.cluster.ordeal_of_members import Outcome, ordeal

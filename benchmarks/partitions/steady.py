@@ -41,7 +41,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from kills import children
 
-from crawler.tools.bench.machine import describe_machine
+from benchmarks.kit.machine import describe_machine
 from crawler.tools.bench.synthetic_web import Kind, Shape, SyntheticWeb, address_of
 from tests.asked import free_port
 from tests.base.carrier.redis_server import redis_server

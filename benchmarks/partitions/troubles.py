@@ -51,11 +51,11 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from kills import Asked, children, judged, served, web_flags
 
+from benchmarks.kit.machine import describe_machine
 from crawler.base.carrier.redis_servers import slot_of
 from crawler.cluster.ownership import ASKED, name_of
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.partition import Placement
-from crawler.tools.bench.machine import describe_machine
 from tests.base.carrier.redis_server import SLOTS, RedisServer, redis_cluster, redis_server
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,8 +20,8 @@ sys.path += [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolv
 
 from crawls import SCHEDULERS, peer_versions
 
+from benchmarks.kit.machine import describe_machine
 from crawler.tools.bench.child import module_environment
-from crawler.tools.bench.machine import describe_machine
 
 _SPIDER = """
 import os, time

@@ -24,9 +24,9 @@ from crawls import ROOT, SCHEDULERS, Crawler, peer_versions, scrapy_with, undist
 from kill import killed, table
 from web import Web, given_root, served
 
+from benchmarks.kit.machine import describe_machine
+from benchmarks.kit.made_pages import MADE_PAGES, make_files
 from crawler.tools.bench.child import run
-from crawler.tools.bench.machine import describe_machine
-from crawler.tools.bench.made_pages import MADE_PAGES, make_files
 
 PYTHON = Path(sys.executable)
 

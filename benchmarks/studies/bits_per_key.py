@@ -3,24 +3,27 @@
 With m/n bits a key and the best number of hashes, k = m/n ln 2, an absent key is called present with probability
 (1 - exp(-kn/m))**k, about 0.6185**(m/n): every five bits more a key make it eleven times rarer.
 
-    python -m crawler bench bits-per-key [--keys N] [--absent N]
+    python benchmarks/studies/bits_per_key.py [--keys N] [--absent N]
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.kit.machine import describe_machine
 from benchmarks.studies.chance import poisson_range, rate_range
 from benchmarks.studies.sample_keys import urls
 from benchmarks.studies.words import PACKAGES, count, show
 from crawler.seen.filters import BloomFilter, write_segment
 from crawler.seen.slices.classic_slice import classic_fpp
 from crawler.service.progress.text_table import text_table
-from crawler.tools.bench.machine import describe_machine
 
 KEYS = 80_000
 ABSENT = 100_000

@@ -5,24 +5,28 @@ paradox. For 1,000,000 keys that is 116, and 95 of 100 such hashes lie between 9
 keys of that kind together; fewer than chance, on regular keys, says that it keeps their regularity, which does no harm
 to a set and none to a Bloom filter as long as the second hash value is not cut from it.
 
-    python -m crawler bench hashes [--keys N]
+    python benchmarks/studies/hashes.py [--keys N]
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 
+from benchmarks.kit.machine import describe_machine
 from benchmarks.studies.chance import expected_collisions, poisson_range
 from benchmarks.studies.hash_functions import HASHES, Hash
 from benchmarks.studies.sample_keys import account_names, random_digits, random_strings, short_integers
 from benchmarks.studies.words import PACKAGES, count, show
 from crawler.service.progress.text_table import text_table
-from crawler.tools.bench.machine import describe_machine
 
 RANDOM = 1_000_000
 INTEGERS = 40_000

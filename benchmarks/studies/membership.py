@@ -1,6 +1,6 @@
 """What does it cost to know which URLs were seen? All ways on the same URLs: space, time, errors, restart.
 
-    python -m crawler bench membership [--keys N] [--out FILE.svg]
+    python benchmarks/studies/membership.py [--keys N] [--out FILE.svg]
 
 The table is printed; with --out a plot goes to FILE.svg, and the table beside it as .txt.
 """
@@ -8,19 +8,22 @@ The table is printed; with --out a plot goes to FILE.svg, and the table beside i
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.kit.machine import describe_machine
 from benchmarks.studies.bar_chart import Panel, bar_chart
 from benchmarks.studies.chance import rate_range
 from benchmarks.studies.rivals import Membership, Rival, rivals
 from benchmarks.studies.sample_keys import urls
 from benchmarks.studies.words import PACKAGES, count, show
 from crawler.service.progress.text_table import text_table
-from crawler.tools.bench.machine import describe_machine
 
 KEYS = 1_000_000
 BATCH = 256  # URLs asked at a time: the links of a few pages

@@ -58,7 +58,7 @@ GROUPS = {
         "dedup": "print the URLs, or lines, of standard input that are new",
         "filter": "build, merge and inspect seen-set files",
         "plan": "compare the kinds of seen-set for a number of URLs",
-        "bench": "run a benchmark on this machine",
+        "bench": "measure a crawl of a synthetic web on this machine",
         "completion": "print the completion script for bash, zsh or fish",
     },
 }

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk, replace_file
 from crawler.base.say import say
@@ -19,13 +21,12 @@ from crawler.cli.options import add_crawl_options
 from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import DEMO, holds_job
 from crawler.service.dashboard.access import Access
-from crawler.tools.demo import DemoWeb, Place
+from crawler.tools.demo.web import DemoWeb, Place
 
 MAGIC = "crawler-demo"
-VERSION = 1
+VERSION = 2
 STATE = DEMO
-PAGES = "demo-pages"
-DELAY = 0.2  # seconds: 200 pages on four hosts take about ten seconds, long enough to watch
+DELAY = 0.2  # seconds: the pages take about half a minute, long enough to watch
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -34,7 +35,6 @@ _QUICK: Tables = {
     "fetch": {"allow_private": True, "proxy": "direct", "connect_timeout": 4.0, "headers_timeout": 6.0},
     "politeness": {
         "delay": DELAY,
-        "host_key": "origin",  # demos of earlier versions have one address with several ports
         "backoff_first": 2.0,
         "snooze_after": 3,
         "snooze_first": 10.0,
@@ -46,13 +46,13 @@ _QUICK: Tables = {
     "dashboard": {"listen": "0"},
 }
 # A seen-set that fills up and grows before one's eyes. Fixed when a job begins.
-_SMALL: Tables = {"seen": {"capacity": 512}}
+_SMALL: Tables = {"seen": {"capacity": 128}}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Serve a small web on loopback ports and crawl it, offline, until Ctrl-C: the standard library's "
-        "documentation, and hosts that are slow, busy, dead or changing, whose pages are visited again and again. "
+        "Serve a small web on loopback ports and crawl it, offline, until Ctrl-C: a guide to the web, and hosts that "
+        "are slow, busy, dead or changing, whose pages are visited again and again. "
         "The ports are part of the URLs and are kept in the job directory, so that the same command resumes the crawl."
     )
     parser.add_argument(
@@ -72,13 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.beneath = {**_QUICK, **(_SMALL if usual else {}), "recrawl": recrawl}
     arguments.announce = _one_link
     crawl.take_standard_output(arguments)
-    settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part", PAGES))
+    settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part"))
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot use job directory {directory}: {error.strerror}") from error
-    site = DemoWeb(directory / PAGES, SteadyClock(), place)
-    code = crawl.crawl(arguments, settings, _seeds(site), _served(site, directory, place))
+    site = DemoWeb(SteadyClock(), place)
+    code = crawl.crawl(arguments, settings, _seeds(site), _served(site, directory))
     if code == Exit.INTERRUPTED and not arguments.quiet:
         say(sys.stderr, f"everything is in {directory}: the same command resumes the demo")
     return code
@@ -95,37 +95,32 @@ def _remembered(directory: Path) -> Place | None:
     """Return where the web of a job is that has started; None for a new one. Raises UsageError."""
     path = directory / STATE
     try:
-        state = read_envelope(path, MAGIC, VERSION, str(path))
-        others = {str(name): int(port) for name, port in state.get("others", {}).items()}
-        return Place(tuple(int(port) for port in state["ports"]), others, float(state.get("began", 0.0)))
+        return msgspec.convert(read_envelope(path, MAGIC, VERSION, str(path)), Place)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise UsageError(f"cannot use job directory {directory}: {error.strerror}") from error
-    except (EnvelopeError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (EnvelopeError, msgspec.ValidationError) as error:
         raise UsageError(f"{error}: choose another directory with --job") from error
 
 
 @contextlib.asynccontextmanager
-async def _served(site: DemoWeb, directory: Path, place: Place | None) -> AsyncIterator[None]:
-    try:
-        await site.start()
-    except OSError as error:
-        if place is not None:
-            ports = ", ".join(map(str, (*place.docs, *place.others.values())))
+async def _served(site: DemoWeb, directory: Path) -> AsyncIterator[None]:
+    known = site.place
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            place = await stack.enter_async_context(site.served())
+        except OSError as error:
+            if known is None:
+                raise
             raise UsageError(
-                f"the demo in {directory} uses ports {ports}: {error.strerror}; stop whatever "
-                "uses them, or start another demo with --job"
+                f"the demo in {directory} uses ports {', '.join(map(str, known.ports.values()))}: {error.strerror}; "
+                "stop whatever uses them, or start another demo with --job"
             ) from error
-        raise
-    try:
-        if place is None:
-            now = site.place
-            state = {"ports": list(now.docs), "others": dict(now.others), "began": now.began}
+        if known is None:
+            state = msgspec.to_builtins(place)
             replace_file(RealDisk(), directory / STATE, encode_envelope(MAGIC, VERSION, state))
         yield
-    finally:
-        await site.stop()
 
 
 async def _seeds(site: DemoWeb) -> AsyncIterator[list[str]]:

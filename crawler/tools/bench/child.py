@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 import crawler
-
-_POLL = 0.005  # seconds between two looks at a child that is to be killed
 
 
 class Cost(Struct, frozen=True):
@@ -32,28 +29,13 @@ def module_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path}
 
 
-def run(
-    command: Sequence[str],
-    log: Path,
-    directory: Path,
-    kill_when: Callable[[], bool] | None = None,
-    env: dict[str, str] | None = None,
-) -> Cost:
-    """Run ``command`` in ``directory`` to its end, or kill it with SIGKILL as soon as ``kill_when`` holds. Appends to
-    ``log``."""
+def run(command: Sequence[str], log: Path, directory: Path, env: dict[str, str] | None = None) -> Cost:
+    """Run ``command`` in ``directory`` to its end. Appends to ``log``."""
     with log.open("ab") as sink:
         began = time.monotonic()
         process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env)
-        while True:
-            # Use wait4 instead of Popen: only wait4 says what this very child has used.
-            pid, status, usage = os.wait4(process.pid, 0 if kill_when is None else os.WNOHANG)
-            if pid:
-                break
-            if kill_when is not None and kill_when():
-                os.kill(process.pid, signal.SIGKILL)
-                kill_when = None
-            else:
-                time.sleep(_POLL)
+        # Use wait4 instead of Popen: only wait4 says what this very child has used.
+        _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return Cost(
         cpu=usage.ru_utime + usage.ru_stime,

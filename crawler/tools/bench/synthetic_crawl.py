@@ -1,14 +1,14 @@
-"""Measures crawlers on a synthetic web: each in a process of its own, which is not that of the servers."""
+"""Measures a crawler on a synthetic web: in a process of its own, which is not that of the servers."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,18 +16,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.tools.bench.child import Cost, module_environment, run
-from crawler.tools.bench.contenders import Contender
-from crawler.tools.bench.crawl_truth import Found, Verdict, judge_crawl
-from crawler.tools.bench.made_certificates import authority, make_certificates
-from crawler.tools.bench.stage_samples import PARSERS, STAGES, Taken
+from crawler.tools.bench.crawl_truth import ALL, Found, Verdict, judge_crawl
 from crawler.tools.bench.synthetic_server import Requested
-from crawler.tools.bench.synthetic_web import Shape, SyntheticWeb, address_of
+from crawler.tools.bench.synthetic_web import Kind, Shape, SyntheticWeb
 
 _PATIENCE = 20.0  # seconds that a server may take to end
+_FLAGS = ("--allow-private", "--delay", "0", "--per-host", "16", "--concurrency", "64", "--quiet")
 
 
 class CrawlFailedError(Exception):
     """A crawl or its web did not finish. The text is one line for the user."""
+
+
+class Contender(Struct, frozen=True):
+    """``words(seeds, home)`` are the module and the arguments of a crawl that writes to ``home``, ``found(home)`` what
+    it found, of these ``kinds``."""
+
+    name: str
+    words: Callable[[Path, Path], list[str]]
+    found: Callable[[Path], Iterator[Found]]
+    kinds: Kind = ALL
 
 
 class Latency(Struct, frozen=True):
@@ -45,7 +53,6 @@ class Measured(Struct, frozen=True):
     cost: Cost
     latency: Latency
     requested: Requested
-    taken: Taken | None = None
 
     @property
     def microseconds(self) -> float:
@@ -56,16 +63,24 @@ class Measured(Struct, frozen=True):
     def pages_a_second(self) -> float:
         return self.verdict.pages / self.cost.wall
 
-    @property
-    def stages(self) -> dict[str, float]:
-        """CPU time of a page by stage, in microseconds."""
-        if self.taken is None:
-            return {}
-        page = 1e6 / max(1, self.verdict.pages)
-        samples = self.taken.samples
-        one = page * (self.cost.cpu - self.taken.others) / max(1, sum(samples.values()))
-        own = {stage: one * samples.get(stage, 0) for stage in STAGES}
-        return {**own, PARSERS: page * self.taken.others}
+
+def ours(*more: str) -> Contender:
+    """This program, with everything on that is on by default, and with ``more`` flags."""
+
+    def words(seeds: Path, home: Path) -> list[str]:
+        return ["crawler", "crawl", str(seeds), "--job", str(home / "job"), *_FLAGS, *more]
+
+    return Contender("crawler", words, lambda home: records(home / "job" / "pages.jsonl"))
+
+
+def records(path: Path) -> Iterator[Found]:
+    """Yield what stands in a file with one JSON object for each URL."""
+    with path.open("rb") as lines:
+        for line in lines:
+            row = json.loads(line)
+            # What the crawler made up to learn how a host says 404 is no URL of the web.
+            if not row.get("probe"):
+                yield Found(row["url"], row["status"], row.get("seconds"))
 
 
 def measure(contender: Contender, shape: Shape, home: Path, environment: dict[str, str]) -> Measured:
@@ -74,21 +89,19 @@ def measure(contender: Contender, shape: Shape, home: Path, environment: dict[st
 
     Raises CrawlFailedError, OSError.
     """
-    seeds, log, samples = home / "seeds.txt", home / "log", home / "samples.json"
+    seeds, log = home / "seeds.txt", home / "log"
     with WebServers(shape) as servers:
         web = SyntheticWeb(servers.shape)
         seeds.write_text("".join(f"{url}\n" for url in web.seeds), "ascii")
-        if servers.trusted is not None:
-            environment = {**environment, "SSL_CERT_FILE": str(servers.trusted)}
-        cost = run(contender.command(seeds, home), log, home, env=environment)
+        command = [sys.executable, "-P", "-m", *contender.words(seeds, home)]
+        cost = run(command, log, home, env=environment)
         requested = servers.stop()
     if cost.code:
         last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
         raise CrawlFailedError(f"{contender.name} ended with exit code {cost.code}: {' '.join(last)}")
     times: Counter[int] = Counter()
     verdict = judge_crawl(web, _timed(contender.found(home), times), contender.kinds)
-    taken = msgspec.json.decode(samples.read_bytes(), type=Taken) if samples.exists() else None
-    return Measured(contender.name, verdict, cost, latency_of(times), requested, taken)
+    return Measured(contender.name, verdict, cost, latency_of(times), requested)
 
 
 def _timed(output: Iterable[Found], times: Counter[int]) -> Iterator[Found]:
@@ -100,7 +113,7 @@ def _timed(output: Iterable[Found], times: Counter[int]) -> Iterator[Found]:
 
 
 def latency_of(times: Counter[int]) -> Latency:
-    """Return the quantiles of so many requests by milliseconds."""
+    """Return the quantiles of requests, which are counted by milliseconds."""
     return Latency(_quantile(times, 50), _quantile(times, 95)) if times else Latency()
 
 
@@ -120,14 +133,8 @@ class WebServers:
         self.shape = shape
         self._shares = min(shape.hosts, shares or max(1, (os.cpu_count() or 1) // 2))
         self._processes: list[subprocess.Popen[str]] = []
-        self._home: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> WebServers:
-        serving = self.shape.serving
-        if serving.https:
-            self._home = tempfile.TemporaryDirectory(prefix="bench-crawl-")
-            make_certificates(Path(self._home.name), map(address_of, range(self.shape.hosts)))
-            self.shape = replace(self.shape, serving=replace(serving, certificates=self._home.name))
         try:
             for share in range(self._shares):
                 self.shape = replace(self.shape, port=self._start(share))
@@ -138,12 +145,6 @@ class WebServers:
 
     def __exit__(self, *_: object) -> None:
         self._kill()
-
-    @property
-    def trusted(self) -> Path | None:
-        """The file of who signed the certificates."""
-        home = self.shape.serving.certificates
-        return authority(Path(home)) if home else None
 
     def stop(self) -> Requested:
         """End the servers. Returns what was requested of them. Raises CrawlFailedError."""
@@ -182,5 +183,3 @@ class WebServers:
             with process:
                 if process.poll() is None:
                     process.kill()
-        if self._home is not None:
-            self._home.cleanup()

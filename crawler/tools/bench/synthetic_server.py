@@ -24,8 +24,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.tools.bench.made_certificates import server_context
-from crawler.tools.bench.synthetic_web import Answer, Habit, Kind, Serving, Shape, SyntheticWeb, address_of, habit_of
+from crawler.tools.bench.synthetic_web import (
+    ROW,
+    Answer,
+    Habit,
+    Kind,
+    Serving,
+    Shape,
+    SyntheticWeb,
+    address_of,
+    habit_of,
+)
 
 SLOW = 0.1  # seconds that a slow host takes for each answer
 STORM = 1.0  # seconds that a storm lasts
@@ -155,8 +164,15 @@ def response(answer: Answer, more: str = "") -> bytes:
     ).encode("ascii") + answer.body
 
 
-def _context(serving: Serving, number: int) -> ssl.SSLContext:
-    return server_context(Path(serving.certificates), number, resumes=serving.resumes)
+def _context(serving: Serving, host: int) -> ssl.SSLContext:
+    """Return the context of a host, with the certificate of its row."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    home, row = Path(serving.certificates), host // ROW
+    context.load_cert_chain(home / f"{row}.pem", home / f"{row}.key")
+    if not serving.resumes:
+        context.num_tickets = 0
+    return context
 
 
 async def serve(shape: Shape, share: int, shares: int) -> Requested:

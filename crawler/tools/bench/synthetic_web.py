@@ -38,7 +38,7 @@ _BLOCKS = 256  # pieces of text that pages are made of
 _BLOCK = 1_000  # characters, at least
 _MOST_BLOCK = 1_250
 _FRAME = 150  # characters around the text of a page
-_ROW = 250  # hosts that share the first three numbers of an address: 1 to 250
+ROW = 250  # hosts that share the first three numbers of an address: 1 to 250
 # Deciles of what the HTTP Archive and Common Crawl have seen: half of all pages have less than 32 KB and 60 links.
 _SIZES = (2, 5, 9, 14, 20, 28, 37, 50, 72, 110, 242)  # KB
 _LINKS = (4, 12, 20, 30, 42, 55, 68, 90, 120, 180, 320)
@@ -95,7 +95,7 @@ class Serving(Struct, frozen=True):
     https: bool = False
     each: int = 0  # requests on a connection, which the server closes then; 0: as many as there are
     resumes: bool = True  # TLS sessions
-    certificates: str = ""  # the directory of ``made_certificates``, with https
+    certificates: str = ""  # with https: a directory with ROW.pem and ROW.key for each row of hosts
 
 
 class Shape(Struct, frozen=True):
@@ -222,7 +222,7 @@ _LAYOUTS: dict[Mode, type[Sites | Chains]] = {Mode.WEB: Sites, Mode.CHAINS: Chai
 
 def address_of(host: int) -> str:
     """Return the address of a host: 127.64.0.1 and up, away from those that other programs take."""
-    row, last = divmod(host, _ROW)
+    row, last = divmod(host, ROW)
     return f"127.{64 + row // 256}.{row % 256}.{last + 1}"
 
 

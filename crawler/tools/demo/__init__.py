@@ -1,12 +1,12 @@
-"""A small web of real pages on loopback, to try a crawl without a network.
+"""A small web on loopback, to try a crawl without a network.
 
-The pages are the standard library's documentation as ``pydoc`` writes it, with its own links, sizes and irregularities:
-from 1 KB to 600 KB, some with a thousand links. Beside them are hosts that are slow, busy, dead or changing, and one
-that has each page many times.
+Three hosts serve the folders of ``pages``: a guide to the web, a handbook of crawling, and a glossary. The others are
+what a crawler meets elsewhere:
+
+    news      changes: new stories, corrections, stories that go away
+    slow      takes seconds for each answer
+    busy      answers 429 with Retry-After when it is asked too often
+    mirror    has the pages of the glossary under many addresses
+    dead      nobody listens on its port
+    silent    takes connections and never answers
 """
-
-from crawler.tools.demo.render import Pages, RenderError
-from crawler.tools.demo.site import DemoSite
-from crawler.tools.demo.web import DemoWeb, Place
-
-__all__ = ["DemoSite", "DemoWeb", "Pages", "Place", "RenderError"]

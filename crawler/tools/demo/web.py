@@ -1,158 +1,107 @@
-"""All hosts of the demo: the documentation, and hosts that a crawler meets elsewhere.
-
-docs-1 to docs-4   the documentation of the standard library
-news               changes: new stories, corrections, stories that go away
-slow               takes seconds for each answer
-busy               answers 429 with Retry-After when it is asked too often
-mirror             has each page under many addresses
-dead               nobody listens on its port
-silent             takes connections and never answers
-"""
+"""All hosts of the demo, each on a loopback port of its own."""
 
 from __future__ import annotations
 
-import asyncio
-import html
 import random
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
-from msgspec import Struct, field
+from msgspec import Struct
 
-from crawler.tools.demo.modules import MODULES
-from crawler.tools.demo.news import News
-from crawler.tools.demo.site import DOMAIN, HOST, DemoSite
-from crawler.tools.demo.trouble import Busy, Mirror, Slow
+from crawler.tools.demo.hosts import Busy, Mirror, News, Pages, Slow
 
-DOCS = 4  # hosts with the documentation
-OTHERS = {
-    "news": "its pages change: new stories, corrections, stories that go away",
-    "slow": "takes seconds for each answer",
-    "busy": "answers 429 (too many requests) now and then",
-    "mirror": "has the same pages under many addresses",
-    "dead": "does not listen",
-    "silent": "takes connections and never answers",
-}
-_LISTENING = ("news", "slow", "busy", "mirror", "silent")
+PAGES = Path(__file__).with_name("pages")
+FOLDERS = ("guide", "handbook", "glossary")
+HOSTS = (*FOLDERS, "news", "slow", "busy", "mirror", "dead", "silent")
 _LOST = ("", "minutes.html", "members.html", "rules.html", "2019/plan.html", "2020/plan.html")  # on those that are gone
 # Below the ports that systems give to programs that connect, so that they are free when the demo resumes.
-_PORTS = range(20_000, 32_000 - DOCS - len(OTHERS))
+_PORTS = range(20_000, 32_000 - len(HOSTS))
 _ATTEMPTS = 50
+
+Answer = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class Place(Struct, frozen=True):
-    """Where the web is: ports of the documentation and of the other hosts, by their names, and since when (seconds
-    since 1970). The demos of earlier versions have no other hosts."""
+    """The ports of the hosts, by name, and since when they are there, in seconds since 1970."""
 
-    docs: tuple[int, ...]
-    others: Mapping[str, int] = field(default_factory=dict)
-    began: float = 0.0
+    ports: dict[str, int]
+    began: float
+
+    def origin(self, name: str) -> str:
+        # Names below localhost lead to this machine, for crawlers as for browsers (RFC 6761).
+        return f"http://{name}.localhost:{self.ports[name]}"
 
 
 class DemoWeb:
-    """The web, with pages of the documentation below the folder ``cache``. ``clock`` returns seconds since 1970."""
+    """The web. ``clock`` returns seconds since 1970, ``place`` is where it was before."""
 
-    def __init__(self, cache: Path, clock: Callable[[], float], place: Place | None = None) -> None:
-        """``place`` is where it was before."""
-        self.docs = DemoSite(cache, named=place is None or bool(place.others))
+    def __init__(self, clock: Callable[[], float], place: Place | None = None) -> None:
         self._clock = clock
-        self._place = place
-        self._stack = AsyncExitStack()
+        self.place = place
 
     @property
     def seeds(self) -> list[str]:
-        """The start page of every host."""
-        return [*self.docs.seeds, *(self._url(name) for name in self.place.others)]
+        """The start page of every host, once they are served."""
+        assert self.place is not None
+        return [f"{self.place.origin(name)}/" for name in HOSTS]
 
-    @property
-    def place(self) -> Place:
-        """Where it is, once it has started."""
-        assert self._place is not None
-        return self._place
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[Place]:
+        """Serve it, at its place if it has one. Raises OSError if a port is in use; then nothing stays bound."""
+        async with AsyncExitStack() as stack:
+            place = self.place or _free_place(self._clock())
+            sockets = _bind(stack.enter_context(ExitStack()), place.ports)
+            self.place = place
+            for name, answer in self._answers(place).items():
+                app = web.Application()
+                if name not in FOLDERS:
+                    app.router.add_get("/robots.txt", _robots)
+                app.router.add_get("/{path:.*}", answer)
+                runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+                await runner.setup()
+                stack.push_async_callback(runner.cleanup)
+                await web.SockSite(runner, sockets[name]).start()
+            yield place
 
-    async def start(self) -> None:
-        """Serve it, at its place if it has one. Raises OSError if a port is in use or the pages cannot be stored; then
-        nothing stays bound."""
-        async with self._stack:
-            place = self._place
-            found = _bind_anywhere(self._clock()) if place is None else (place, _bind(place.others))
-            self._place, sockets = found
-            with ExitStack() as unused:
-                for each in sockets.values():
-                    unused.callback(each.close)
-                await self.docs.start(self._place.docs)
-                self._stack.push_async_callback(self.docs.stop)
-                await self._serve(sockets)
-                unused.pop_all()
-            self._stack = self._stack.pop_all()
-
-    async def stop(self) -> None:
-        await self._stack.aclose()
-
-    def _url(self, name: str, path: str = "") -> str:
-        return f"http://{name}.{DOMAIN}:{self.place.others[name]}/{path}"
-
-    async def _serve(self, sockets: Mapping[str, socket.socket]) -> None:
-        if not sockets:
-            return
-        self.docs.elsewhere = {self._url(name): f"{name}: {words}" for name, words in OTHERS.items()}
-        lost = [self._url(name, path) for name in ("dead", "silent") for path in _LOST]
-        routes = {
-            "news": News(MODULES, self.docs.url, self._clock, self.place.began).routes(),
-            "slow": Slow(lost).routes(),
-            "busy": Busy(self._clock).routes(),
-            "mirror": Mirror(MODULES, _about).routes(),
+    def _answers(self, place: Place) -> dict[str, Answer]:
+        lost = [f"{place.origin(name)}/{path}" for name in ("dead", "silent") for path in _LOST]
+        return {
+            **{name: Pages(PAGES / name, place.origin).handle for name in FOLDERS},
+            "news": News(self._clock, place.began).handle,
+            "slow": Slow(lost).handle,
+            "busy": Busy(self._clock).handle,
+            "mirror": Mirror(PAGES / "glossary", place.origin).handle,
         }
-        for name, those in routes.items():
-            await self._serve_host(those, sockets[name])
-        silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, sock=sockets["silent"])
-        self._stack.callback(silent.close)
-        self._stack.callback(sockets["dead"].close)
-
-    async def _serve_host(self, routes: Sequence[web.RouteDef], listening: socket.socket) -> None:
-        app = web.Application()
-        app.add_routes(routes)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
-        await runner.setup()
-        self._stack.push_async_callback(runner.cleanup)
-        await web.SockSite(runner, listening).start()
 
 
-def _bind_anywhere(now: float) -> tuple[Place, dict[str, socket.socket]]:
-    """Return a place with ports in a row, and the sockets of the other hosts. Raises OSError."""
+async def _robots(request: web.Request) -> web.Response:
+    return web.Response(text="User-agent: *\nAllow: /\n")
+
+
+def _free_place(now: float) -> Place:
+    """Return a place with free ports in a row. Raises OSError."""
     error = OSError("no port is free")
     for first in random.sample(_PORTS, _ATTEMPTS):
-        docs = tuple(range(first, first + DOCS))
-        place = Place(docs, {name: first + DOCS + number for number, name in enumerate(OTHERS)}, now)
+        place = Place({name: first + number for number, name in enumerate(HOSTS)}, now)
         try:
-            with ExitStack() as probes:
-                for port in docs:
-                    probes.enter_context(socket.create_server((HOST, port)))
-                return place, _bind(place.others)
+            with ExitStack() as probe:
+                _bind(probe, place.ports)
+            return place
         except OSError as reason:
             error = reason
     raise error
 
 
-def _bind(ports: Mapping[str, int]) -> dict[str, socket.socket]:
-    """Return a socket for each port. Those of hosts that listen do. Raises OSError, and then none stays bound."""
-    sockets: dict[str, socket.socket] = {}
-    try:
-        for name, port in ports.items():
-            if name in _LISTENING:
-                sockets[name] = socket.create_server((HOST, port))
-            else:
-                sockets[name] = socket.socket()
-                sockets[name].bind((HOST, port))
-    except OSError:
-        for each in sockets.values():
-            each.close()
-        raise
+def _bind(stack: ExitStack, ports: Mapping[str, int]) -> dict[str, socket.socket]:
+    """Return a socket for each port, which ``stack`` closes. All listen but that of the dead host; nobody accepts what
+    comes to the silent one. Raises OSError."""
+    sockets = {name: stack.enter_context(socket.socket()) for name in ports}
+    for name, port in ports.items():
+        sockets[name].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sockets[name].bind(("127.0.0.1", port))
+        if name != "dead":
+            sockets[name].listen()
     return sockets
-
-
-def _about(topic: str) -> str:
-    return f"<p>What is said of {html.escape(topic)} here is said elsewhere too."

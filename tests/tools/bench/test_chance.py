@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.studies.chance import expected_collisions, poisson_range, rate_range
+from benchmarks.studies.chance import expected_collisions, poisson_range
 
 
 def test_a_million_keys_of_32_bits_collide_116_times() -> None:
@@ -34,12 +33,3 @@ def test_the_range_holds_95_of_100_and_no_end_is_idle(mean: float) -> None:
     assert sum(chances[: low + 1]) > 0.025
     assert sum(chances[: high + 1]) >= 0.975 - 1e-9
     assert sum(chances[:high]) < 0.975
-
-
-def test_the_interval_of_a_rate_holds_it_95_of_100_times() -> None:
-    pick, truth, trials, held = random.Random(5), 0.02, 1_000, 0
-    for _ in range(400):
-        low, high = rate_range(sum(pick.random() < truth for _ in range(trials)), trials)
-        held += low <= truth <= high
-    assert 0.92 <= held / 400 <= 0.99
-    assert rate_range(0, 0) == (0.0, 1.0)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.studies.bar_chart import Panel, bar_chart
 from benchmarks.studies.bits_per_key import bits_table, study_bits
 from benchmarks.studies.chance import poisson_range
-from benchmarks.studies.membership import MembershipResult, membership_plot, membership_table, study_membership
+from benchmarks.studies.membership import MembershipResult, study_membership
 from benchmarks.studies.rivals import rivals
 from benchmarks.studies.sample_keys import urls
 from crawler.seen.filters import KINDS
@@ -69,27 +67,3 @@ def test_filters_take_a_fraction_of_the_space(results: dict[str, MembershipResul
     assert results["bloom"].kept < 3
     # For the same errors, one hash needs a hundred times the bits of many.
     assert results["bitmap"].kept > 50 * results["bloom"].kept
-
-
-def test_table_has_a_row_a_way(results: dict[str, MembershipResult]) -> None:
-    lines = membership_table([*results.values()])
-    assert [line.split("  ")[0] for line in lines[2:]] == [*results]
-
-
-def test_plot_is_svg_with_a_bar_for_each_figure(results: dict[str, MembershipResult]) -> None:
-    root = ElementTree.fromstring(membership_plot([*results.values()]))
-    assert root.tag == f"{SVG}svg"
-    texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert all(name in texts for name in results)
-    bars = [bar for bar in root.iter(f"{SVG}rect") if bar.get("rx")]
-    assert len(bars) == 4 * len(results)
-    width = float(root.get("width", "0"))
-    assert all(0 <= float(bar.get("x", "")) + float(bar.get("width", "")) <= width for bar in bars)
-
-
-def test_longer_bars_are_larger_values() -> None:
-    chart = bar_chart("a < b", "", ["x", "y", "z"], [Panel("p", [1.0, 0.0, 1000.0], ["1", "0", "1000"], "#000")])
-    bars = [float(bar.get("width", "")) for bar in ElementTree.fromstring(chart).iter(f"{SVG}rect") if bar.get("rx")]
-    assert bars[1] == 0 < bars[0] < bars[2]
-    with pytest.raises(ValueError, match="2 values for 3 rows"):
-        bar_chart("", "", ["x", "y", "z"], [Panel("p", [1.0, 2.0], ["1", "2"], "#000")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 from collections import Counter
@@ -14,59 +13,52 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from crawler.cli.demo import MAGIC, PAGES, STATE, VERSION
+from crawler.cli.demo import MAGIC, STATE, VERSION
 from crawler.job.checkpoint import encode_envelope
+from crawler.tools.demo.web import FOLDERS, HOSTS
 from tests.asked import free_port
 from tests.cli.test_dashboard_and_top import ask
 from tests.cli.test_keep_open import records, told
 from tests.program import PATIENCE, crawler, running, wait_until
 
-# Nothing is rendered twice, and nobody watches.
+# Nobody watches.
 QUICK = ("--delay", "0", "--per-host", "4")
 LINK = "open the dashboard in your browser: "
 
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture(scope="module")
-def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages of the documentation, as a run has left them: all crawled once, without revisits."""
-    job = tmp_path_factory.mktemp("once") / "job"
-    ended = crawler("demo", "--once", "--job", job, *QUICK, timeout=200)
-    assert ended.code == 0, ended.err
-    return job
-
-
 @pytest.fixture
-def job(rendered: Path, tmp_path: Path) -> Path:
-    """A directory for a demo, which has its pages already."""
-    made = tmp_path / "job"
-    made.mkdir()
-    shutil.copytree(rendered / PAGES, made / PAGES)
-    return made
+def job(tmp_path: Path) -> Path:
+    return tmp_path / "job"
 
 
 def host_of(record: Any) -> str:
     return str(urlsplit(record["url"]).hostname).partition(".")[0]
 
 
-def test_each_host_behaves_as_it_is_said_to(rendered: Path) -> None:
+def test_each_host_behaves_as_it_is_said_to(job: Path) -> None:
+    ended = crawler("demo", "--once", "--job", job, *QUICK, timeout=200)
+    assert ended.code == 0, ended.err
     found: dict[str, list[Any]] = {}
-    for record in records(rendered):
+    for record in records(job):
         found.setdefault(host_of(record), []).append(record)
-    assert len({record["url"] for record in records(rendered)}) == len(records(rendered))
-    assert {*found} == {"docs-1", "docs-2", "docs-3", "docs-4", "news", "slow", "busy", "mirror", "dead", "silent"}
+    assert len({record["url"] for record in records(job)}) == len(records(job))
+    assert {*found} == {*HOSTS}
     for name in ("dead", "silent"):
         assert {record["outcome"] for record in found[name]} == {"failed"}
         assert len(found[name]) == 6
         assert any(record["via"] is not None for record in found[name]), "something links there"
     assert max(record["seconds"] for record in found["slow"]) > 2
     assert {record["status"] for record in found["busy"]} == {200}
-    assert sum(bool(record.get("duplicate_of")) for record in found["mirror"]) > 20
-    statuses = Counter(record["status"] for name, each in found.items() if name.startswith("docs") for record in each)
-    assert statuses[200] > 200
-    assert min(statuses[301], statuses[404], statuses[410]) > 5
-    assert crawler("verify", rendered).code == 0
+    assert sum(bool(record.get("duplicate_of")) for record in found["mirror"]) > 50
+    assert [record["url"].partition("/search")[1] for record in found["guide"] if record["outcome"] == "excluded"] == [
+        "/search"
+    ]
+    statuses = Counter(record["status"] for name in FOLDERS for record in found[name])
+    assert statuses[200] > 60
+    assert min(statuses[301], statuses[404], statuses[410]) >= 3
+    assert crawler("verify", job).code == 0
 
 
 def test_it_lives_until_ctrl_c_and_resumes_where_it_was(job: Path) -> None:
@@ -74,7 +66,7 @@ def test_it_lives_until_ctrl_c_and_resumes_where_it_was(job: Path) -> None:
         link = told(process, LINK)
         url, _, token = link.partition("#token=")
         assert token == (job / "dashboard-token").read_text().strip()
-        wait_until(lambda: ask(url, "api/stats")["pages_fetched"] > 300, "the pages come in")
+        wait_until(lambda: ask(url, "api/stats")["pages_fetched"] > 150, "the pages come in")
         wait_until(lambda: ask(url, "api/stats")["revisits"] > 5, "pages are visited again")
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
@@ -103,13 +95,11 @@ def test_a_visit_of_each_page_and_visits_without_end_exclude_each_other(tmp_path
     assert "--once and --recrawl exclude each other" in refused.err
 
 
-def test_the_job_of_an_earlier_version_goes_on(job: Path) -> None:
-    """It had four hosts of one address, and kept nothing but their ports."""
-    ports = [free_port() for _ in range(4)]
-    (job / STATE).write_bytes(encode_envelope(MAGIC, VERSION, {"ports": ports}))
-    assert crawler("demo", "--job", job, "--max-pages", "30", *QUICK).code == 3
-    assert {urlsplit(record["url"]).hostname for record in records(job)} == {"127.0.0.1"}
-    assert {urlsplit(record["url"]).port for record in records(job)} <= set(ports)
+def test_the_job_of_an_earlier_version_is_refused_in_one_line(job: Path) -> None:
+    job.mkdir()
+    (job / STATE).write_bytes(encode_envelope(MAGIC, 1, {"ports": [free_port()]}))
+    ran = crawler("demo", "--job", job)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
 
 
 def test_a_proxy_of_the_environment_is_not_asked(job: Path) -> None:
@@ -119,10 +109,7 @@ def test_a_proxy_of_the_environment_is_not_asked(job: Path) -> None:
     ended = crawler("demo", "--job", job, "--max-pages", "5", *QUICK, env=env)
     assert ended.code == 3
     assert "proxy" not in ended.err
-    assert {record["outcome"] for record in records(job) if host_of(record).startswith("docs")} <= {
-        "fetched",
-        "excluded",
-    }
+    assert {record["outcome"] for record in records(job) if host_of(record) in FOLDERS} <= {"fetched", "excluded"}
 
 
 def test_its_page_can_stay_when_it_has_ended(job: Path) -> None:
@@ -137,14 +124,14 @@ def test_its_page_can_stay_when_it_has_ended(job: Path) -> None:
 
 
 def test_ports_that_are_taken_are_said_in_one_line(job: Path) -> None:
+    job.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        (job / STATE).write_bytes(encode_envelope(MAGIC, VERSION, {"ports": [port, free_port()]}))
+        ports = {name: free_port() for name in HOSTS} | {HOSTS[0]: taken.getsockname()[1]}
+        (job / STATE).write_bytes(encode_envelope(MAGIC, VERSION, {"ports": ports, "began": 0.0}))
         ran = crawler("demo", "--job", job)
     assert ran.code == 2
     (line,) = ran.err.splitlines()
-    assert f"uses ports {port}, " in line
-    assert "stop whatever uses them, or start another demo with --job" in line
+    assert str(ports[HOSTS[0]]) in line
     assert not (job / "crash.txt").exists()
 
 

@@ -1,0 +1,153 @@
+"""The hosts of the demo, asked as a crawler would ask them."""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from crawler.tools.demo import hosts
+from crawler.tools.demo.hosts import BUSY_ALLOWED, BUSY_WINDOW, CORRECTED, FRONT, KEPT, PERIOD, Busy, News, Slow
+from crawler.tools.demo.web import FOLDERS, HOSTS, DemoWeb
+
+BEGAN = 1_700_000_000.0
+HREF = re.compile(r'href="([^"]+)"')
+
+
+class Now:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.time = BEGAN
+
+    def __call__(self) -> float:
+        return self.time
+
+
+class Visitor:
+    """Asks one host."""
+
+    def __init__(self, session: aiohttp.ClientSession, origin: str) -> None:
+        self.session, self.origin = session, origin
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str, aiohttp.ClientResponse]:
+        url = urljoin(self.origin, path)
+        async with self.session.get(url, headers=headers, allow_redirects=False) as response:
+            return response.status, await response.text(), response
+
+
+@asynccontextmanager
+async def served(answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[Visitor]:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with aiohttp.ClientSession() as session:
+        yield Visitor(session, f"http://127.0.0.1:{runner.addresses[0][1]}")
+    await runner.cleanup()
+
+
+async def test_news_come_are_corrected_and_go() -> None:
+    now = Now()
+    async with served(News(now, BEGAN).handle) as visitor:
+        _, front, answer = await visitor.get("/")
+        assert len(HREF.findall(front)) == FRONT
+        tag = answer.headers["ETag"]
+        assert (await visitor.get("/", **{"If-None-Match": tag}))[0] == 304
+        now.time += PERIOD
+        status, later, _ = await visitor.get("/", **{"If-None-Match": tag})
+        (fresh,) = {*HREF.findall(later)} - {*HREF.findall(front)}
+        assert status == 200
+        texts = {(await visitor.get(fresh))[1]}
+        for age in CORRECTED:
+            now.time = BEGAN + PERIOD + age
+            texts.add((await visitor.get(fresh))[1])
+        assert len(texts) == 1 + len(CORRECTED), "each correction changes the page"
+        now.time += KEPT * PERIOD
+        assert (await visitor.get(fresh))[0] == 410
+        assert (await visitor.get("/story/999"))[0] == 404
+
+
+async def test_what_exists_of_the_news_is_bounded_after_any_time() -> None:
+    now = Now()
+    news = News(now, BEGAN)
+    now.time += 30 * 86_400
+    async with served(news.handle) as visitor:
+        known, left = {"/"}, ["/"]
+        while left:
+            status, text, _ = await visitor.get(left.pop())
+            found = {*HREF.findall(text)} if status == 200 else set()
+            left += found - known
+            known |= found
+        assert len(known) <= KEPT + 10
+
+
+async def test_a_busy_host_says_when_it_may_be_asked_again_and_keeps_its_word() -> None:
+    now = Now()
+    async with served(Busy(now).handle) as visitor:
+        for number in range(1, BUSY_ALLOWED + 1):
+            assert (await visitor.get(f"/item/{number}"))[0] == 200
+        now.time += 5
+        status, _, answer = await visitor.get("/item/9")
+        assert (status, answer.headers["Retry-After"]) == (429, str(int(BUSY_WINDOW) - 5))
+        now.time += float(answer.headers["Retry-After"])
+        assert (await visitor.get("/item/9"))[0] == 200
+
+
+async def test_a_slow_host_answers_in_the_end_and_links_to_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "SLOW_LEAST", 0.01)
+    monkeypatch.setattr(hosts, "SLOW_MOST", 0.02)
+    async with served(Slow(["http://dead.test/a"]).handle) as visitor:
+        *boxes, lost = HREF.findall((await visitor.get("/"))[1])
+        assert lost == "http://dead.test/a"
+        assert [(await visitor.get(box))[0] for box in boxes] == [200] * len(boxes)
+
+
+async def test_every_page_can_be_reached_and_every_link_leads_somewhere_or_is_broken_on_purpose() -> None:
+    site = DemoWeb(Now())
+    async with site.served(), aiohttp.ClientSession() as session:
+        assert site.place is not None
+        quiet = {site.place.ports[name] for name in (*FOLDERS, "mirror")}
+        answers: dict[str, tuple[int, bytes]] = {}
+        known = dict.fromkeys(site.seeds)
+        while left := [url for url in known if url not in answers and urlsplit(url).port in quiet]:
+            for url in left:
+                async with session.get(url, allow_redirects=False) as response:
+                    answers[url] = response.status, await response.read()
+                    location = response.headers.get("Location", "")
+                for href in (*HREF.findall(answers[url][1].decode()), location):
+                    known.setdefault(urldefrag(urljoin(url, href)).url)
+        assert {urlsplit(url).port for url in known} == {*site.place.ports.values()}
+    by_status = {code: [url for url in answers if answers[url][0] == code] for code in (200, 301, 404, 410)}
+    assert sum(map(len, by_status.values())) == len(answers)
+    assert [len(by_status[code]) for code in (301, 404, 410)] == [3, 9, 6], "the ninth is the search"
+    pages = {body for url in by_status[200] for body in (answers[url][1],)}
+    assert len(pages) > 60
+    assert len(by_status[200]) > len(pages) + 100, "the mirror has each page many times"
+
+
+async def test_the_web_is_where_it_was() -> None:
+    first = DemoWeb(Now())
+    async with first.served() as place:
+        assert [urlsplit(seed).hostname for seed in first.seeds] == [f"{name}.localhost" for name in HOSTS]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", place.ports["dead"]), 5)
+        with socket.create_connection(("127.0.0.1", place.ports["silent"]), 5) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: silent.localhost\r\n\r\n")
+            connection.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                connection.recv(1)
+        with pytest.raises(OSError) as caught:  # noqa: PT011 (the errno is what is asserted)
+            await DemoWeb(Now(), place).served().__aenter__()
+        assert caught.value.errno == errno.EADDRINUSE
+    again = DemoWeb(Now(), place)
+    async with again.served():
+        assert again.seeds == first.seeds

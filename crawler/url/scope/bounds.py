@@ -49,10 +49,6 @@ LIMIT_OF = {
 }
 
 
-# Not stored by earlier versions.
-_ADDED = {"max_sitemap_bytes": LinkSettings().max_sitemap_bytes, "hops_outside": 0, "filter_link": None}
-
-
 class BoundsError(ValueError):
     """Stored bytes are not the limits of a run."""
 
@@ -112,17 +108,13 @@ class Bounds(Struct, frozen=True):
 
     def encode(self) -> bytes:
         """The stored form: JSON."""
-        stored = asdict(self)
-        for name, default in {"sites": (), **_ADDED}.items():
-            if stored[name] == default:
-                del stored[name]  # as earlier versions stored it
-        return json.dumps(stored, sort_keys=True).encode("ascii")
+        return json.dumps(asdict(self), sort_keys=True).encode("ascii")
 
     @classmethod
     def decode(cls, value: bytes) -> Bounds:
         """The inverse of ``encode``. Raises BoundsError."""
         try:
-            found = {**_ADDED, **json.loads(value)}
+            found = json.loads(value)
             depth = found["max_depth"]
             bounds = cls(
                 None if depth is None else int(depth),
@@ -132,7 +124,7 @@ class Bounds(Struct, frozen=True):
                 int(found["max_url_length"]),
                 int(found["max_links"]),
                 int(found["max_body"]),
-                tuple(map(str, found.get("sites", ()))),
+                tuple(map(str, found["sites"])),
                 int(found["max_sitemap_bytes"]),
                 int(found["hops_outside"]),
                 None if found["filter_link"] is None else str(found["filter_link"]),

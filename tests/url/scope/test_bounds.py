@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 
@@ -117,11 +116,6 @@ def test_the_limits_are_those_of_the_settings() -> None:
         links=LinkSettings(max_url_length=99, max_links=5),
     )
     assert Bounds.of(settings) == Bounds(7, "any", ("/a*",), ("/b*",), 99, 5, settings.fetch.max_body)
-
-
-def test_the_limits_of_an_earlier_version_lack_what_it_did_not_know() -> None:
-    assert not {"max_sitemap_bytes", "hops_outside", "filter_link"} & json.loads(BOUNDS.encode()).keys()
-    assert Bounds.decode(BOUNDS.encode()) == BOUNDS
 
 
 @pytest.mark.parametrize(

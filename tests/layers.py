@@ -75,7 +75,7 @@ MODULES: dict[str, str] = {
         replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
         clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file home_register identity
         former job_lock replica_moves crawl_at_rest event_log border held_back history_file survey_file inbox platform
-        shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction step_log journal_search
+        shared_platform scope_state seen_compaction stored_errors transaction step_log journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer revisit returning replica_generations follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier copy_target job_copy spool

@@ -160,7 +160,7 @@ class Job:
         self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
         check_counts(store, queues, counters)
         self._settle(restored, settings.recrawl, say)
-        writer.apply(partial(self.revisiting.backfill.load, outputs.pages.path, outputs.pages.end, say))
+        writer.apply(partial(self.revisiting.load, say))
         writer.apply(partial(keep_identity, store, files.identity))
         writer.apply(self.log.begin)
         self._scopes = Scopes(store, settings.crawl.scope, of_partition=isinstance(router, PartitionRouter))

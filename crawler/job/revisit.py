@@ -12,32 +12,29 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.base.kv import Batch, Store
+from crawler.base.kv import Batch, Family, Store
 from crawler.base.settings import RecrawlSettings, ScheduleSettings, Settings, Timetable
-from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Page, Revisits, Statements
+from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Page, Revisits, Statements
 from crawler.job.border import Border
 from crawler.job.records import Counters, Outcome, PageRecord
-from crawler.job.revisit_backfill import RevisitBackfill
-from crawler.url.scope import PriorityRules, UrlSites
+from crawler.url.scope import UrlSites
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304
 _STEP = 256  # pages moved in one transaction
+_ALL_SCHEDULED = b"recrawl"  # there while every page was finished with revisits enabled
 
 
 class RevisitSettings(Struct, frozen=True):
     """The settings of revisits."""
 
     recrawl: RecrawlSettings
-    rules: PriorityRules
-    order: str
     sites: UrlSites | None = None
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
 
     @classmethod
     def of(cls, settings: Settings) -> RevisitSettings:
-        sites, rules = UrlSites.of_settings(settings), PriorityRules.of_settings(settings)
-        return cls(settings.recrawl, rules, settings.crawl.order, sites, settings.schedule)
+        return cls(settings.recrawl, UrlSites.of_settings(settings), settings.schedule)
 
 
 class Revisiting:
@@ -52,7 +49,7 @@ class Revisiting:
         of_url = None if settings.sites is None else settings.sites.recrawl_of
         self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of, of_url)
         self._revisits.next_round = self.timetable.next_round
-        self.backfill = RevisitBackfill(store, self._revisits, counters, settings.rules, Order(settings.order))
+        self._store = store
         self._frontier = frontier
         self._counters = counters
         self.border = Border(store, frontier, self.again)
@@ -61,9 +58,19 @@ class Revisiting:
     def change(self, settings: RevisitSettings) -> None:
         """Go on with other intervals and classes."""
         self._revisits.change(settings.recrawl, None if settings.sites is None else settings.sites.recrawl_of)
-        self.backfill.rules = settings.rules
         self.timetable = Timetable(settings.schedule, self._began)
         self._revisits.next_round = self.timetable.next_round
+
+    def load(self, say: Callable[[str], None], batch: Batch) -> None:
+        """Note whether all finished pages were finished with revisits enabled. The others have no next visit; say
+        so."""
+        all_scheduled = self._store.get(Family.META, _ALL_SCHEDULED) is not None or not self._counters.done
+        if not self.enabled:
+            batch.delete(Family.META, _ALL_SCHEDULED)
+        elif all_scheduled:
+            batch.put(Family.META, _ALL_SCHEDULED, b"")
+        else:
+            say("pages that were finished without --recrawl have no next visit: `crawler retry` gives them one")
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
         """The headers of a conditional request; empty for a first visit, and if links that were left out may be

@@ -24,7 +24,6 @@ LONGEST = (
     "inspect/integrity/test_repair.py",
     "test_examples.py",
     "durability/test_crash_points.py",
-    "job/test_rekey.py",
     "seen/filters/test_kinds.py",
     "durability/test_signals.py",
     "engine/test_recrawl.py",

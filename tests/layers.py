@@ -73,10 +73,10 @@ MODULES: dict[str, str] = {
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
         partition.replica_values partition.notes partition.part_report partition.byte_rate
         replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
-        clock_step clock_anchor digest_sum directory kept_steps receiving formats crawl_file home_register identity
+        clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file home_register identity
         former job_lock replica_moves crawl_at_rest event_log border held_back history_file survey_file inbox platform
-        shared_platform revisit_backfill scope_state seen_compaction stored_errors transaction step_log journal_search
-        promises admission live_status last_command recovery rekey conversion run_settings snapshot open_files
+        shared_platform scope_state seen_compaction stored_errors transaction step_log journal_search
+        promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer revisit returning replica_generations follower verdict parsing_notes suspects reclass job
         seeds_mark durable_frontier copy_target job_copy spool
     """,

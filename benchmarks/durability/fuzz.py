@@ -141,9 +141,9 @@ pattern = "/\\u0061*"\n[[ priority ]]\n"class" = 2 # two\nmin_depth = 3\n[traps]
         Reader("counters", decode_counters, (JournalError,), (encode_counters(Counters(5, 6, 7)),)),
         Reader(
             "envelope",
-            lambda data: decode_envelope(data, "crawler-job", 1, "job.json"),
+            lambda data: decode_envelope(data, "frontier-job", 1, "job.json"),
             (EnvelopeError,),
-            (encode_envelope("crawler-job", 1, {"shaping": {"seen": {"kind": "scalable", "fpp": 0.01}}}),),
+            (encode_envelope("frontier-job", 1, {"shaping": {"seen": {"kind": "scalable", "fpp": 0.01}}}),),
             _mend_envelope,
         ),
         Reader("manifest", lambda data: _read_manifest(home, data), (EnvelopeError,), (manifest,), _mend_envelope),

@@ -26,6 +26,7 @@ from crawler.seen.filters import (
     KINDS,
     BloomFilter,
     Filter,
+    KeyHash,
     SeenSet,
     make_seen,
     read_seen,
@@ -225,7 +226,8 @@ class Exact:
     def begin(cls, path: Path, urls: int) -> Self:
         path.mkdir()
         store = RocksStore(path / "rows")
-        return cls(path, store, make_exact(SeenSettings(kind="exact", fpp=FPP, capacity=_first(urls)), store))
+        settings = SeenSettings(kind="exact", fpp=FPP, capacity=_first(urls))
+        return cls(path, store, make_exact(settings, store, KeyHash.new()))
 
     @classmethod
     def reopen(cls, path: Path) -> Self:

@@ -43,7 +43,7 @@ class Family(StrEnum):
     INLET = "inlet"  # another partition -> the last of its parcels that was admitted
 
 
-# Only jobs that need them have these, so that older programs open the others.
+# Only jobs that need them have these: each family takes time whenever a store is opened.
 ON_DEMAND = frozenset({Family.REQUESTS, Family.OUTBOX, Family.INLET})
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.

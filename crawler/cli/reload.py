@@ -47,10 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _reload(directory: Path, pid: int) -> int:
     result = run_interruptible(lambda: give_command(Inbox(directory, RealDisk()), pid, Command("reload")))
     if isinstance(result, Refused):
-        old = result.text.startswith("do must be one of")
-        text = "the running crawl is of an older program, which cannot reload: restart it" if old else result.text
-        say(sys.stderr, f"crawler: error: {text}")
-        return Exit.USAGE if result.why is Refusal.SENSELESS and not old else Exit.FAILED
+        say(sys.stderr, f"crawler: error: {result.text}")
+        return Exit.USAGE if result.why is Refusal.SENSELESS else Exit.FAILED
     if isinstance(result, Reloaded):
         _print(result.changed, "")
         _print(result.restart, "needs a restart: ")

@@ -14,7 +14,6 @@ from crawler.job.records import Kept, PageRecord, Part
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Finished
 from crawler.seen.slices import entropy
-from crawler.url.urls.steps import drop_userinfo
 from crawler.web.archive.capture_records import RANDOM_BYTES, Capture, Earlier, payload_digest, records
 from crawler.web.archive.gzip_member import members
 from crawler.web.archive.labels import ID_BYTES, date_label, milliseconds, record_id
@@ -111,7 +110,7 @@ def _random() -> Iterator[bytes]:
 
 def _captured(href: str, began: float, raw: RawExchange) -> Capture:
     truncated = raw.truncated or ""
-    return Capture(_public(href), milliseconds(began), raw.request, raw.head, raw.body, raw.address, truncated)
+    return Capture(href, milliseconds(began), raw.request, raw.head, raw.body, raw.address, truncated)
 
 
 def _compressed(
@@ -126,15 +125,11 @@ def _stated(answer: Answer, known: Validators | None) -> Validators:
     return Validators(answer.etag or etag, answer.last_modified or modified)
 
 
-def _public(href: str) -> str:
-    return drop_userinfo(href) if "@" in href else href
-
-
 def _about(record: PageRecord, seconds: float) -> list[Field]:
     """What the crawl knows of a URL besides its answer."""
     entry = record.entry
     return [
-        ("via", _public(entry.via or "")),
+        ("via", entry.via or ""),
         ("fetchTimeMs", str(round(seconds * 1000))),
         ("depth", str(entry.depth)),
         ("outcome", record.outcome),

@@ -22,7 +22,6 @@ from crawler.frontier import Lease, queue_of
 from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
-from crawler.url.urls.steps import drop_userinfo
 from crawler.web.extract import Edge, edge_rows
 from crawler.web.extract.page_text import About, NoText, text_row
 from crawler.web.extract.text_pool import Bytes, Texts
@@ -98,9 +97,8 @@ class TextKeeper:
         record = finished.record
         href, said = record.entry.href, record.profile
         found = await self._texts.extract(queue_of(href), body, finished.charset, self._form)
-        url = drop_userinfo(href) if "@" in href else href
         whole = finished.cut is None
-        make = partial(text_row, About(url, time_label(record.fetched_at), said.title, said.language, whole), found)
+        make = partial(text_row, About(href, time_label(record.fetched_at), said.title, said.language, whole), found)
         long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
         return (Part(TEXT, await asyncio.to_thread(make) if long else make()),)
 

@@ -44,7 +44,6 @@ from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.metrics import Kind
 from crawler.job.revisit import revisit_beside
-from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seeds_mark import note_seeds
 from crawler.job.seen_compaction import compact_beside
 from crawler.url.scope import Bounds
@@ -122,8 +121,6 @@ class Run:
         beside += self._returns()
         if self._ending.endless:
             beside.append(revisit_beside(self._revisit))
-            if job.revisiting.backfill.left:
-                beside.append(backfill_beside(job.room, self._backfill))
         self._beside.group = group
         self._beside.begin(beside)
 
@@ -477,9 +474,6 @@ class Run:
         if more:
             self._context.wake()
         return more
-
-    def _backfill(self) -> bool:
-        return self.job.change_hosts(self.job.revisiting.backfill.step)
 
     def _return(self) -> bool:
         more = self.job.change_hosts(self.job.held_back.step)

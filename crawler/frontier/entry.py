@@ -188,7 +188,7 @@ def is_retry(slot: bytes) -> bool:
 
 
 def is_revisit(slot: bytes) -> bool:
-    """Whether the slot is one of the revisits. Those that wait for a retry, and those of older jobs, have others."""
+    """Whether the slot is one of the revisits. Those that wait for a retry have others."""
     return slot.startswith(REVISIT_START)
 
 

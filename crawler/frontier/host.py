@@ -38,7 +38,7 @@ PAUSED, BLOCKED, RETIRED, _REVISITS = 1, 2, 4, 8  # flags of a record
 _CLOSED = PAUSED | BLOCKED | RETIRED
 _FLAGS = _CLOSED | _REVISITS
 _NO_FAILURE = 255
-# Holds that are decided anew after a restart are stored as the gap: earlier versions know no more than these.
+# Holds that are decided again after a restart are stored as the gap.
 _STORED_REASONS = tuple(reason if reason <= HoldReason.ERRORS else HoldReason.GAP for reason in HoldReason)
 _REASONS = tuple(HoldReason)  # by number: a lookup in the enumeration costs more than all other fields of a record
 

@@ -11,12 +11,11 @@ If each visit finds a change with probability p, the interval is in equilibrium 
 p ln(1 - decrease) + (1 - p) ln(1 + increase) = 0. With decrease 0.2 and increase 0.4, six visits of ten then find a
 change, whatever the rate at which the page changes. That rate need not be known.
 
-Record: ``<BIIdQd16sHHddB`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last
-visit, fingerprint, lengths of ETag and Last-Modified, shape and exposure (s) of the change rate, visits in a row that
-found the page gone; then the ETag, the Last-Modified and the entry of the next visit. Version 1 has no change rate and
-what follows it in the head. Version 3 has two more fields, ``Bd``: marks (1: the fingerprint is of the text; 2: the
-site says that the page changed after the last visit; 4: so the next visit was moved forward), and the time to which a
-sitemap or feed dates the last change (s since 1970, 0: unknown). It is written only if one of these is not 0.
+Record: ``<BIIdQd16sHHddBBd`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last
+visit, fingerprint, lengths of ETag and Last-Modified, shape and exposure (s) of the change rate (0 and 0: it is not
+estimated), visits in a row that found the page gone, marks (1: the fingerprint is of the text; 2: the site says that
+the page changed after the last visit; 4: so the next visit was moved forward), and the time to which a sitemap or feed
+dates the last change (s since 1970, 0: unknown); then the ETag, the Last-Modified and the entry of the next visit.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from msgspec import Struct
 
 from crawler.base.settings import RecrawlSettings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
-from crawler.frontier.recrawl import ChangeRate, after_signal, after_visit, first_guess, from_counts
+from crawler.frontier.recrawl import ChangeRate, after_signal, after_visit, first_guess
 
 FINGERPRINT_SIZE = 16  # bytes
 VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is kept, in characters; most have a few dozen
@@ -38,11 +37,9 @@ SIGNALLED = 2  # the site says that it has changed since the last visit
 HASTENED = 4  # so its next visit was moved forward
 _MARKS = OF_TEXT | SIGNALLED | HASTENED
 _NOTHING = bytes(FINGERPRINT_SIZE)
-_VERSION = 3
+_VERSION = 1
 _HEAD = struct.Struct("<BIIdQd16sHHddBBd")
-_HEAD_2 = struct.Struct("<BIIdQd16sHHddB")
-_HEAD_1 = struct.Struct("<BIIdQd16sHH")
-_LAYOUTS = {1: _HEAD_1, 2: _HEAD_2, _VERSION: _HEAD}
+_NO_RATE = (0.0, 0.0)
 _BYTE_MAX = 255
 _COUNT_MAX = 2**32 - 1
 
@@ -72,8 +69,8 @@ class Answer(Struct, frozen=True):
 class Page(NamedTuple):
     """The state of a page. ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is
     None while the page is queued or in flight. ``fingerprint`` is None until a visit has an answer. ``rate`` is None
-    for a page of an older job until its next visit. ``gone`` counts the last answers in a row that the page does not
-    exist. ``marks`` are the sum of OF_TEXT, SIGNALLED and HASTENED; ``stated`` is the time to which the site
+    for a page that is visited once more, and not by a schedule. ``gone`` counts the last answers in a row that the page
+    does not exist. ``marks`` are the sum of OF_TEXT, SIGNALLED and HASTENED; ``stated`` is the time to which the site
     dates the page's last change, 0 if it is not known."""
 
     entry: Entry
@@ -117,7 +114,7 @@ def visited(
     if page is not None and page.entry.changefreq != entry.changefreq:
         entry = entry._replace(changefreq=page.entry.changefreq)  # it was heard of while the page was queued
     guess = first_guess(settings.first_interval, 0 if page is not None and page.changes else entry.changefreq)
-    rate = guess if page is None else page.rate or from_counts(page.visits, page.changes, page.interval, guess)
+    rate = (page and page.rate) or guess
     if page is None:
         interval = settings.max_interval if last_resort else settings.first_interval
         page, changed = Page(entry, 0, 0, interval, None, now), None
@@ -163,14 +160,8 @@ def validator(text: str | None) -> str | None:
 def pack_page(page: Page) -> bytes:
     """The stored record."""
     etag, modified = (page.etag or "").encode("ascii"), (page.last_modified or "").encode("ascii")
-    known: tuple[float, ...] = ()
-    version, layout = 1, _HEAD_1
-    if page.rate is not None:
-        version, layout, known = 2, _HEAD_2, (*page.rate, page.gone)
-        if page.marks or page.stated:
-            version, layout, known = _VERSION, _HEAD, (*known, page.marks, page.stated)
-    head = layout.pack(
-        version,
+    head = _HEAD.pack(
+        _VERSION,
         min(page.visits, _COUNT_MAX),
         min(page.changes, _COUNT_MAX),
         page.interval,
@@ -179,7 +170,10 @@ def pack_page(page: Page) -> bytes:
         page.fingerprint or _NOTHING,
         len(etag),
         len(modified),
-        *known,
+        *(page.rate or _NO_RATE),
+        page.gone,
+        page.marks,
+        page.stated,
     )
     return head + etag + modified + encode_entry(page.entry)
 
@@ -188,22 +182,19 @@ def unpack_page(value: bytes) -> Page:
     """The inverse of ``pack_page``; raises PageError."""
     try:
         version = value[0] if value else 0
-        layout = _LAYOUTS.get(version)
-        if layout is None:
+        if version != _VERSION:
             raise PageError(f"a page of version {version}, not {_VERSION}")
-        _, visits, changes, interval, due, at, fingerprint, etag_size, modified_size, *known = layout.unpack_from(value)
-        rate, gone, marks, stated = None, 0, 0, 0.0
-        if known:
-            rate, gone = ChangeRate(known[0], known[1]), known[2]
-            if version == _VERSION:
-                marks, stated = known[3:]
+        fields = _HEAD.unpack_from(value)
+        _, visits, changes, interval, due, at, fingerprint, etag_size, modified_size = fields[:9]
+        shape, exposure, gone, marks, stated = fields[9:]
+        rate = None if (shape, exposure) == _NO_RATE else ChangeRate(shape, exposure)
         if not (math.isfinite(interval) and math.isfinite(at) and (rate is None or _is_rate(rate))):
             raise PageError(f"not a page: interval {interval}, last visit {at}, change rate {rate}")
         if marks > _MARKS or not 0.0 <= stated < math.inf:
             raise PageError(f"not a page: marks {marks}, last change {stated}")
-        etag_end = layout.size + etag_size
+        etag_end = _HEAD.size + etag_size
         end = etag_end + modified_size
-        etag = value[layout.size : etag_end].decode("ascii")
+        etag = value[_HEAD.size : etag_end].decode("ascii")
         modified = value[etag_end:end].decode("ascii")
         entry = decode_entry(value[end:])
     except (struct.error, UnicodeDecodeError, EntryError) as error:

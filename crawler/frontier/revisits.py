@@ -144,26 +144,6 @@ class Revisits:
         batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page))
         return page.entry, had_time
 
-    def overtake(self, entry: Entry, visited_at: float, visits: int, batch: Batch) -> bool:
-        """Set the next visit of a page that was finished while revisits were disabled, after that many visits. A page
-        that has a next visit already keeps it, and is counted as visited so often at least. Returns whether the page
-        was new."""
-        if self.count(entry.href, visits, batch):
-            return False
-        own = self._settings if self._of_url is None else self._of_url(entry.href)
-        page, _ = visited(None, entry, None, visited_at, own, last_resort=False)
-        assert page.due is not None
-        self._put(page._replace(visits=visits), self.next_round(max(0.0, page.due)), batch)
-        return True
-
-    def count(self, href: str, visits: int, batch: Batch) -> bool:
-        """Count a page as visited so often at least, so that no two of its visits have one number. Returns whether it
-        is known. Raises PageError."""
-        page = self.page(href)
-        if page is not None and page.visits < visits:
-            batch.put(Family.PAGES, href.encode("ascii"), pack_page(page._replace(visits=visits)))
-        return page is not None
-
     def begin(self, now: float, room: int, batch: Batch) -> list[Entry]:
         """Take at most ``room`` due pages; returns their entries for the frontier. Raises PageError."""
         begun: list[Entry] = []

@@ -42,7 +42,7 @@ from crawler.inspect.known_urls import open_known
 from crawler.inspect.statistics import FailingProxy, SlotFigures
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES, JobError
-from crawler.job.identity import check_readable
+from crawler.job.identity import read_identity
 from crawler.job.live_status import Live, read_live
 from crawler.job.output.reverse_reader import last_record
 from crawler.job.recovery import stored_counters
@@ -313,7 +313,7 @@ class Known(Struct, frozen=True):
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
     """``explain`` for a job in a directory, at ``now`` or by the job's own clock. Raises what ``open_job`` raises."""
-    fetcher = check_readable(directory).fetcher
+    fetcher = read_identity(directory).fetcher
     if fetcher is not None:
         raise JobError(f"{directory} is the job of {fetcher}, which decides what its requests are and when they go")
     live = read_live(directory)
@@ -326,7 +326,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
         known = Known(
             directory,
             job.settings,
-            job.identity.hash_in_use,
+            job.identity.hash,
             job.store,
             lambda url: explain_seen(job.restore_seen().seen, url),
             crawl=CrawlNow() if live is None else _told_by(live),

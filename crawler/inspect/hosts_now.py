@@ -81,7 +81,7 @@ def hosts_now(live: Live | None, store: Reader, settings: Settings, now: float) 
 
 
 def slot_figures(live: Live) -> SlotFigures | None:
-    """Return what a crawl tells of its slots; None if it is of an earlier version."""
+    """Return what a crawl tells of its slots; None before it has any."""
     told = live.stats.get("slots")
     return None if told is None else SlotFigures(**told)
 

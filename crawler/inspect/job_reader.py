@@ -30,9 +30,8 @@ from crawler.job.border import border_counts
 from crawler.job.checkpoint import EnvelopeError, Generations
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import LIVE, PAGES, SEEN, STORE
-from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import read_course
-from crawler.job.identity import Identity, check_readable
+from crawler.job.identity import Identity, read_identity
 from crawler.job.live_status import read_live
 from crawler.job.metrics import CourseError
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
@@ -60,7 +59,6 @@ class OpenJob(Struct, frozen=True):
     counters: Counters
     generations: Generations
     numbers: list[int]  # of the generations that existed before the store was opened
-    optional: frozenset[Family]  # families that the store of a job of this format may lack
     store_fault: str | None = None  # why a run could not open the store; only if it was opened as a run opens it
 
     def ledger(self) -> LedgerCounts | None:
@@ -71,17 +69,16 @@ class OpenJob(Struct, frozen=True):
 
     def restore_seen(self) -> RestoredSeen:
         """Load the seen-set into the memory of this process."""
-        spec = SeenSpec(self.settings.seen, self.identity.hash_in_use)
+        spec = SeenSpec(self.settings.seen, self.identity.hash)
         return restore_seen(self.generations, self.store, spec, self.numbers)
 
 
 @contextlib.contextmanager
-def open_job(directory: Path, formats: Formats = KNOWN, *, as_run: bool = False) -> Iterator[OpenJob]:
+def open_job(directory: Path, *, as_run: bool = False) -> Iterator[OpenJob]:
     """Open a job for reading. ``as_run``: read everything that a run would read, if a run could open the store, and
     otherwise what can be read. Raises JobError, OSError, JournalError."""
-    identity = check_readable(directory, formats)
-    optional = formats.families_after(identity.format)
-    run = read_run(directory, formats)
+    identity = read_identity(directory)
+    run = read_run(directory)
     settings = run.settings
     generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
     # Read these before the store: a generation written after the store was opened covers more than the store shows.
@@ -90,12 +87,10 @@ def open_job(directory: Path, formats: Formats = KNOWN, *, as_run: bool = False)
         if is_unbegun(directory):
             store, fault = RocksStore(Path(scratch) / STORE), None
         else:
-            store, fault = _open_store(directory / STORE, Path(scratch), optional, as_run=as_run)
+            store, fault = _open_store(directory / STORE, Path(scratch), as_run=as_run)
         try:
             counters = stored_counters(store)
-            yield OpenJob(
-                directory, settings, run.fault, identity, store, counters, generations, numbers, optional, fault
-            )
+            yield OpenJob(directory, settings, run.fault, identity, store, counters, generations, numbers, fault)
         finally:
             store.close()
 
@@ -107,19 +102,17 @@ def is_unbegun(directory: Path) -> bool:
     return not text_size(directory / PAGES) and not Generations(directory / SEEN, 1, RealDisk()).numbers()
 
 
-def _open_store(
-    path: Path, scratch: Path, optional: frozenset[Family], *, as_run: bool
-) -> tuple[RocksStore, str | None]:
+def _open_store(path: Path, scratch: Path, *, as_run: bool) -> tuple[RocksStore, str | None]:
     """Return the store, and why a run could not open it. Raises StoreError."""
     fault = None
     if as_run:
         try:
-            return RocksStore(path, secondary=scratch / "as-run", optional=optional, as_run=True), None
+            return RocksStore(path, secondary=scratch / "as-run", as_run=True), None
         except StoreError as error:
             if error.errno is not None:
                 raise
             fault = str(error)
-    return RocksStore(path, secondary=scratch / "beside", optional=optional), fault
+    return RocksStore(path, secondary=scratch / "beside"), fault
 
 
 def _of_last_run(job: OpenJob, now: float, *, ended: bool) -> dict[str, Any]:
@@ -154,7 +147,7 @@ def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
 
 def job_stats(directory: Path) -> dict[str, Any]:
     """Return the dictionary of ``stats --json``. Raises what ``open_job`` raises."""
-    check_readable(directory)
+    read_identity(directory)
     live = read_live(directory)
     if live is not None:
         return dict(live.stats)

@@ -15,7 +15,7 @@ from crawler.inspect.host_table import all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
-from crawler.job.identity import check_readable
+from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
 
 
@@ -28,7 +28,7 @@ class JobView:
         if holds_crawl(self.directory):
             crawl_partitions(self.directory)
         else:
-            check_readable(self.directory)
+            read_identity(self.directory)
 
     def stats(self) -> dict[str, Any]:
         """Return what ``crawler stats --json`` prints. Raises OSError, and JobError for a damaged job."""

@@ -20,7 +20,7 @@ from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import open_job
 from crawler.job.checkpoint import UnknownVersionError
 from crawler.job.directory import JobError
-from crawler.job.identity import check_readable
+from crawler.job.identity import read_identity
 from crawler.job.store import StoreError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.exact import rows_of
@@ -104,7 +104,7 @@ def _jobs(path: Path) -> list[tuple[str, Path]]:
 def _of_job(path: Path, own: Path) -> Iterator[tuple[_Keys, Canonicaliser]]:
     if own.exists() and os.path.samefile(path, own):
         raise JobError(f"crawl.known: {path} is the job itself, which knows its URLs: name another")
-    rules = check_readable(path).shaping["canonical"]["rules"]
+    rules = read_identity(path).shaping["canonical"]["rules"]
     with open_job(path) as job:
         seen = job.restore_seen().seen
         keys: _Keys = _Confirmed(seen, job.store) if job.settings.seen.ledger else seen

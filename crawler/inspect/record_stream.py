@@ -17,7 +17,7 @@ from pathlib import Path
 from crawler.base.kv import Family, Reader
 from crawler.inspect.job_reader import open_job
 from crawler.job.directory import PAGES, JobError
-from crawler.job.identity import check_readable
+from crawler.job.identity import read_identity
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.output import lines_of
@@ -35,7 +35,7 @@ class Tail:
     ``at`` on. Raises JobError if there is no job, and what ``open_job`` raises."""
 
     def __init__(self, directory: Path, outcomes: Collection[str] = (), at: int = 0) -> None:
-        check_readable(directory)
+        read_identity(directory)
         self._directory = directory
         self._path = directory / PAGES
         self._wanted = [f'"outcome":"{outcome}"'.encode("ascii") for outcome in outcomes]

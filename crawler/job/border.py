@@ -17,7 +17,6 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cache
 
 from msgspec import Struct, field
 
@@ -35,8 +34,8 @@ _STATE = struct.Struct("<IB")
 _VERSION = 1
 _HEAD = struct.Struct("<BIIIB")
 _COUNT = struct.Struct("<BI")
-_LIMITS = COUNTED  # their numbers in rows and counts: new ones are added at the end
-_FIRST = _LIMITS.index(Limit.MAX_BODY) + 1  # as many as version 1 began with: counts of fewer are always stored
+_LIMITS = COUNTED  # by their numbers in rows and counts
+_COUNTS = struct.Struct(f"<B{1 + len(_LIMITS)}Q")
 _MOST = 2**32 - 1
 
 
@@ -76,26 +75,17 @@ class BorderCounts(Struct):
             self.links[limit] += by * links
 
     def encode(self) -> bytes:
-        numbers = [self.links[limit] for limit in _LIMITS]
-        while len(numbers) > _FIRST and not numbers[-1]:
-            numbers.pop()  # as long as a later limit left nothing out, earlier versions of the program read the counts
-        return _counts_form(len(numbers)).pack(_VERSION, self.pages, *numbers)
+        return _COUNTS.pack(_VERSION, self.pages, *(self.links[limit] for limit in _LIMITS))
 
     @classmethod
     def decode(cls, value: bytes | None) -> BorderCounts:
         """The stored counts; a job without any has no border. Raises BorderError."""
         if value is None:
             return cls()
-        size, rest = divmod(len(value) - 1, 8)
-        if rest or not 0 < size <= 1 + len(_LIMITS) or value[0] != _VERSION:
+        if len(value) != _COUNTS.size or value[0] != _VERSION:
             raise BorderError("the counts of the border are of an unknown version")
-        pages, *links = struct.unpack_from(f"<{size}Q", value, 1)
-        return cls(pages, Counter({limit: number for limit, number in zip(_LIMITS, links, strict=False) if number}))
-
-
-@cache
-def _counts_form(limits: int) -> struct.Struct:
-    return struct.Struct(f"<B{limits + 1}Q")
+        _, pages, *links = _COUNTS.unpack(value)
+        return cls(pages, Counter({limit: number for limit, number in zip(_LIMITS, links, strict=True) if number}))
 
 
 def border_counts(store: Reader) -> BorderCounts:

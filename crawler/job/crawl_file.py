@@ -23,15 +23,15 @@ from crawler import __version__
 from crawler.base.clock import BOOT_ID
 from crawler.base.disk import Disk, make_private_directory, write_file
 from crawler.base.settings import PARTITIONS_MOST, SHAPING, SiteGroups
-from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
-from crawler.job.directory import UNUSABLE, JobError, holds_job, make_directory
+from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, read_bounded
+from crawler.job.directory import UNUSABLE, JobError, check_format, holds_job, make_directory
 from crawler.job.partition.placement import Placement
 
 CRAWL = "crawl.json"
 PARTITIONS = "partitions"
 BEGUN = "begun"
-MAGIC = "crawler-crawl"
-VERSION = 2
+MAGIC, FORMER_MAGIC = "frontier-crawl", "crawler-crawl"
+VERSION = 1
 SECRET_BYTES = 16
 Shaping = dict[str, dict[str, Any]]
 
@@ -180,12 +180,7 @@ def encode_crawl(crawl: CrawlFile) -> bytes:
 
 def decode_crawl(data: bytes, name: str) -> CrawlFile:
     """What the bytes of a ``crawl.json`` say; ``name`` is what messages call it. Raises JobError."""
-    number = envelope_version(data, MAGIC)
-    if number is not None and number != VERSION:
-        raise JobError(
-            f"{name} has version {number}; this program, crawler {__version__}, reads version {VERSION}: "
-            "use the program that made it, nothing was changed"
-        )
+    check_format(data, name, MAGIC, VERSION, FORMER_MAGIC)
     try:
         content = decode_envelope(data, MAGIC, VERSION, name)
     except EnvelopeError as error:

@@ -1,4 +1,4 @@
-"""The names of the files in a job directory."""
+"""The names of the files in a job directory, and the checks that come before anything is changed in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import errno
 from collections.abc import Collection
 from pathlib import Path
 
+from crawler import __version__
 from crawler.base.disk import Disk, make_private_directory
+from crawler.job.checkpoint import envelope_version
 
 IDENTITY = "job.json"
 STORE = "store"
@@ -54,6 +56,29 @@ class JobError(Exception):
 
     def __str__(self) -> str:
         return f"{self.fault}, or start a new job in another directory" if self.new_job else self.fault
+
+
+class OtherFormatError(JobError):
+    """Another version of the program made the job or crawl. It is not damaged."""
+
+
+def check_format(data: bytes, name: Path | str, magic: str, version: int, former: str) -> None:
+    """Raise OtherFormatError if the first line of ``job.json`` or ``crawl.json`` has another version than this one, or
+    the ``former`` magic: what that stands for was never released, and is not read any longer. ``name`` is what the
+    message calls the job or crawl."""
+    if envelope_version(data, former) is not None:
+        raise OtherFormatError(
+            f"{name} was made by an older, unreleased version of this program, nothing was changed: finish it with "
+            "commit f6e4da37, the last that can",
+            new_job=True,
+        )
+    number = envelope_version(data, magic)
+    if number is not None and number != version:
+        raise OtherFormatError(
+            f"{name} has format version {number}; this program, crawler {__version__}, opens version {version}, "
+            "nothing was changed: use the program that made it",
+            new_job=True,
+        )
 
 
 def made_at(directory: Path) -> float:

@@ -120,10 +120,9 @@ class DurableFrontier:
         Raises JobError for a directory that cannot be used, or is in use, SettingsError for an invalid option, and
         OSError when the disk fails."""
         directory = Path(directory)
-        formats = (platform or Platform()).formats
         check_whole(directory)
-        settings = settings_from(over_shape(directory, _tables(options), formats), "Frontier")
-        check_shape(directory, shaping_of(settings), formats)
+        settings = settings_from(over_shape(directory, _tables(options)), "Frontier")
+        check_shape(directory, shaping_of(settings))
         steady = SteadyClock()
         self._clock = clock or steady
         now = self._clock()

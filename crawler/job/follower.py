@@ -15,8 +15,7 @@ from crawler.base.disk import failpoint
 from crawler.base.kv import Batch, Family
 from crawler.base.settings import OutputSettings
 from crawler.job.directory import LACKS_BODIES, PAGES, STORE
-from crawler.job.formats import SEVERAL_FILES
-from crawler.job.identity import raise_format, read_identity
+from crawler.job.identity import read_identity
 from crawler.job.job_lock import JobLock
 from crawler.job.kept_steps import KeptSteps
 from crawler.job.output import Outputs
@@ -44,7 +43,7 @@ class Follower:
         with contextlib.ExitStack() as undo:
             lock = JobLock(directory)
             undo.callback(lock.release)
-            self._identity = read_identity(directory, platform.formats)
+            identity = read_identity(directory)
             self._store = platform.open_store(directory / STORE)
             undo.callback(self._store.close)
             self.mark = Mark.decode(self._store.get(Family.META, MARK))
@@ -55,7 +54,7 @@ class Follower:
             self._inode = directory.stat().st_ino
             self._trimmed = 0  # the sequence before which the store tells of no finished URL any more
             self._syncing = Lock()
-            self.generations = ReplicaGenerations(directory, platform, self._identity, self._store)
+            self.generations = ReplicaGenerations(directory, platform, identity, self._store)
             self._settle()
             self._undo = undo.pop_all()
 
@@ -101,8 +100,6 @@ class Follower:
             self._outputs.bodies.put(Body(digest, data))
         try:
             for file, start, data in step.written:
-                if file == 0 and self._outputs.pages.begins_several:
-                    self._identity = raise_format(self._disk, self.directory, self._identity, SEVERAL_FILES)
                 self._outputs.append_at(file, start, data)
         except OutputError as error:
             raise GapError(str(error)) from error

@@ -23,14 +23,14 @@ _FORMER = ".former-"
 
 
 def life_of(hash: KeyHash) -> int:
-    """The life of the job with that hash, a number of 56 bits; 0 if it has no secret."""
-    return int.from_bytes(blake2b(b"life", key=hash.secret, digest_size=7).digest(), "big") if hash.keyed else 0
+    """The life of the job with that hash, a number of 56 bits."""
+    return int.from_bytes(blake2b(b"life", key=hash.secret, digest_size=7).digest(), "big")
 
 
 def life_there(directory: Path) -> int:
     """The life of the partition in a directory; 0 if that cannot be told, or nothing is there."""
     try:
-        return life_of(read_identity(directory).hash_in_use)
+        return life_of(read_identity(directory).hash)
     except (JobError, OSError):
         return 0
 

@@ -8,8 +8,8 @@ A partition that has moved, or whose replica took its place, has another home, i
 greatest epoch counts. Everybody who learns of a home notes it before anything else, because the machine of partition 0
 may be lost with its notes.
 
-The file is an envelope with the number of each partition whose home is known, and the id of that directory. As soon as
-one has moved its version is 2, and each number has a list of the id and the epoch.
+The file is an envelope with the number of each partition whose home is known, and a list of the id of that directory
+and the epoch.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawler import __version__
 from crawler.base.disk import Disk, write_file
-from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
+from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, read_bounded
 from crawler.job.directory import JobError
 
 HOMES = "homes.json"
 MAGIC = "crawler-homes"
-VERSION, MOVED = 1, 2  # MOVED: at least one home has an epoch
+VERSION = 1
 EPOCH_MOST = 2**63 - 1
 
 
@@ -42,35 +41,25 @@ class Home(NamedTuple):
 
 def encode_homes(homes: Mapping[int, Home]) -> bytes:
     """The bytes of the file."""
-    if any(home.epoch for home in homes.values()):
-        return encode_envelope(MAGIC, MOVED, {f"{number:02}": list(home) for number, home in sorted(homes.items())})
-    return encode_envelope(MAGIC, VERSION, {f"{number:02}": home.id for number, home in sorted(homes.items())})
+    return encode_envelope(MAGIC, VERSION, {f"{number:02}": list(home) for number, home in sorted(homes.items())})
 
 
 def decode_homes(data: bytes, name: str) -> dict[int, Home]:
     """What the bytes of a file say; ``name`` is what messages call it. Raises JobError."""
-    version = envelope_version(data, MAGIC)
-    if version is not None and version not in (VERSION, MOVED):
-        raise JobError(
-            f"{name} has version {version}; this program, crawler {__version__}, reads versions up to {MOVED}: "
-            "use the program that wrote it, nothing was changed"
-        )
     try:
-        content = decode_envelope(data, MAGIC, version or VERSION, name)
+        content = decode_envelope(data, MAGIC, VERSION, name)
     except EnvelopeError as error:
         raise JobError(str(error)) from error
-    homes = {number: _home(value, version or VERSION) for number, value in content.items() if number.isdecimal()}
+    homes = {number: _home(value) for number, value in content.items() if number.isdecimal()}
     known = {int(number): home for number, home in homes.items() if home is not None}
     if len(known) != len(content):
         raise JobError(f"{name}: not a list of directories")
     return known
 
 
-def _home(value: Any, version: int) -> Home | None:
+def _home(value: Any) -> Home | None:
     match value:
-        case str(own) if version == VERSION:
-            return Home(own)
-        case [str(own), int(epoch)] if version == MOVED and not isinstance(epoch, bool) and 0 <= epoch <= EPOCH_MOST:
+        case [str(own), int(epoch)] if not isinstance(epoch, bool) and 0 <= epoch <= EPOCH_MOST:
             return Home(own, epoch)
     return None
 

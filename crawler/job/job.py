@@ -62,7 +62,6 @@ from crawler.job.recovery import (
     check_counts,
     check_hash,
     check_output,
-    keep_format,
     keep_identity,
     note_faults,
     requeue,
@@ -129,15 +128,12 @@ class Job:
 
     def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
         files, store, outputs, say = self.files, self.files.store, self.files.outputs, self.notes.append
-        for line in files.converted:
-            say(line)
         for damage in files.dropped:
             say(f"{STORE}/{damage}: read up to there; later work is done again")
         counters = self.counters
         generations = Generations(files.directory / SEEN, settings.durability.generations, files.disk)
-        hash_in_use = files.identity.hash_in_use
-        check_hash(store, hash_in_use)
-        restored = restore_seen(generations, store, SeenSpec(settings.seen, hash_in_use))
+        check_hash(store, files.identity.hash)
+        restored = restore_seen(generations, store, SeenSpec(settings.seen, files.identity.hash))
         self.frontier = queues = Frontier(
             store,
             settings.politeness,
@@ -145,7 +141,7 @@ class Job:
             order=Order(settings.crawl.order),
             robots=not settings.robots.ignore,
         )
-        records = RecordSink(outputs, files.look, self._begin_several_files, logs=self.log.line != 0)
+        records = RecordSink(outputs, files.look, logs=self.log.line != 0)
         sinks = logged(records, StoreSink(store), self.log)
         self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
@@ -164,7 +160,7 @@ class Job:
         self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
         check_counts(store, queues, counters)
         self._settle(restored, settings.recrawl, say)
-        writer.apply(partial(self.revisiting.backfill.load, outputs.pages.path, outputs.pages.end, say))
+        writer.apply(partial(self.revisiting.load, say))
         writer.apply(partial(keep_identity, store, files.identity))
         writer.apply(self.log.begin)
         self._scopes = Scopes(store, settings.crawl.scope, of_partition=isinstance(router, PartitionRouter))
@@ -558,9 +554,6 @@ class Job:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)
         return record
-
-    def _begin_several_files(self, batch: Batch) -> None:
-        keep_format(self.files.begin_several_files().format, batch)
 
     def _seal(self, batch: Batch) -> None:
         """Put the counts into every transaction, so that they always agree with queue and journal."""

@@ -64,9 +64,8 @@ def write_command(disk: Disk, directory: Path, command: LastCommand) -> None:
         "seeds": list(command.seeds),
         "words": list(command.words),
         "directory": command.directory,
+        "own_seeds": list(command.own_seeds),
     }
-    if command.own_seeds:
-        content["own_seeds"] = list(command.own_seeds)
     replace_file(disk, directory / COMMAND, encode_envelope(MAGIC, VERSION, content))
 
 
@@ -78,8 +77,7 @@ def read_command(directory: Path) -> LastCommand | None:
     except FileNotFoundError:
         return None
     match content:
-        case {"seeds": [*seeds], "words": [*words], "directory": str(place)}:
-            own = content.get("own_seeds", [])  # absent from earlier versions
-            if isinstance(own, list) and all(isinstance(word, str) for word in (*seeds, *words, *own)):
+        case {"seeds": [*seeds], "words": [*words], "directory": str(place), "own_seeds": [*own]}:
+            if all(isinstance(word, str) for word in (*seeds, *words, *own)):
                 return LastCommand(tuple(seeds), tuple(words), place, tuple(own))
     raise EnvelopeError(f"{COMMAND}: not the command of a crawl")

@@ -87,7 +87,7 @@ def read_live(directory: Path) -> Live | None:
             live["output_end"],
             live["dashboard"],
             live["events"],
-            live.get("side_requests", {}),  # an earlier version wrote none
+            live["side_requests"],
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

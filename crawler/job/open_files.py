@@ -6,11 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from crawler.base.disk import DisplacedError, failpoint, is_at, make_private_directory
 from crawler.base.settings import OutputSettings
-from crawler.job.conversion import OLD, convert_job
 from crawler.job.directory import (
     BROKEN_OFF,
     IDENTITY,
@@ -25,15 +22,12 @@ from crawler.job.directory import (
     holds_job,
     make_directory,
 )
-from crawler.job.formats import LOGGED, OF_A_CRAWL, OF_A_FETCHER, SEVERAL_FILES
 from crawler.job.identity import (
     Identity,
     Shaping,
     begin_identity,
     check_fetcher,
     check_partition,
-    format_in_use,
-    raise_format,
     read_identity,
 )
 from crawler.job.job_lock import JobLock
@@ -49,8 +43,7 @@ from crawler.seen.filters import KeyHash
 
 class OpenFiles:
     """Lock, identity, store, outputs, and the log of steps. ``resumed``: the directory held a job before.
-    ``converted``: lines about the conversion of an older job. ``dropped``: the parts of its logs that the store could
-    not read."""
+    ``dropped``: the parts of its logs that the store could not read."""
 
     def __init__(
         self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings, *, bodies: bool = True
@@ -62,8 +55,8 @@ class OpenFiles:
         self.disk = disk = platform.disk
         if self.resumed:
             # Before anything is written, the lock's file among it.
-            check_fetcher(directory, platform.fetcher, platform.formats)
-            check_partition(directory, platform.partition, platform.formats)
+            check_fetcher(directory, platform.fetcher)
+            check_partition(directory, platform.partition)
             check_bodies(directory)
         with contextlib.ExitStack() as undo:
             try:
@@ -79,9 +72,7 @@ class OpenFiles:
             place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, place)
             self._place = os.fstat(place)
-            self.converted, identity = self._identify(platform, shaping)
-            # Before the store names its first step.
-            self.identity = raise_format(disk, directory, identity, LOGGED) if platform.line else identity
+            self.identity = self._identify(platform, shaping)
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
             self.log = StepLog(platform.line, bodies=bodies, room=platform.room)
@@ -110,12 +101,6 @@ class OpenFiles:
         """``pages.jsonl``."""
         return self.outputs.pages
 
-    def begin_several_files(self) -> Identity:
-        """Have older programs refuse the job: its records are in several files from now on. Durable before the second
-        file exists. Returns the identity. Raises OSError."""
-        self.identity = raise_format(self.disk, self.directory, self.identity, SEVERAL_FILES)
-        return self.identity
-
     def look_for_directories(self) -> None:
         """Raise DisplacedError if the job directory or its store was moved or removed. Works also after ``close``."""
         if not self.is_there():
@@ -133,22 +118,16 @@ class OpenFiles:
         """Whether the path of the job directory still leads to it. Works also after ``close``."""
         return is_at(self._place, self.directory)
 
-    def _identify(self, platform: Platform, shaping: Shaping) -> tuple[list[str], Identity]:
-        """Begin the job in its directory, or check that no part of the job to resume is missing, and convert it to the
-        newest format. Returns what a conversion says, and the identity."""
-        directory, disk = self.directory, platform.disk
+    def _identify(self, platform: Platform, shaping: Shaping) -> Identity:
+        """Begin the job in its directory, or check that no part of the job to resume is missing."""
+        directory = self.directory
         pages = directory / PAGES
         if (directory / REPAIRED).exists():
             raise JobError(f"{directory}: {BROKEN_OFF}")
         if self.resumed:
-            stores = (directory / STORE, directory / OLD / STORE)
-            if not any(path.is_dir() for path in stores) and text_size(pages):
+            if not (directory / STORE).is_dir() and text_size(pages):
                 raise JobError(f"{directory}: {STORE}/ is missing but {PAGES} exists: restore {STORE}/", new_job=True)
-            converted = convert_job(disk, directory, platform.formats)
-            identity = read_identity(directory, platform.formats)
-            # The first programs that wrote records in several files did not raise the format.
-            identity = raise_format(disk, directory, identity, format_in_use(directory, platform.formats))
-            return converted, replace(identity, shaping=shaping)
+            return read_identity(directory)
         check_restored(directory)
         if any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
             raise JobError(
@@ -156,12 +135,10 @@ class OpenFiles:
                 f"`crawler repair {directory}`",
                 new_job=True,
             )
-        secret = KeyHash.new(shaping["seen"]["hash"]) if platform.formats.keyed else None
-        number = platform.formats.usual if platform.fetcher is None else max(platform.formats.usual, OF_A_FETCHER)
-        number = number if platform.partition is None else max(number, OF_A_CRAWL)
-        identity = Identity(number, shaping, hash=secret, fetcher=platform.fetcher, partition=platform.partition)
-        begin_identity(disk, directory, identity)
-        return [], identity
+        secret = KeyHash.new(shaping["seen"]["hash"])
+        identity = Identity(shaping, secret, fetcher=platform.fetcher, partition=platform.partition)
+        begin_identity(self.disk, directory, identity)
+        return identity
 
     def close(self) -> None:
         """Release all files. Writes nothing."""

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from crawler.base.disk import Disk, RealDisk
 from crawler.base.kv import Store
 from crawler.job.checkpoint import Renewal
-from crawler.job.formats import KNOWN, Formats
 from crawler.job.kept_steps import KeptSteps, StepRoom
 from crawler.job.store import PartitionStore, RocksStore
 
@@ -23,17 +22,16 @@ def _durability_thread() -> Executor:
 
 class Platform(Struct, frozen=True):
     """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
-    ``renewal`` says how often the seen-set is stored again, ``formats`` which jobs can be opened, and
-    ``fetcher`` whose: None is this program. ``partition``: the number of the partition of a crawl that the job is, and
-    how many the crawl has; None: it is a crawl of its own. ``line``: the random number of the log of steps that this
-    opening of the job keeps for a replica; 0: none. ``followed``: the last steps that the job was sent as a
-    replica. ``room``: for what the logs of all jobs of the process keep."""
+    ``renewal`` says how often the seen-set is stored again, ``fetcher`` whose jobs can be opened: None is this program.
+    ``partition``: the number of the partition of a crawl that the job is, and how many the crawl has; None: it is a
+    crawl of its own. ``line``: the random number of the log of steps that this opening of the job keeps for a replica;
+    0: none. ``followed``: the last steps that the job was sent as a replica. ``room``: for what the logs of all jobs of
+    the process keep."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
     executor: Callable[[], Executor] = _durability_thread
     renewal: Renewal = field(default_factory=Renewal)
-    formats: Formats = KNOWN
     fetcher: str | None = None
     partition: tuple[int, int] | None = None
     line: int = 0

@@ -47,8 +47,8 @@ def mark_of(secret: bytes) -> bytes:
 
 
 def check_crawl_of(directory: Path, store: Reader, secret: bytes) -> None:
-    """Raise ForeignPartitionError if the partition in the directory is that of a crawl with another secret. One that an
-    older program made does not say so. Raises OSError."""
+    """Raise ForeignPartitionError if the partition in the directory is that of a crawl with another secret. One that
+    has begun no epoch does not say so. Raises OSError."""
     kept = store.get(Family.META, CRAWL)
     if kept is not None and kept != mark_of(secret):
         raise ForeignPartitionError(

@@ -26,7 +26,6 @@ from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.frontier.traps import Content
 from crawler.url.refusal import Refusal, Rule
 from crawler.url.scope import Outside
-from crawler.url.urls.steps import drop_userinfo
 
 DIGEST_SIZE = 16  # bytes a key in the journal
 
@@ -168,12 +167,12 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
     entry, content, later = record.entry, record.content, record.visit > 1
     etag, last_modified, address, seconds, tries, headers = record.exchanged  # *record.exchanged has no types
     row = _Row(
-        _public(entry.href),
+        entry.href,
         record.status,
         record.error,
         record.outcome,
         entry.depth,
-        None if entry.via is None else _public(entry.via),
+        entry.via,
         time_label(record.fetched_at),
         record.content_type,
         record.size,
@@ -226,11 +225,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 _ENCODER = msgspec.json.Encoder()
 _ESCAPE = "crawler.json"  # escapes what is not ASCII as JSON does
 codecs.register_error(_ESCAPE, _escaped)
-
-
-def _public(href: str) -> str:
-    """The href without credentials, which earlier versions took from pages: such URLs may still be queued."""
-    return drop_userinfo(href) if "@" in href else href
 
 
 def _name(position: Position) -> str:
@@ -438,16 +432,14 @@ def sequence_key(sequence: int) -> bytes:
     return sequence.to_bytes(8, "big")
 
 
-COUNTERS_VERSION = 2
-_COUNTERS_HEAD = bytes([COUNTERS_VERSION])
+_COUNTERS_HEAD = b"\x01"  # the version
 
 
 class Counters(Struct, array_like=True, forbid_unknown_fields=True):
     """What the job has counted since it began. Stored in every transaction, so it always agrees with queue and journal.
 
     The stored form is a version byte and the fields in this order, as an array in MessagePack: small numbers are short,
-    and it is in every transaction. New fields are only added at the end: a shorter record was written before they
-    existed. In version 1 each number has 8 bytes.
+    and it is in every transaction.
     """
 
     sequence: int = 0  # the journal's next number
@@ -598,8 +590,6 @@ def count_outside(counters: Counters, reason: Outside, links: int) -> None:
             counters.filtered += links
 
 
-_OLD_COUNTERS = 1
-_FIELDS_MOST = len(Counters.__struct_fields__)
 _encode_fields = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(Counters).decode
 
@@ -610,14 +600,10 @@ def encode_counters(counters: Counters) -> bytes:
 
 
 def decode_counters(value: bytes) -> Counters:
-    """The inverse of ``encode_counters``, also of version 1; raises JournalError."""
-    version = value[0] if value else None
+    """The inverse of ``encode_counters``; raises JournalError."""
+    if not value.startswith(_COUNTERS_HEAD):
+        raise JournalError("the job's counters are of an unknown version")
     try:
-        if version == COUNTERS_VERSION:
-            return _decode_fields(value[1:])
-        size, rest = divmod(len(value) - 1, 8)
-        if version == _OLD_COUNTERS and not rest and size <= _FIELDS_MOST:
-            return Counters(*struct.unpack_from(f"<{size}Q", value, 1))
+        return _decode_fields(value[1:])
     except msgspec.DecodeError as error:
         raise JournalError(f"the job's counters cannot be read: {error}") from error
-    raise JournalError("the job's counters are of an unknown version")

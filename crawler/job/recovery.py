@@ -26,9 +26,8 @@ from crawler.frontier import Entry, Frontier, Revisits
 from crawler.job.border import border_counts, drop_page
 from crawler.job.checkpoint import Generations
 from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
-from crawler.job.formats import FIRST
 from crawler.job.held_back import drop_row
-from crawler.job.identity import Identity
+from crawler.job.identity import FORMAT, Identity
 from crawler.job.output import Outputs
 from crawler.job.output.body_files import BODY_SIZES
 from crawler.job.output.outputs import OF_BODIES, empty
@@ -221,17 +220,10 @@ def encode_end(end: int) -> bytes:
     return _END.pack(end)
 
 
-def keep_format(number: int, batch: Batch) -> None:
-    """Copy the format of the job into the store."""
-    batch.put(Family.META, FORMAT_KEPT, str(number).encode("ascii"))
-
-
 def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
     """Copy what ``job.json`` says into the store, so that each can be rebuilt from the other."""
     shaping = json.dumps(identity.shaping, sort_keys=True).encode("ascii")
-    kept = {SHAPING_KEPT: shaping, FORMAT_KEPT: str(identity.format).encode("ascii")}
-    if identity.hash is not None:
-        kept[HASH_KEPT] = encode_hash(identity.hash)
+    kept = {SHAPING_KEPT: shaping, FORMAT_KEPT: FORMAT, HASH_KEPT: encode_hash(identity.hash)}
     if identity.partition is not None:
         kept[PARTITION_KEPT] = json.dumps(identity.partition).encode("ascii")
     for name, value in kept.items():
@@ -274,12 +266,6 @@ def check_hash(store: Reader, hash: KeyHash) -> None:
     kept = kept_hash(store)
     if kept is not None and kept != hash:
         raise JobError(f"{IDENTITY} and {STORE}/ have different secrets; {_HOW}")
-
-
-def kept_format(store: Reader) -> int:
-    """The format of the job according to its store. Jobs of the first format may lack it."""
-    value = store.get(Family.META, FORMAT_KEPT) or b""
-    return int(value) if value.isdigit() else FIRST
 
 
 def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:

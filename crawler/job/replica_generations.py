@@ -42,7 +42,7 @@ class ReplicaGenerations:
         make_private_directory(directory / SEEN, exist_ok=True)
         platform.disk.sync_directory(directory)
         self._store = store
-        self._spec = SeenSpec(SeenSettings(**identity.shaping["seen"]), identity.hash_in_use)
+        self._spec = SeenSpec(SeenSettings(**identity.shaping["seen"]), identity.hash)
         self._renewal = replace(platform.renewal, most_keys=min(MOST_KEYS, platform.renewal.most_keys))
         self._generations = Generations(directory / SEEN, KEPT, platform.disk, self._look)
         self._working = Lock()

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from crawler.base.kv import Batch, Store
+from crawler.base.kv import Batch, Family, Store
 from crawler.base.settings import RecrawlSettings, Settings, Timetable
-from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Page, Revisits, Statements
+from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Page, Revisits, Statements
 from crawler.job.border import Border
 from crawler.job.records import Counters, Outcome, PageRecord
-from crawler.job.revisit_backfill import RevisitBackfill
-from crawler.url.scope import PriorityRules, UrlSites
+from crawler.url.scope import UrlSites
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304
 _STEP = 256  # pages moved in one transaction
+_ALL_SCHEDULED = b"recrawl"  # there while every page was finished with revisits enabled
 
 
 class Revisiting:
@@ -35,8 +35,7 @@ class Revisiting:
         self._began = began
         self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of, _of_url(settings))
         self._revisits.next_round = self.timetable.next_round
-        rules = PriorityRules.of_settings(settings)
-        self.backfill = RevisitBackfill(store, self._revisits, counters, rules, Order(settings.crawl.order))
+        self._store = store
         self._frontier = frontier
         self._counters = counters
         self.border = Border(store, frontier, self.again)
@@ -45,9 +44,19 @@ class Revisiting:
     def change(self, settings: Settings) -> None:
         """Go on with other intervals and classes."""
         self._revisits.change(settings.recrawl, _of_url(settings))
-        self.backfill.rules = PriorityRules.of_settings(settings)
         self.timetable = Timetable(settings.schedule, self._began)
         self._revisits.next_round = self.timetable.next_round
+
+    def load(self, say: Callable[[str], None], batch: Batch) -> None:
+        """Note whether all finished pages were finished with revisits enabled. The others have no next visit; say
+        so."""
+        all_scheduled = self._store.get(Family.META, _ALL_SCHEDULED) is not None or not self._counters.done
+        if not self.enabled:
+            batch.delete(Family.META, _ALL_SCHEDULED)
+        elif all_scheduled:
+            batch.put(Family.META, _ALL_SCHEDULED, b"")
+        else:
+            say("pages that were finished without --recrawl have no next visit: `crawler retry` gives them one")
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
         """The headers of a conditional request; empty for a first visit, and if links that were left out may be

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from crawler.base.disk import Disk, replace_file
 from crawler.base.settings import Settings, SettingsError, as_tables, settings_from
 from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.job.formats import KNOWN, Formats
 from crawler.job.identity import read_identity
 
 RUN = "run.json"
@@ -44,10 +43,10 @@ def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
     replace_file(disk, directory / RUN, stored)
 
 
-def read_run(directory: Path, formats: Formats = KNOWN) -> LastRun:
+def read_run(directory: Path) -> LastRun:
     """Read the settings of the last run. Raises JobError when the directory holds no job, SettingsError when its
     shaping settings are not valid."""
-    shaping = read_identity(directory, formats).shaping
+    shaping = read_identity(directory).shaping
     path = directory / RUN
     try:
         stored = read_envelope(path, MAGIC, VERSION, RUN)

@@ -76,17 +76,14 @@ class RecordSink:
         self,
         outputs: Outputs,
         look: Callable[[], None] | None = None,
-        begin_several: Callable[[Batch], None] = lambda _: None,
         *,
         logs: bool = False,
     ) -> None:
-        """``look`` sees whether more than the outputs is where it belongs, and these too. ``begin_several`` is called
-        in the transaction whose record begins the second file of records, before that file exists. It may be called
-        again, and may raise OSError. ``logs``: the transaction remembers what was written, for a log."""
+        """``look`` sees whether more than the outputs is where it belongs, and these too. ``logs``: the transaction
+        remembers what was written, for a log."""
         self._logs = logs
         self._outputs = outputs
         self._look = look or outputs.look
-        self._begin_several = begin_several
 
     def write(self, transaction: Transaction) -> None:
         records, outputs, batch = transaction.records, self._outputs, transaction.batch
@@ -97,8 +94,6 @@ class RecordSink:
             if isinstance(record, Aside):
                 batch.put(Family.ASIDES, key, encode_aside(AsideDone(record.host, positions)))
             else:
-                if outputs.pages.begins_several:
-                    self._begin_several(batch)
                 line = encode_page(record, positions, body)
                 position = outputs.pages.append(line)
                 if self._logs:

@@ -29,7 +29,7 @@ from crawler.inspect.record_stream import Tail
 from crawler.inspect.sort_values import SortValues
 from crawler.job.directory import IDENTITY, LIVE, PAGES, JobError, holds_job
 from crawler.job.history_file import COURSE, load_course
-from crawler.job.identity import check_readable
+from crawler.job.identity import read_identity
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
@@ -84,7 +84,7 @@ class WatchedJob:
     ) -> None:
         """``clock`` returns seconds since 1970. ``course`` and ``reading`` are given if they are known already.
         Raises what ``job_stats`` raises."""
-        check_readable(directory)
+        read_identity(directory)
         self.directory = directory
         self._clock = clock
         self.course = load_course(directory, clock(), tells=False) if course is None else course

@@ -53,8 +53,6 @@ async def request_snapshot(directory: Path) -> Refused | None:
         if refused.why is Refusal.NO_ANSWER and lock_holder(directory) == pid:
             text = f"process {pid} uses the job and does not answer: make the backup when it has ended"
             return Refused(refused.why, text)
-        if refused.why is Refusal.SENSELESS:
-            return Refused(refused.why, "the running crawl is of an older program, which cannot make snapshots")
         if refused != NOT_RUNNING and lock_holder(directory) == pid:
             return refused
         await asyncio.sleep(_POLL)

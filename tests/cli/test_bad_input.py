@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from crawler.cli import main
-from crawler.job.formats import KNOWN
 from tests.jobs import explain
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, tree
@@ -147,19 +146,6 @@ def test_a_port_in_use_changes_nothing(tmp_path: Path, start: Path) -> None:
         port = taken.getsockname()[1]
         refused(crawler(start, "--job", tmp_path / "job", "--dashboard", str(port)), str(port), "in use")
     assert not (tmp_path / "job").exists()
-
-
-def test_a_job_of_another_format_version(tmp_path: Path, start: Path) -> None:
-    job = tmp_path / "job"
-    assert crawler(start, "--job", job, "--allow-private", "--ignore-robots", "--max-time", "0.1").code in (1, 3)
-    identity = job / "job.json"
-    head = f"crawler-job {KNOWN.usual} ".encode()
-    assert identity.read_bytes().startswith(head)
-    identity.write_bytes(identity.read_bytes().replace(head, b"crawler-job 99 ", 1))
-    before = snapshot(job)
-    for command in ((start, "--job", job), ("stats", job), ("verify", job), ("explain", job, "http://a.test/")):
-        refused(crawler(*command), "version 99", f"version {KNOWN.newest}")
-    assert snapshot(job) == before
 
 
 def test_a_damaged_identity(tmp_path: Path, start: Path) -> None:

@@ -296,7 +296,7 @@ def test_another_crawl_in_the_same_directory_is_refused(tmp_path: Path) -> None:
     nobody = crawler("work", "--engine", at, "--crawl", "crawl", "--dir", crawl)
     assert (nobody.code, nobody.err.count("\n")) == (2, 1), nobody.err
     assert "--partitions N" in nobody.err, "it says what to start"
-    (crawl / "crawl.json").write_bytes(b"crawler-crawl 9 0\n")
+    (crawl / "crawl.json").write_bytes(b"frontier-crawl 9 0\n")
     ran = crawler(seed, "--job", crawl, *words, "--partitions", "2")
     assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
     assert "version 9" in ran.err

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from crawler.base.disk import RealDisk
 from crawler.base.settings import PARTITIONS_MOST
-from crawler.job.checkpoint import UnknownVersionError, decode_envelope, encode_envelope
+from crawler.job.checkpoint import encode_envelope
 from crawler.job.directory import JobError
 from crawler.job.home_register import (
     EPOCH_MOST,
     HOMES,
     MAGIC,
-    MOVED,
     VERSION,
     Home,
     decode_homes,
@@ -32,27 +31,9 @@ REGISTERS = st.dictionaries(st.integers(0, PARTITIONS_MOST - 1), WHERE)
 
 def test_the_example_of_the_format() -> None:
     here, there = "0" * 32, "f" * 32
-    assert decode_homes(example("format-crawl.md", "homes"), HOMES) == {
-        0: Home(here),
-        1: Home(there),
-        2: Home(here),
-    }
-
-
-def test_the_example_of_a_crawl_in_which_one_has_moved() -> None:
-    here, there = "0" * 32, "f" * 32
     homes = {0: Home(here), 1: Home(there, 300_000)}
-    assert decode_homes(example("format-crawl.md", "homes-moved"), HOMES) == homes
-    assert encode_homes(homes) == example("format-crawl.md", "homes-moved")
-
-
-def test_a_program_that_knows_no_moved_partitions_refuses_the_file_of_one_that_has_them() -> None:
-    moved = encode_homes({0: Home("here", 7)})
-    with pytest.raises(UnknownVersionError):
-        decode_envelope(moved, MAGIC, VERSION, HOMES)
-    assert decode_envelope(encode_homes({0: Home("here")}), MAGIC, VERSION, HOMES) == {"00": "here"}
-    with pytest.raises(JobError, match="version 3"):
-        decode_homes(encode_envelope(MAGIC, MOVED + 1, {}), HOMES)
+    assert decode_homes(example("format-crawl.md", "homes"), HOMES) == homes
+    assert encode_homes(homes) == example("format-crawl.md", "homes")
 
 
 @given(REGISTERS)
@@ -68,7 +49,7 @@ def test_damage_is_refused(homes: dict[int, Home], data: st.DataObject) -> None:
         decode_homes(bytes(whole), HOMES)
 
 
-@pytest.mark.parametrize("content", [{"one": "here"}, {"-1": "here"}, {"01": 1}, {"01": None}, {"01": ["here", 1]}])
+@pytest.mark.parametrize("content", [{"one": ["here", 0]}, {"-1": ["here", 0]}, {"01": 1}, {"01": None}, {"01": "x"}])
 def test_what_is_no_list_of_directories_is_refused(content: dict[str, object]) -> None:
     with pytest.raises(JobError):
         decode_homes(encode_envelope(MAGIC, VERSION, content), HOMES)
@@ -79,7 +60,7 @@ def test_what_is_no_list_of_directories_is_refused(content: dict[str, object]) -
 )
 def test_what_is_no_home_with_an_epoch_is_refused(value: object) -> None:
     with pytest.raises(JobError):
-        decode_homes(encode_envelope(MAGIC, MOVED, {"01": value}), HOMES)
+        decode_homes(encode_envelope(MAGIC, VERSION, {"01": value}), HOMES)
 
 
 def test_the_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

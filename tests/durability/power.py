@@ -31,11 +31,7 @@ from crawler.base.settings import (
 )
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.job.directory import PAGES
-from crawler.job.formats import SEVERAL_FILES
-from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.job.output.record_text import page_numbers
 from crawler.job.platform import Platform
 from crawler.job.store import FaultyStore
 from crawler.url.urls import Canonicaliser
@@ -130,8 +126,6 @@ def _live(chance: random.Random, web: dict[str, Any], directory: Path, most_cuts
             cuts += 1
             disk.lose_power()
             store = store.lose_power(chance)
-            if page_numbers(job_directory / PAGES):
-                assert read_identity(job_directory).format >= SEVERAL_FILES, "an older program would read one of them"
     if settings.output.keep:
         edges = {url: {row["to"] for row in rows} for url, rows in edges_of(job_directory).items()}
         assert edges == edges_in(web)

@@ -26,7 +26,7 @@ NOTHING = Progress(0, 0)
 
 
 def seen_set(kind: str, capacity: int = 1_000) -> SeenSet:
-    return make_seen(SeenSettings(kind=kind, capacity=capacity), FaultyStore())
+    return make_seen(SeenSettings(kind=kind, capacity=capacity), FaultyStore(), SEED_ZERO)
 
 
 def fill(seen: SeenSet, start: int, stop: int) -> None:

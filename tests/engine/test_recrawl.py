@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import random
 import signal
@@ -31,6 +30,7 @@ from crawler.base.settings import (
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.frontier import unpack_page
+from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Counters, decode_counters
@@ -290,13 +290,9 @@ def test_kills_keep_the_schedule_and_no_visit_is_written_twice(tmp_path: Path) -
         assert numbers == list(range(1, len(numbers) + 1))
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_losses_of_power_leave_every_page_queued_or_scheduled(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("seed", range(5))
+def test_losses_of_power_leave_every_page_queued_or_scheduled(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    comes_and_goes = seed % 2 == 1  # the flag --recrawl
-    monkeypatch.setattr("crawler.job.revisit_backfill.LINES", 2)
     names = [f"http://h{number % 3}.test/{number}" for number in range(12)]
     pages: dict[str, Answers] = {name: linked(chance.choices(names, k=4)) for name in names}
     store, begun = FaultyStore(), START
@@ -321,8 +317,7 @@ def test_losses_of_power_leave_every_page_queued_or_scheduled(
                 crawl.stop()
 
         web = SimulatedWeb(pages, before)
-        without = comes_and_goes and cut_at is not None and chance.random() < 0.6
-        how = settings(NEVER, NEVER, RecrawlSettings() if without else QUICK)
+        how = settings(NEVER, NEVER, QUICK)
         job = Job(tmp_path / "job", how, clock(), Platform(disk, lambda _: store, Inline))
         try:
             crawl = (driven := Driven(job, web, how, clock, seeds(*names))).run
@@ -335,9 +330,8 @@ def test_losses_of_power_leave_every_page_queued_or_scheduled(
 
     for _ in range(4):
         disk = FaultyDisk(chance)
-        # Without the flag the crawl may end before.
-        with contextlib.suppress(PowerCutError) if comes_and_goes else pytest.raises(PowerCutError):
-            run_virtually(run(disk, chance.randrange(3, 12 if comes_and_goes else 120)))
+        with pytest.raises(PowerCutError):
+            run_virtually(run(disk, chance.randrange(3, 120)))
         disk.lose_power()
         store = store.lose_power(chance)
     run_virtually(run(FaultyDisk(chance), None))
@@ -393,3 +387,27 @@ def test_pages_that_are_due_all_the_time_leave_new_ones_half_of_the_turns(tmp_pa
     first, again = len(visits), len(asked) - len(visits)
     assert first + again > 150
     assert abs(first - again) < 20, (first, again)
+
+
+def test_pages_that_were_finished_without_the_flag_have_no_next_visit_and_a_run_with_it_says_so(tmp_path: Path) -> None:
+    directory, url = tmp_path / "job", "http://h.test/"
+    enabled = replace(settings(60.0), recrawl=QUICK)
+    assert opened_notes(directory, enabled) == []
+    with DurableFrontier(directory, delay=0, capacity=64) as frontier:
+        frontier.add(url)
+        lease = frontier.take()
+        assert lease is not None
+        frontier.finish(lease)
+    (note,) = opened_notes(directory, enabled)
+    assert "crawler retry" in note
+    with DurableFrontier(directory, delay=0) as frontier:
+        frontier.visit_again([url])
+    asked: list[tuple[float, str]] = []
+    run_virtually(crawl(directory, {url: "text"}, asked, enabled))
+    assert len(asked) > 2, "it has a next visit, and further ones"
+
+
+def opened_notes(directory: Path, how: Settings) -> list[str]:
+    job = Job(directory, how, START, None)
+    job.close()
+    return job.notes

@@ -127,7 +127,7 @@ async def test_a_long_text_has_its_row_too() -> None:
         async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
             return PageText("a" * (LONG_TEXT + 1))
 
-    record = PageRecord(Entry("http://me:secret@a.test/", 0), Outcome.FETCHED, START, 200)
+    record = PageRecord(Entry("http://a.test/", 0), Outcome.FETCHED, START, 200)
     (part,) = await TextKeeper(Long(), "text").keep(Finished(record, is_page=True), b"<p>")
     row = json.loads(part.data)
     assert (row["url"], len(row["text"])) == ("http://a.test/", LONG_TEXT + 1)

@@ -121,15 +121,3 @@ def test_a_url_that_is_handed_back_costs_its_kind_no_turn() -> None:
             assert lease.entry.revisit is expected
             queues.frontier.release(lease)
         assert queues.take().revisit is expected
-
-
-def test_revisits_of_older_jobs_wait_among_the_first_visits() -> None:
-    queues = Queues(Limits(memory=MemoryLimits(read_ahead=2)))
-    queues.add(4, 3, revisit=False)
-    batch = queues.store.batch()
-    for key, value in queues.store.rows("pending"):  # type: ignore[arg-type]
-        batch.put("pending", key, bytes([value[0] | 2]) + value[1:])  # type: ignore[arg-type]
-    queues.store.write(batch)
-    queues.restart()
-    queues.add(4, 0, revisit=True)
-    assert queues.kinds(8) == {True: 8}

@@ -26,6 +26,7 @@ from crawler.seen.exact import make_seen
 from crawler.seen.filters import SEED_ZERO, ScalableBloomFilter
 from crawler.url.urls import Canonical
 from tests.durability.power import SETTINGS, Inline
+from tests.hashing import HASH
 from tests.program import crawler
 from tests.site import Site, tree
 
@@ -159,7 +160,7 @@ def test_nothing_is_compacted_while_a_step_is_not_written(tmp_path: Path) -> Non
 @pytest.mark.parametrize("in_journal", [30, 200])
 def test_a_journal_that_holds_other_keys_leaves_the_chain_as_it_is(in_journal: int) -> None:
     store = FaultyStore()
-    seen = make_seen(SeenSettings(capacity=16), store)
+    seen = make_seen(SeenSettings(capacity=16), store, SEED_ZERO)
     seen.restore(SEED_ZERO.digest_keys([str(number) for number in range(40)]))
     batch = store.batch()
     event = encode_admitted(SEED_ZERO.digest_keys([str(number) for number in range(in_journal)]))
@@ -177,8 +178,8 @@ def test_a_journal_that_holds_other_keys_leaves_the_chain_as_it_is(in_journal: i
 @pytest.mark.parametrize(("kind", "slices"), [("scalable", 0), ("counting", 2), ("exact", 2)])
 def test_other_kinds_and_those_who_want_none_are_left_alone(kind: str, slices: int) -> None:
     store = FaultyStore()
-    seen = make_seen(SeenSettings(kind=kind, capacity=16), store)
-    seen.restore(SEED_ZERO.digest_keys([str(number) for number in range(100)]))
+    seen = make_seen(SeenSettings(kind=kind, capacity=16), store, HASH)
+    seen.restore(HASH.digest_keys([str(number) for number in range(100)]))
     assert not Compaction(seen, store, slices, pytest.fail).advance()
 
 

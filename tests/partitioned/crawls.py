@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from crawler.base.disk import RealDisk
 from crawler.base.settings import Settings
 from crawler.job.crawl_file import CrawlFile, begin_crawl_file, partition_directory
-from crawler.job.formats import OF_A_CRAWL
 from crawler.job.identity import read_identity, shaping_of, write_identity
 from crawler.job.partition.placement import Placement
 from tests.program import Ran, crawler
@@ -93,7 +92,7 @@ def crawled(directory: Path, *options: object, limits: dict[int, int] | None = N
 
 def adopt(job: Path, number: int) -> None:
     """Make a job a partition of a crawl, which no run of a job takes for its own any more."""
-    identity = replace(read_identity(job), partition=(number, PARTITIONS), format=OF_A_CRAWL)
+    identity = replace(read_identity(job), partition=(number, PARTITIONS))
     write_identity(RealDisk(), job, identity)
 
 

@@ -63,22 +63,6 @@ SIDE_POINTS = (  # of the commands beside it
     "repair.done",  # there is a new one, the store still says that it is being repaired
 )
 
-CONVERT_POINTS = (  # of the conversion of an older job
-    "convert.copied",  # its state is copied beside it, nothing is converted
-    "convert.step",  # the copy is converted by one format, and not durable
-    "convert.built",  # it is complete and durable, the job is still what it was
-    "convert.marked",  # job.json says that the job is being converted
-    "convert.aside",  # a part of the old state is out of the way, the new one is not in its place
-    "convert.placed",  # it is
-    "convert.extended",  # the store has all families
-    "convert.ended",  # job.json names the new format alone, what was replaced is still there
-)
-
-REKEY_POINTS = (  # while an older job gets a secret: the copy of its state is converted
-    "rekey.named",  # a part of the new journal is written
-    "rekey.done",  # every digest in the copy is new, nothing of it is durable
-)
-
 BACKUP_POINTS = (  # of backups; a running crawl passes the first two
     "snapshot.linked",  # the snapshot has everything but the store
     "snapshot.made",  # it is complete
@@ -108,8 +92,6 @@ COPY_POINTS = (  # of a replica and of the copy that it begins with; the sender 
 POINTS = (
     *CRAWL_POINTS,
     *SIDE_POINTS,
-    *CONVERT_POINTS,
-    *REKEY_POINTS,
     *BACKUP_POINTS,
     *PARTITION_POINTS,
     *COPY_POINTS,

@@ -1,6 +1,6 @@
 """How often a page changes, as far as its visits tell, and what a further visit is worth."""
 
-from crawler.frontier.recrawl.change_rate import ChangeRate, after_signal, after_visit, first_guess, from_counts
+from crawler.frontier.recrawl.change_rate import ChangeRate, after_signal, after_visit, first_guess
 from crawler.frontier.recrawl.visit_value import Budget, interval_at, worth
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "after_signal",
     "after_visit",
     "first_guess",
-    "from_counts",
     "interval_at",
     "worth",
 ]

@@ -53,17 +53,6 @@ def first_guess(interval: float, frequency: int = 0) -> ChangeRate:
     return ChangeRate(SHAPE, SHAPE * interval)
 
 
-def from_counts(visits: int, changes: int, interval: float, first: ChangeRate) -> ChangeRate:
-    """What is known of a page of which only counts were kept: the estimate for visits at regular intervals."""
-    looks = visits - 1
-    if looks < 1:
-        return first
-    same = max(0, looks - changes)
-    rate = -math.log((same + 0.5) / (looks + 0.5)) / max(interval, _SHORTEST)
-    shape = min(float(changes), 1 / (1 - _FADE)) + SHAPE
-    return ChangeRate(shape, shape / rate) if rate > 0 else ChangeRate(SHAPE, first.exposure + looks * interval)
-
-
 def after_visit(known: ChangeRate, elapsed: float, *, changed: bool, first: ChangeRate) -> ChangeRate:
     """What is known after a visit ``elapsed`` seconds after the one before."""
     elapsed = max(elapsed, _SHORTEST)

@@ -29,7 +29,7 @@ from crawler.inspect.backup.layout import (
 )
 from crawler.inspect.job_reader import open_job
 from crawler.job.directory import BROKEN_OFF, PAGES, REPAIRED, SEEN, STORE
-from crawler.job.identity import check_readable
+from crawler.job.identity import read_identity
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.body_files import sizes_found
 from crawler.job.output.outputs import FORMS
@@ -60,7 +60,7 @@ def back_up(directory: Path, to: Path, take: Callable[[], None], now: float) -> 
     seconds since 1970.
 
     Raises BackupError, JobError and OSError; an earlier backup is then unchanged."""
-    check_readable(directory)
+    read_identity(directory)
     if (directory / REPAIRED).exists():
         raise BackupError(f"{directory}: {BROKEN_OFF}")
     check_apart(directory, to)

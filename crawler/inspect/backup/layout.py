@@ -111,9 +111,9 @@ def read_manifest(top: Path) -> Manifest | None:
             Source(str(source["directory"]), str(source["store"]), None if output is None else (output[0], output[1])),
             {str(name): int(size) for name, size in content["files"].items()},
             float(content["made_at"]),
-            int(content.get("kept", 0)),
-            {str(name): int(size) for name, size in content.get("kept_files", {}).items()},
-            int(content.get("bodies", 0)),
+            int(content["kept"]),
+            {str(name): int(size) for name, size in content["kept_files"].items()},
+            int(content["bodies"]),
         )
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crawler.base.disk import failpoint, make_private_directory
-from crawler.base.kv import ON_DEMAND, Family
+from crawler.base.kv import Family
 from crawler.inspect.backup.body_copies import copy_bodies, damaged_bodies
 from crawler.inspect.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.inspect.backup.layout import BackupError, Manifest, kept_name, output_name, read_manifest, state_name
 from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, STORE, holds_job
-from crawler.job.formats import KNOWN
-from crawler.job.identity import check_readable
+from crawler.job.identity import read_identity
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes, encode_sizes, sizes_found
 from crawler.job.output.rotated_files import Size
 from crawler.job.store import Broken, RocksStore, StoreError
@@ -33,13 +32,13 @@ def restore(top: Path, directory: Path) -> Restored:
     copied, the directory holds no job; an interrupted restoration can be run again. Bodies that are not there are not
     restored.
 
-    Raises BackupError, JobError if the job is of a newer program, and OSError."""
+    Raises BackupError, JobError if another version of the program made the job, and OSError."""
     manifest = read_manifest(top)
     if manifest is None:
         raise BackupError(f"{top} holds no backup: name a directory that `crawler backup` has written")
     manifest.check_sizes(top)
     state = top / state_name(manifest.number)
-    identity = check_readable(state)
+    read_identity(state)  # another version's is refused
     _make_empty(directory)
     (directory / RESTORING).touch()
     written = Copied()
@@ -60,8 +59,7 @@ def restore(top: Path, directory: Path) -> Restored:
     # More may be left of an interrupted backup, and less of one that added again what somebody had removed.
     doubtful = sizes_found(top).bytes < manifest.bodies
     damaged = damaged_bodies(directory / PAGES, manifest.output_end, top) if doubtful else 0
-    # Opening the store would add the families of later formats, but for those that few jobs need.
-    if bodies.files and KNOWN.families_after(identity.stored_format) <= ON_DEMAND:
+    if bodies.files:
         _count_bodies(directory / STORE, bodies)
     for path, _, _ in os.walk(directory):
         sync(Path(path))

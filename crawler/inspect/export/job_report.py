@@ -25,7 +25,7 @@ from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
 from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
-from crawler.job.identity import check_readable
+from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
 
 # The target of an edge. No URL holds a quotation mark, so no text of a link looks like this.
@@ -46,7 +46,7 @@ class Reported(NamedTuple):
 def write_report(directory: Path, out: Path) -> Reported:
     """Write the report of the job or the crawl in ``directory``, running or not, to the file ``out``. Raises
     ExportError, JobError, OSError and what reading a damaged job raises; an earlier report is then unchanged."""
-    dict(of_each(directory, check_readable))
+    dict(of_each(directory, read_identity))
     out = Path(os.path.abspath(out))
     check_outside(out, directory)
     _check_free(out)
@@ -58,7 +58,7 @@ def write_report(directory: Path, out: Path) -> Reported:
 
 def report_of(directory: Path) -> bytes:
     """The report of the job or the crawl in ``directory``. Raises what ``write_report`` raises."""
-    dict(of_each(directory, check_readable))
+    dict(of_each(directory, read_identity))
     return report_page(gather(directory)).encode("utf-8")
 
 

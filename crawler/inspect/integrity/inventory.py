@@ -74,7 +74,6 @@ from crawler.seen.filters import FilterError, KeyHash
 from crawler.url.refusal import Rule
 from crawler.url.robots import RobotsRecordError
 from crawler.url.urls import Canonical, Canonicaliser
-from crawler.url.urls.steps import drop_userinfo
 from crawler.web.archive.payloads import PayloadError, decode_payload
 from crawler.web.fetch.robots_cache import RobotsCache
 
@@ -138,10 +137,8 @@ class UrlKeys:
         """Return the key, or None for a URL that no crawl stores because it is not canonical."""
         href, _, name = href.partition("#")
         url = self._canonicaliser.canonicalise(href)
-        # Earlier versions kept the credentials of URLs.
-        stored = drop_userinfo(href) if "@" in href else href
         # A request of another fetcher is identified by its name.
-        return (name or url.key) if isinstance(url, Canonical) and url.href == stored else None
+        return (name or url.key) if isinstance(url, Canonical) and url.href == href else None
 
 
 class Source(Struct, frozen=True):

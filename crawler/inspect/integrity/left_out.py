@@ -14,10 +14,9 @@ from crawler.base.disk import Disk
 from crawler.inspect.integrity.change import Change, Done
 from crawler.inspect.integrity.repairer import repair_job
 from crawler.job.directory import LACKS_BODIES, JobError
-from crawler.job.formats import KNOWN, Formats
 
 
-def fetch_left_out(directory: Path, now: float, disk: Disk, formats: Formats = KNOWN) -> int:
+def fetch_left_out(directory: Path, now: float, disk: Disk) -> int:
     """Make the pages pending again of which the replica in the directory, which nobody has open, lacks what was
     fetched. Returns how many there are; 0 also for a directory that lacks nothing, as any job. After an interruption
     the next call does the rest. ``now`` is in seconds since 1970.
@@ -34,7 +33,7 @@ def fetch_left_out(directory: Path, now: float, disk: Disk, formats: Formats = K
         if change.done is Done.URLS_PENDING_AGAIN and isinstance(count, int):
             again += count
 
-    repaired = repair_job(directory, now, note, disk, formats)
+    repaired = repair_job(directory, now, note, disk)
     if repaired.left:
         raise JobError(f"{directory} lacks more than bodies ({repaired.left[0].kind.value}): `crawler verify` lists it")
     return again

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from crawler.base.disk import Disk, RealDisk, failpoint, make_private_directory
 from crawler.base.kv import Family
@@ -33,11 +32,19 @@ from crawler.inspect.integrity.reconcile import Reconciliation, RepairContext, p
 from crawler.inspect.integrity.record_files import write_tables
 from crawler.inspect.integrity.verifier import unreadable, verify_job
 from crawler.job.checkpoint import EnvelopeError, Generations, UnknownVersionError
-from crawler.job.conversion import OLD, discard_copy, place_parts
-from crawler.job.directory import IDENTITY, LACKS_BODIES, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
-from crawler.job.formats import FIRST, KNOWN, SEVERAL_FILES, Formats
+from crawler.job.directory import (
+    IDENTITY,
+    LACKS_BODIES,
+    PAGES,
+    REPAIRED,
+    SEEN,
+    STORE,
+    JobError,
+    OtherFormatError,
+    check_restored,
+)
 from crawler.job.history_file import COURSE, course_fault
-from crawler.job.identity import Identity, OtherFormatError, format_in_use, read_identity, shaping_of, write_identity
+from crawler.job.identity import FORMAT, Identity, read_identity, shaping_of, write_identity
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import JobLock
 from crawler.job.output.body_files import DIRECTORY as BODIES
@@ -45,12 +52,12 @@ from crawler.job.output.outputs import FORMS
 from crawler.job.output.record_text import page_paths, text_size
 from crawler.job.records import JournalError
 from crawler.job.recovery import (
+    FORMAT_KEPT,
     HASH_KEPT,
     REPAIRING,
     SeenSpec,
     encode_hash,
     keep_identity,
-    kept_format,
     kept_hash,
     kept_partition,
     kept_shaping,
@@ -64,8 +71,7 @@ from crawler.job.store.rocks import OF_PARTITIONS
 from crawler.job.store.salvage import readable, salvage
 from crawler.job.store.wal import log_fault
 from crawler.job.survey_file import SURVEY, survey_fault
-from crawler.seen.exact.seen import usual_hash
-from crawler.seen.filters import SEED_ZERO, FilterError, FormatError, KeyHash, NoMemoryError
+from crawler.seen.filters import FilterError, FormatError, KeyHash, NoMemoryError
 
 _SCRATCH = "store.scratch"  # the copy that RocksDB should open
 _PART = "store.part"  # the new store while it is written
@@ -79,40 +85,40 @@ class Repaired(Struct, frozen=True):
     left: list[Finding]
 
 
-def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None, formats: Formats = KNOWN) -> Repaired:
+def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None) -> Repaired:
     """Repair the job. ``tell`` is called with each change; ``now`` is in seconds since 1970; a test may pass another
-    ``disk``, and other ``formats``.
+    ``disk``.
 
-    Raises JobError if there is no job, it is in use, or of a format that cannot be repaired. Raises OSError if the disk
-    fails."""
+    Raises JobError if there is no job, it is in use, or another version of the program made it. Raises OSError if the
+    disk fails."""
     if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
         raise JobError(f"{directory} holds no crawl: name a job directory")
     check_restored(directory)
-    _format_to_repair(directory, formats)  # before anything is written, the lock's file among it
+    _check_repairable(directory)  # before anything is written, the lock's file among it
     try:
         lock = JobLock(directory)
     except OSError as error:
         raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
     try:
-        number = _format_to_repair(directory, formats)
+        _check_repairable(directory)
         disk = disk or RealDisk()
         lacks_bodies = (directory / LACKS_BODIES).exists()
-        if not lacks_bodies and not find_all(directory, formats):
+        if not lacks_bodies and not find_all(directory):
             return Repaired(True, [])
-        _Repair(directory, now, tell, disk, formats).run(number)
+        _Repair(directory, now, tell, disk).run()
         if lacks_bodies:  # what was a replica is a whole job from now on
             disk.unlink(directory / LACKS_BODIES)
             disk.sync_directory(directory)
-        return Repaired(False, find_all(directory, formats))
+        return Repaired(False, find_all(directory))
     finally:
         lock.release()
 
 
-def find_all(directory: Path, formats: Formats = KNOWN) -> list[Finding]:
+def find_all(directory: Path) -> list[Finding]:
     """Return the findings of ``verify``, including an error that stops it."""
     found: list[Finding] = []
     try:
-        found.extend(verify_job(directory, formats))
+        found.extend(verify_job(directory))
     except StoreVersionError as error:
         raise JobError(str(error)) from error
     except (JobError, OSError) as error:
@@ -120,28 +126,19 @@ def find_all(directory: Path, formats: Formats = KNOWN) -> list[Finding]:
     return found
 
 
-def _format_to_repair(directory: Path, formats: Formats) -> int:
-    """The format of what is stored; the first, which has the fewest families, when ``job.json`` does not say.
-
-    Raises JobError: files of a newer program are not damaged, and what must be converted is not repaired."""
-    number = FIRST
+def _check_repairable(directory: Path) -> None:
+    """Raises JobError: files of another version are not damaged, and the requests of another fetcher are not in its
+    records."""
     try:
-        identity = read_identity(directory, formats)
-        number = identity.stored_format
-        if identity.fetcher is not None:
-            raise OtherFormatError(
-                f"{directory} is the job of {identity.fetcher}: requests cannot be made again from their records: "
-                "restore a backup"
-            )
-        if formats.conversions_after(number):
-            raise OtherFormatError(
-                f"{directory} has format version {number}, this program repairs version {formats.newest}: the command "
-                "that resumes the crawl converts it; if that fails, repair it with the program that made it"
-            )
+        fetcher = read_identity(directory).fetcher
     except OtherFormatError:
         raise
     except JobError:
-        pass  # repaired later
+        fetcher = None  # repaired later
+    if fetcher is not None:
+        raise JobError(
+            f"{directory} is the job of {fetcher}: requests cannot be made again from their records: restore a backup"
+        )
     generations = Generations(directory / SEEN, 2, RealDisk())
     for generation in generations.numbers():
         try:
@@ -150,7 +147,6 @@ def _format_to_repair(directory: Path, formats: Formats) -> int:
             raise JobError(f"{directory}: {error}") from error
         except (EnvelopeError, OSError):
             pass  # repaired later
-    return number
 
 
 def _mark(store: RocksStore, value: bytes | None) -> None:
@@ -166,25 +162,18 @@ def _mark(store: RocksStore, value: bytes | None) -> None:
 
 
 class _Repair:
-    def __init__(self, directory: Path, now: float, tell: Tell, disk: Disk, formats: Formats) -> None:
+    def __init__(self, directory: Path, now: float, tell: Tell, disk: Disk) -> None:
         self._directory = directory
         self._now = now
         self._tell = tell
         self._disk = disk
         self._quarantine = Quarantine(directory, disk)
-        self._formats = formats
-        self._optional: frozenset[Family] = frozenset()  # families that the store may lack
-        self._found = FIRST  # the format that the job has, by `job.json` or the store
-        self._hash: KeyHash | None = None  # None: an older job without a secret
         self._partition = self._told_partition()  # None: it is a crawl of its own, as far as is known
 
-    def run(self, number: int) -> None:
-        """Repair a job whose state is of that format; it is one of the newest then."""
-        self._optional, self._found = self._formats.families_after(number), number
-        self._settle_conversion()
-        self._mark_format()
+    def run(self) -> None:
         self._put_back_store()
         with self._store() as store:
+            self._check_format(store)
             before = store.get(Family.META, REPAIRING)
             if before is None:
                 _mark(store, b"")
@@ -197,14 +186,14 @@ class _Repair:
         if empty:
             self._restart_crawl()
         with self._store() as store:
-            rows_lost |= self._find_hash(store)
-            settings = self._settings(store)
-            hash_in_use = self._hash or usual_hash(settings.seen.kind)
+            hash, is_new = self._find_hash(store)
+            rows_lost |= is_new
+            settings = self._settings(store, hash)
             kept = settings.durability.generations
             behind = self._generations_ahead(store, kept)
             context = RepairContext(
                 self._directory,
-                InventorySettings.of(settings, hash_in_use),
+                InventorySettings.of(settings, hash),
                 store,
                 self._disk,
                 self._quarantine,
@@ -214,17 +203,19 @@ class _Repair:
             failpoint("repair.mended")
             self._seen_set(
                 store,
-                SeenSpec(settings.seen, hash_in_use),
+                SeenSpec(settings.seen, hash),
                 kept,
                 rebuild=behind or forgotten or rows_lost or begun or empty,
             )
             failpoint("repair.done")
             self._quarantine.flush()
-            identity = self._keep_identity(store, settings)
+            identity = self._identity(settings, hash)
+            batch = store.batch()
+            keep_identity(store, identity, batch)
+            store.write(batch)
             _mark(store, None)
-        if read_identity(self._directory, self._formats) != identity:
+        if read_identity(self._directory) != identity:
             write_identity(self._disk, self._directory, identity)
-        discard_copy(self._disk, self._directory)
         self._small_files()
         if self._quarantine.path.is_dir():
             self._done(Done.QUARANTINED, directory=self._quarantine.path.name)
@@ -232,32 +223,20 @@ class _Repair:
     def _done(self, what: Done, **details: Detail) -> None:
         self._tell(Change(what, details))
 
-    def _settle_conversion(self) -> None:
-        """What an interrupted conversion left is put in its place if it is complete, and else removed: once
-        ``job.json`` says that the job is being converted, the next run would take it for complete."""
-        try:
-            is_complete = read_identity(self._directory, self._formats).converting is not None
-        except JobError:
-            is_complete = (self._directory / OLD).exists()
-        if is_complete:
-            place_parts(self._disk, self._directory)
-        else:
-            discard_copy(self._disk, self._directory)
-
-    def _mark_format(self) -> None:
-        """Older programs must not meet a store with families that they do not know."""
-        try:
-            identity = read_identity(self._directory, self._formats)
-        except JobError:
-            return  # rebuilt later
-        if identity.format < self._formats.usual:
-            marked = replace(identity, format=self._formats.usual, converting=identity.stored_format)
-            write_identity(self._disk, self._directory, marked)
+    def _check_format(self, store: RocksStore) -> None:
+        """Raises OtherFormatError if another version of the program made the store, which ``job.json``, if it is
+        damaged, does not say."""
+        kept = store.get(Family.META, FORMAT_KEPT)
+        if kept not in (None, FORMAT):
+            raise OtherFormatError(
+                f"{self._directory}: {IDENTITY} is damaged, and another version of this program made {STORE}/: repair "
+                "it with that one"
+            )
 
     def _told_partition(self) -> tuple[int, int] | None:
         """Which partition the job is, by ``job.json``. If that cannot be read, the store tells later."""
         try:
-            return read_identity(self._directory, self._formats).partition
+            return read_identity(self._directory).partition
         except JobError:
             return None
 
@@ -266,10 +245,7 @@ class _Repair:
     @contextmanager
     def _store(self) -> Iterator[RocksStore]:
         path = self._directory / STORE
-        if self._partition is None:
-            store = RocksStore(path, optional=self._optional)
-        else:
-            store = PartitionStore(path, optional=self._optional | OF_PARTITIONS)
+        store = RocksStore(path) if self._partition is None else PartitionStore(path, optional=OF_PARTITIONS)
         try:
             if self._partition is None:
                 with contextlib.suppress(JournalError):  # it is removed with all that is damaged
@@ -293,7 +269,7 @@ class _Repair:
             return
         part, scratch = self._directory / _PART, self._directory / _SCRATCH
         try:
-            lines = salvage(path, scratch, part, self._optional)
+            lines = salvage(path, scratch, part)
         except StoreError as error:
             if error.errno is not None:
                 raise
@@ -331,7 +307,7 @@ class _Repair:
 
     def _opens(self, path: Path) -> bool:
         try:
-            store = RocksStore(path, optional=self._optional, broken=Broken.REFUSE)
+            store = RocksStore(path, broken=Broken.REFUSE)
         except StoreError as error:
             if error.errno is not None:
                 raise
@@ -358,9 +334,9 @@ class _Repair:
 
     # -- settings ----------------------------------------------------------------------------------------------
 
-    def _settings(self, store: RocksStore) -> Settings:
+    def _settings(self, store: RocksStore, hash: KeyHash) -> Settings:
         try:
-            return settings_from(read_identity(self._directory, self._formats).shaping, IDENTITY)
+            return settings_from(read_identity(self._directory).shaping, IDENTITY)
         except (JobError, SettingsError):
             pass  # rebuilt below
         source = "store"
@@ -371,14 +347,6 @@ class _Repair:
             tables["seen"]["ledger"] = tables["seen"].get("kind") != "exact" and bool(
                 store.scan(Family.SEEN, b"", None, 1)
             )
-        number = self._found = kept_format(store)
-        if number > self._formats.newest or self._formats.conversions_after(number):
-            raise OtherFormatError(
-                f"{self._directory}: {IDENTITY} is damaged and {STORE}/ has format version {number}, this program "
-                f"repairs version {self._formats.newest}: repair it with the program that made it"
-            )
-        for (table, key), before in self._formats.settings_after(number).items():
-            tables.setdefault(table, {}).setdefault(key, before)
         try:
             settings = settings_from(tables, source)
         except SettingsError as error:
@@ -386,52 +354,32 @@ class _Repair:
         path = self._directory / IDENTITY
         if path.exists():
             self._quarantine.move(path)
-        write_identity(self._disk, self._directory, self._identity(settings))
+        write_identity(self._disk, self._directory, self._identity(settings, hash))
         self._done(Done.SETTINGS_REBUILT, source=source)
         return settings
 
-    def _identity(self, settings: Settings) -> Identity:
-        number = format_in_use(self._directory, self._formats)  # a repair may have made one file of several
-        if self._found > SEVERAL_FILES:
-            number = max(number, self._found)
-        return Identity(number, shaping_of(settings), hash=self._hash, partition=self._partition)
-
-    def _keep_identity(self, store: RocksStore, settings: Settings) -> Identity:
-        """Store the copy of what ``job.json`` says, and return that."""
-        batch = store.batch()
-        if self._hash is None or self._hash == SEED_ZERO:
-            self._hash = None  # what prevented a secret may be repaired now: the next run tries again
-            batch.delete(Family.META, HASH_KEPT)
-        identity = self._identity(settings)
-        keep_identity(store, identity, batch)
-        store.write(batch)
-        return identity
+    def _identity(self, settings: Settings, hash: KeyHash) -> Identity:
+        return Identity(shaping_of(settings), hash, partition=self._partition)
 
     # -- the secret --------------------------------------------------------------------------------------------
 
-    def _find_hash(self, store: RocksStore) -> bool:
-        """Find the hash of the journal. Returns whether it was lost, and the journal with it."""
+    def _find_hash(self, store: RocksStore) -> tuple[KeyHash, bool]:
+        """The hash of the journal, and whether it was lost, and the journal with it: then the hash is a new one."""
         try:
-            identity: Identity | None = read_identity(self._directory, self._formats)
+            told: KeyHash | None = read_identity(self._directory).hash
         except JobError:
-            identity = None  # rebuilt later
-        told = None if identity is None else identity.hash
+            told = None  # rebuilt later
         try:
             kept = kept_hash(store)
         except FilterError:
             kept = None
-        self._hash = kept or told
-        if self._hash is None:
-            if identity is not None or kept_format(store) == FIRST:
-                return False
-            self._hash = self._hash_of_generation()
-        if self._hash is None:
-            self._begin_hash(store)
-            return True
-        if told != self._hash or kept != self._hash:
+        hash = kept or told or self._hash_of_generation()
+        if hash is None:
+            return self._begin_hash(store), True
+        if told != hash or kept != hash:
             source = "store" if kept is not None else "job.json" if told is not None else "generation"
             self._done(Done.SECRET_RESTORED, source=source)
-        return False
+        return hash, False
 
     def _hash_of_generation(self) -> KeyHash | None:
         generations = Generations(self._directory / SEEN, 2, self._disk)
@@ -443,18 +391,19 @@ class _Repair:
                 continue
         return None
 
-    def _begin_hash(self, store: RocksStore) -> None:
+    def _begin_hash(self, store: RocksStore) -> KeyHash:
         """Begin a new journal with a new secret: nobody can tell what the digests of the old one were."""
         tables = kept_shaping(store) or {}
         algorithm = str(tables.get("seen", {}).get("hash", SeenSettings().hash))
-        self._hash = KeyHash.new(algorithm)
+        hash = KeyHash.new(algorithm)
         batch = store.batch()
         batch.delete_range(Family.ADMITTED, b"", b"\xff" * 9)
-        batch.put(Family.META, HASH_KEPT, encode_hash(self._hash))
+        batch.put(Family.META, HASH_KEPT, encode_hash(hash))
         batch.put(Family.META, REPAIRING, _ROWS_LOST)
         store.write(batch)
         store.sync()
         self._done(Done.SECRET_LOST)
+        return hash
 
     def _parameters(self) -> dict[str, dict[str, object]]:
         """Return the seen-set's settings from a generation. Raises JobError if there is none."""
@@ -472,7 +421,7 @@ class _Repair:
         )
 
     def _small_files(self) -> None:
-        fault = read_run(self._directory, self._formats).fault
+        fault = read_run(self._directory).fault
         if fault is not None:
             self._quarantine.move(self._directory / RUN)
             self._done(Done.RUN_SETTINGS_REMOVED, error=fault)

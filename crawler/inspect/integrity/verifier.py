@@ -17,9 +17,8 @@ from crawler.inspect.integrity.record_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.job.checkpoint import EnvelopeError
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
-from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
-from crawler.job.identity import check_format
+from crawler.job.identity import read_identity
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.output import Outputs, Record
 from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
@@ -34,14 +33,14 @@ from crawler.seen.filters import FilterError, FormatError, NoMemoryError, SeenSe
 from crawler.url.urls.request_name import name_in
 
 
-def verify_job(directory: Path, formats: Formats = KNOWN) -> Iterator[Finding]:
+def verify_job(directory: Path) -> Iterator[Finding]:
     """Yield what is wrong with the job, or nothing if it is whole.
 
     An error of reading ends only the part that is being read. If the job cannot be opened, nothing else is checked.
     Raises JobError if there is no job, OSError if the disk fails, and NoMemoryError."""
     try:
-        check_format(directory, formats)
-        yield from _verify(directory, formats)
+        read_identity(directory)  # before anything else: of another version's files nothing can be told
+        yield from _verify(directory)
     except NoMemoryError:
         raise  # not damage
     except StoreError as error:
@@ -56,9 +55,9 @@ def unreadable(error: Exception) -> Finding:
     return Finding(Kind.UNREADABLE, ".", {"error": " ".join(str(error).split())})
 
 
-def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
+def _verify(directory: Path) -> Iterator[Finding]:
     yield from _logs(directory)
-    with open_job(directory, formats, as_run=True) as job:
+    with open_job(directory, as_run=True) as job:
         yield from _small_files(job)
         parts = _Parts()
         if job.store_fault is not None:
@@ -68,9 +67,7 @@ def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
         yield from parts.check(_generations(job))
         observer = SeenCheck()
         yield from parts.check(observer.load(job))
-        source = Source(
-            job.directory, InventorySettings.of(job.settings, job.identity.hash_in_use), job.store, job.counters
-        )
+        source = Source(job.directory, InventorySettings.of(job.settings, job.identity.hash), job.store, job.counters)
         if job.identity.fetcher is not None:
             yield from parts.check(_requests(job.store))
         files = list(file_findings(job.directory / PAGES))
@@ -231,7 +228,7 @@ def _hash(job: OpenJob) -> Iterator[Finding]:
     except FilterError as error:
         yield Finding(Kind.META_DAMAGED, STORE, {"error": str(error)}, Family.META, HASH_KEPT)
         return
-    if kept is not None and kept != job.identity.hash_in_use:
+    if kept is not None and kept != job.identity.hash:
         yield Finding(Kind.HASH_DIFFERS, IDENTITY)
 
 

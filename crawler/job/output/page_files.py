@@ -52,11 +52,6 @@ class PageFiles:
         """How many files there are, and their bytes on disk. Raises OSError."""
         return Size(*disk_size(self.path)) if self._full else Size(1, self._last.end)
 
-    @property
-    def begins_several(self) -> bool:
-        """Whether the next record begins the second file."""
-        return bool(self._file_size) and not self._segment.number
-
     def append(self, data: bytes) -> Position:
         """See ``AppendedFile``. Positions are those in the whole text."""
         if self._file_size and (not self._segment.number or self._last.end >= self._file_size):

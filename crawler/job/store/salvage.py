@@ -40,10 +40,9 @@ _NAMED = 8  # offsets listed for a damaged log
 _TEMPLATE_LOG = 1_000_000  # number of the first log beside an empty store: above its own numbers
 
 
-def salvage(damaged: Path, scratch: Path, target: Path, optional: frozenset[Family] = frozenset()) -> list[str]:
+def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
     """Copy the readable rows of the store ``damaged`` into a new store ``target``. ``scratch`` is a directory on the
-    same file system for the copy. An existing ``scratch`` or ``target`` is removed first. ``optional``: families that
-    the store may lack.
+    same file system for the copy. An existing ``scratch`` or ``target`` is removed first.
 
     Returns lines that say what was done and what could not be read. Raises StoreError when every step failed, OSError
     when the disk is full."""
@@ -55,7 +54,7 @@ def salvage(damaged: Path, scratch: Path, target: Path, optional: frozenset[Fami
         try:
             passed = _whole_logs(scratch)
             way(scratch)
-            lost = frozenset(Family) if way is _rebuild_manifest else optional
+            lost = frozenset(Family if way is _rebuild_manifest else ())
             source = RocksStore(scratch, optional=lost, broken=Broken.SKIP)
         except StoreError as error:
             if error.errno is not None:

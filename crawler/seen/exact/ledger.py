@@ -17,8 +17,7 @@ A key is *settled* when it was admitted, confirmed or doubted already. The ledge
 keys. For a forgotten one, each new meeting only costs another row and another lookup.
 
 Rows are those of the exact seen-set (``rows``), and their digests are those of the journal: two of n keys share one by
-chance with probability below n**2 / 2**129. Nobody can force it if the hash of the seen-set has a secret. Who can, as
-in a job of an earlier version (MurmurHash3 with seed 0), hides a URL from the ledger too.
+chance with probability below n**2 / 2**129. An author of links cannot force it: the hash has a secret.
 
 Memory does not grow with the number of doubted keys: at most ``WAITING`` of their rows are in memory, and the others
 are read from the family when their turn comes. After a crash the family holds the doubted keys that were not decided.

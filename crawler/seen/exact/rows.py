@@ -11,9 +11,8 @@ new. The host is taken from the key, not from the address that is fetched: if a 
 must share a row. For a key that is not a URL the same part of the text is used.
 
 Two keys share a row only if both hashes agree. For n keys that happens by chance with probability below n**2 / 2**129,
-at 10**9 keys 1.5 * 10**-21. An author of links cannot force it: the digest has a secret. The exact seen-sets of earlier
-versions have BLAKE2b without a key (``UNKEYED``), for which a second key with the same digest cannot be found either
-(RFC 7693). The hash of the host needs no secret: hosts that share one only have their rows side by side.
+at 10**9 keys 1.5 * 10**-21. An author of links cannot force it: the digest has a secret. The hash of the host needs
+none: hosts that share one only have their rows side by side.
 """
 
 from __future__ import annotations

@@ -29,8 +29,6 @@ from crawler.base.settings import SeenSettings
 from crawler.seen.exact.rows import HOST_BYTES, rows_of
 from crawler.seen.filters import (
     JSON,
-    SEED_ZERO,
-    UNKEYED,
     AbsentKeyError,
     Compactable,
     FilterError,
@@ -307,18 +305,11 @@ def _host_of(row: bytes) -> bytes:
     return row[:HOST_BYTES]
 
 
-def usual_hash(kind: str) -> KeyHash:
-    """The hash of seen-sets that do not name theirs: those of earlier versions of the program."""
-    return UNKEYED if kind == ExactSeenSet.kind else SEED_ZERO
-
-
-def make_seen(settings: SeenSettings, store: Store, hash: KeyHash | None = None) -> SeenSet:
-    """An empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``. Without a ``hash`` it
-    has that of earlier versions.
+def make_seen(settings: SeenSettings, store: Store, hash: KeyHash) -> SeenSet:
+    """An empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``.
 
     Raises FilterError for an unknown kind or invalid parameters, and OSError.
     """
-    hash = hash or usual_hash(settings.kind)
     if settings.kind != ExactSeenSet.kind:
         return make_filter(settings, hash)
     if hash.forgeable:
@@ -349,7 +340,6 @@ def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], stor
     try:
         if state["parameters"]["kind"] != ExactSeenSet.kind:
             return load_filter(state, segments)
-        front = {"hash": UNKEYED.as_json(), **state["front"]}
-        return ExactSeenSet(store, ScalableBloomFilter.from_snapshot(front, segments))
+        return ExactSeenSet(store, ScalableBloomFilter.from_snapshot(state["front"], segments))
     except (LookupError, TypeError) as problem:
         raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem

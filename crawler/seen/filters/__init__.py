@@ -64,7 +64,7 @@ from crawler.seen.slices.errors import (
     HashMismatchError,
     NoMemoryError,
 )
-from crawler.seen.slices.key_hash import BLAKE2B, SEED_ZERO, UNKEYED, HashDescription, KeyHash
+from crawler.seen.slices.key_hash import BLAKE2B, SEED_ZERO, HashDescription, KeyHash
 
 __all__ = [
     "BLAKE2B",
@@ -72,7 +72,6 @@ __all__ = [
     "JSON",
     "KINDS",
     "SEED_ZERO",
-    "UNKEYED",
     "AbsentKeyError",
     "Advice",
     "Bitmap",

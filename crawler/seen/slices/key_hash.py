@@ -228,4 +228,3 @@ def _made(algorithm: object, secret: bytes) -> KeyHash:
 
 
 SEED_ZERO = Murmur3(bytes(_SEED_BYTES))  # of Guava's filters, and of all that earlier versions of the program made
-UNKEYED = Blake2b(b"")  # of the exact seen-sets of earlier versions

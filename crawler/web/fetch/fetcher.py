@@ -231,7 +231,7 @@ class Fetcher:
             url = yarl.URL(href, encoded=True)
             url.raw_host  # noqa: B018, yarl looks at host and port only now
             if url.raw_user is not None or url.raw_password is not None:
-                # Credentials come from the configuration only. Jobs of earlier versions have queued some.
+                # Credentials come from the configuration only.
                 url = yarl.URL(drop_userinfo(href), encoded=True)
         except ValueError as error:
             return Failure(FailureKind.BAD_URL, str(error), exchange.patience.seconds)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.recrawl import ChangeRate, after_visit, first_guess, from_counts
+from crawler.frontier.recrawl import after_visit, first_guess
 
 DAY = 86_400.0
 
@@ -60,10 +60,3 @@ def test_no_history_leads_to_a_number_that_is_not_finite_and_positive(
         assert 0 < known.mean < math.inf
         assert before > 0
         assert 0 <= known.unchanged(elapsed) <= 1
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.floats(0, 1e9))
-def test_counts_of_older_jobs_are_an_estimate(visits: int, changes: int, interval: float) -> None:
-    known = from_counts(visits, changes, interval, first_guess(DAY))
-    assert 0 < known.mean < math.inf
-    assert isinstance(known, ChangeRate)

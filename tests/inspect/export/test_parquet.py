@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tarfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +23,8 @@ from crawler.inspect.export.parquet import TABLES, arrow_schema, write_table
 from crawler.inspect.job_view import JobView
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.live_status import Live, write_live
-from tests.documents import ROOT, page
+from tests.documents import page
+from tests.inspect.export.linking import linking_job
 
 SEEDS = [f"https://{host}.test/{number}" for host in "ab" for number in range(4)]
 
@@ -158,11 +158,8 @@ def test_the_last_record_of_each_url(job: Path) -> None:
 
 @pytest.fixture
 def linking(tmp_path: Path) -> Path:
-    """A job that kept links, and was killed."""
-    archive = next((ROOT / "tests" / "corpus").glob("*/links-killed.tar.xz"))
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
-    return tmp_path / "job"
+    """A job that kept links."""
+    return linking_job(tmp_path / "job")
 
 
 def test_the_links_of_each_record_are_exported(linking: Path) -> None:

@@ -135,7 +135,6 @@ def test_a_lost_identity_says_again_which_partition_it_is(job: Path) -> None:
     (job / IDENTITY).unlink()
     assert repaired(job)[1] == []
     assert read_identity(job).partition == before.partition == (0, 2)
-    assert read_identity(job).format == before.format
     assert messages(job) == [(1, number) for number in range(1, ROWS + 1)]
 
 

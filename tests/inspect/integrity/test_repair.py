@@ -17,7 +17,6 @@ from crawler.base.kv import Family
 from crawler.frontier import decode_entry
 from crawler.inspect.integrity.change import Change
 from crawler.inspect.integrity.repairer import repair_job
-from crawler.job.formats import KNOWN
 from crawler.job.records import decode_counters, encode_counters
 from crawler.job.recovery import COUNTERS, SHAPING_KEPT
 from tests.examples import TIMES
@@ -100,16 +99,6 @@ def test_a_job_in_use_and_a_directory_without_one_are_refused(stopped: Stopped, 
         ran = repair(tmp_path / "job")
         assert (ran.code, ran.said) == (2, {})
         assert f"in use by process {process.pid}" in ran.err
-
-
-def test_another_version_is_no_damage(job: Path) -> None:
-    identity = job / "job.json"
-    identity.write_bytes(identity.read_bytes().replace(f"crawler-job {KNOWN.usual} ".encode(), b"crawler-job 99 ", 1))
-    before = contents(job)
-    ran = repair(job)
-    assert (ran.code, ran.said) == (2, {})
-    assert "version 99" in ran.err
-    assert contents(job) == before
 
 
 # -- job.json --------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from crawler.base.settings import (
 from crawler.frontier import Entry, Stated
 from crawler.frontier.traps import Content
 from crawler.job.directory import JobError
-from crawler.job.formats import KNOWN, OF_A_CRAWL
 from crawler.job.found import DECLARED, Found, Listing
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
@@ -367,12 +366,11 @@ def test_a_partition_is_opened_as_what_it_is(
     open_as(directory, *made).close()
 
 
-def test_only_partitions_have_the_families_and_the_format(tmp_path: Path) -> None:
+def test_only_partitions_have_the_families(tmp_path: Path) -> None:
     open_as(tmp_path / "whole", None).close()
     open_as(tmp_path / "part", 1).close()
     whole, part = (read_identity(tmp_path / name) for name in ("whole", "part"))
-    assert (whole.format, whole.partition) == (KNOWN.usual, None)
-    assert (part.format, part.partition) == (max(OF_A_CRAWL, KNOWN.usual), (1, 3))
+    assert (whole.partition, part.partition) == (None, (1, 3))
     with pytest.raises(OSError, match="no family"):
         PartitionStore(tmp_path / "whole" / "store")
     store = PartitionStore(tmp_path / "part" / "store")

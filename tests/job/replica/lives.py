@@ -251,7 +251,7 @@ def unseen(machine: Machine, settings: Settings) -> int:
     """How many keys of the journal the job would not know if it was opened now; and by how many keys its seen-set
     counts wrong."""
     generations, store = Generations(machine.directory / SEEN, 2, RealDisk()), machine.store
-    spec = SeenSpec(settings.seen, read_identity(machine.directory).hash_in_use)
+    spec = SeenSpec(settings.seen, read_identity(machine.directory).hash)
     seen = restore_seen(generations, store, spec).seen
     digests = b"".join(value for _, value in store.rows(Family.ADMITTED))
     return seen.might_contain_digests(digests).count(False) + abs(len(seen) - len(digests) // DIGEST_SIZE)

@@ -1,4 +1,4 @@
-"""No replica follows what a repair or a conversion makes of a job: neither is told as steps."""
+"""No replica follows what a repair makes of a job: it is not told as steps."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from crawler.inspect.integrity.repairer import repair_job
 from crawler.job.directory import PAGES
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.follower import Follower, GapError
-from crawler.job.formats import KNOWN, Formats
 from crawler.job.platform import Platform
 from crawler.job.replica import Chunk, Mark, Step
-from tests.job.converting import CONVERTING
 from tests.jobs import store_of
 
 
@@ -29,9 +27,9 @@ def made(directory: Path) -> Mark:
         return frontier.job.log.mark
 
 
-def holds(directory: Path, mark: Mark, formats: Formats = KNOWN) -> bool:
+def holds(directory: Path, mark: Mark) -> bool:
     """Whether the next opening goes on with replicas in that state."""
-    with DurableFrontier(directory, delay=0, platform=Platform(line=10, formats=formats)) as frontier:
+    with DurableFrontier(directory, delay=0, platform=Platform(line=10)) as frontier:
         frontier.job.log.keep()
         return frontier.job.log.holds(mark)
 
@@ -52,7 +50,6 @@ def test_a_repair_ends_it(tmp_path: Path) -> None:
     assert not holds(tmp_path, mark)
 
 
-@pytest.mark.parametrize("formats", [KNOWN, CONVERTING], ids=["as it is", "converted"])
-def test_a_conversion_ends_it(tmp_path: Path, formats: Formats) -> None:
+def test_another_opening_does_not(tmp_path: Path) -> None:
     mark = made(tmp_path)
-    assert holds(tmp_path, mark, formats) == (formats is KNOWN)
+    assert holds(tmp_path, mark)

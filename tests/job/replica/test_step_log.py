@@ -12,9 +12,7 @@ from crawler.base.disk import FaultyDisk
 from crawler.base.kv import Family
 from crawler.base.settings import PartitionSettings, Settings
 from crawler.job.checkpointer import drive
-from crawler.job.formats import LOGGED
 from crawler.job.found import Found
-from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
@@ -132,15 +130,13 @@ def test_steps_without_bodies_have_records_and_links() -> None:
         assert len(step.bodies) == bodies
 
 
-def test_a_job_without_a_log_has_no_mark_and_only_one_with_it_refuses_older_programs(tmp_path: Path) -> None:
+def test_a_job_without_a_log_has_no_mark(tmp_path: Path) -> None:
     opened = Opened(tmp_path)
     job = opened.open(0)
     opened.admit(job)
     assert opened.store.get(Family.META, MARK) is None
     job.close()
-    assert read_identity(opened.directory).format < LOGGED
     opened.open(LINE).close()
-    assert read_identity(opened.directory).format == LOGGED
     job = opened.open(0)
     opened.admit(job)
     assert opened.store.get(Family.META, MARK) is None, "no replica follows what is written now"

@@ -18,8 +18,9 @@ from crawler.base.settings import SeenSettings
 from crawler.job.records import sequence_key
 from crawler.job.store import FaultyStore, MemoryStore, RocksStore
 from crawler.seen.exact import Answers, ExactSeenSet, load_seen, make_seen
-from crawler.seen.filters import UNKEYED, AbsentKeyError, FilterError, SeenSnapshot
+from crawler.seen.filters import AbsentKeyError, FilterError, SeenSnapshot
 from tests.examples import TIMES
+from tests.hashing import HASH
 from tests.program import ROOT
 
 # Whether the filter in front answers "maybe" to every other key that a test asks for, so that the rows must decide.
@@ -41,13 +42,13 @@ batches = st.lists(
     ),
     max_size=14,
 )
-CROWD = UNKEYED.digest_keys(
+CROWD = HASH.digest_keys(
     [url(number) for number in range(0, 4_000, 2)] + [small(number) for number in range(0, 200, 2)]
 )
 
 
 def opened(store: Store, crowd: bool = False) -> ExactSeenSet:
-    made = make_seen(SeenSettings(kind="exact", capacity=64), store)
+    made = make_seen(SeenSettings(kind="exact", capacity=64), store, HASH)
     assert isinstance(made, ExactSeenSet)
     if crowd:
         made.restore(CROWD)
@@ -84,7 +85,7 @@ def test_answers_like_a_set(store: Store, crowd: bool, steps: list[tuple[str, li
             written = set(known)
         elif what == "admit":
             digests, new = seen.admit(keys, batch)
-            assert digests == UNKEYED.digest_keys(keys)
+            assert digests == HASH.digest_keys(keys)
             assert new == [at for at, key in enumerate(keys) if key not in known and key not in keys[:at]]
             known.update(keys)
         else:
@@ -112,8 +113,8 @@ def test_no_false_positive_and_no_false_negative_among_many(store: Store, crowd:
     assert not any(seen.contains_many([url(n) for n in range(size, 3 * size)]))
     assert url(0) in seen
     assert url(size) not in seen
-    assert all(seen.might_contain_digests(UNKEYED.digest_keys([url(n) for n in range(size)])))
-    assert sum(seen.might_contain_digests(UNKEYED.digest_keys([url(n) for n in range(4_000, 6_000)]))) < 20
+    assert all(seen.might_contain_digests(HASH.digest_keys([url(n) for n in range(size)])))
+    assert sum(seen.might_contain_digests(HASH.digest_keys([url(n) for n in range(4_000, 6_000)]))) < 20
     assert len(seen) == size
     statistics = seen.statistics()
     assert statistics["kind"] == "exact"
@@ -135,7 +136,7 @@ def test_each_lookup_ends_at_the_first_part_that_can_answer(tmp_path: Path) -> N
     seen = opened(store)
     known, unknown = [url(n) for n in range(400)], [url(n) for n in range(1_000, 1_300)]
     foreign = [f"https://unmet{n}.test/{m}" for n in range(50) for m in range(4)]
-    seen.restore(UNKEYED.digest_keys(known + unknown + foreign))
+    seen.restore(HASH.digest_keys(known + unknown + foreign))
     assert seen.contains_many(foreign + unknown + known) == [False] * 500 + [True] * 400
     assert seen.answers == Answers(front=0, host=200, row=300, known=400)
     store.close()
@@ -244,12 +245,13 @@ import itertools, sys
 from pathlib import Path
 from crawler.seen.exact import make_seen
 from crawler.base.kv import (Family)
+from tests.hashing import HASH
 from crawler.base.settings import SeenSettings
 from crawler.job.store import RocksStore
 from tests.seen.exact.test_seen import step, url
 
 store = RocksStore(Path(sys.argv[1]))
-seen = make_seen(SeenSettings(kind="exact", capacity=64), store)
+seen = make_seen(SeenSettings(kind="exact", capacity=64), store, HASH)
 for sequence in itertools.count():
     step(seen, store, sequence, [url(n) for n in range(sequence * 6, sequence * 6 + 10)])
     sys.stdout.buffer.write(b".")
@@ -288,7 +290,7 @@ def test_a_closer_look_beside_the_crawl_sees_what_was_written(tmp_path: Path) ->
 
 def test_other_kinds_are_made_and_loaded_as_they_are() -> None:
     store = MemoryStore()
-    made = make_seen(SeenSettings(capacity=50), store)
+    made = make_seen(SeenSettings(capacity=50), store, HASH)
     assert made.kind == "scalable"
     made.add_many(["http://a.test/"])
     shot = made.snapshot()

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.seen.filters import DIGEST_BYTES, SEED_ZERO, UNKEYED, FilterError, KeyHash
+from crawler.seen.filters import DIGEST_BYTES, SEED_ZERO, FilterError, KeyHash
 from crawler.seen.slices.compiled import reference
 from crawler.seen.slices.key_hash import ALGORITHMS, BLAKE2B, MMH3, Blake2b, Murmur3
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()))  # lone surrogates and all
 
+UNKEYED = Blake2b(b"")
 HASHES = [SEED_ZERO, Murmur3(b"\x01\x02\x03\xff"), UNKEYED, Blake2b(b"sixteen letters!"), Blake2b(bytes(64))]
 with reference():
     HASHES += [type(made)(made.secret) for made in HASHES]

@@ -646,7 +646,7 @@ def test_parameters_that_make_no_filter_are_named(make: Maker, what: str) -> Non
 @pytest.mark.parametrize("ask", ["add_many", "contains_many", "update", "digests"])
 @pytest.mark.parametrize("kind", ["bloom", "exact"])
 def test_what_are_no_keys_is_refused_and_none_is_added(kind: str, ask: str, keys: Any) -> None:
-    seen = exact.make_seen(SeenSettings(kind=kind, capacity=100), FaultyStore())
+    seen = exact.make_seen(SeenSettings(kind=kind, capacity=100), FaultyStore(), HASH)
     with pytest.raises(TypeError, match=r"keys are an iterable of|a key is a str or bytes, not|not iterable"):
         getattr(seen, ask)(keys)
     assert len(seen) == 0
@@ -656,7 +656,7 @@ def test_what_are_no_keys_is_refused_and_none_is_added(kind: str, ask: str, keys
 @pytest.mark.parametrize("key", [None, 7, bytearray(b"a"), ("a",)])
 @pytest.mark.parametrize("kind", ["bloom", "exact"])
 def test_a_key_that_is_neither_text_nor_bytes_is_refused(kind: str, key: Any) -> None:
-    seen = exact.make_seen(SeenSettings(kind=kind, capacity=100), FaultyStore())
+    seen = exact.make_seen(SeenSettings(kind=kind, capacity=100), FaultyStore(), HASH)
     for ask in (seen.add, seen.lookup, seen.__contains__):
         with pytest.raises(TypeError, match="a key is a str or bytes, not "):
             ask(key)

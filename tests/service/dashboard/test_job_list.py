@@ -179,7 +179,7 @@ def test_a_damaged_job_is_shown_with_the_reason_and_does_not_keep_others_from_be
     tmp_path: Path, made: Stopped
 ) -> None:
     bad, good = made.copy(tmp_path / "bad"), made.copy(tmp_path / "good")
-    (bad / "job.json").write_bytes(b"crawler-job 1 0\n{}")
+    (bad / "job.json").write_bytes(b"frontier-job 1 0\n{}")
     with board(bad, good) as shown:
         (need,) = shown.wait("bad", "unreadable")["needs"]
         assert need["kind"] == "unreadable"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,6 @@ from crawler.frontier import Entry, Place, class_of
 from crawler.inspect.job_reader import job_stats
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
-from crawler.job.formats import OF_A_FETCHER
 from crawler.job.found import Brought
 from crawler.job.identity import read_identity
 from crawler.job.platform import Platform
@@ -27,7 +25,6 @@ from crawler.job.records import Outcome
 from crawler.job.store import FaultyStore, RequestStore
 from crawler.tools.scrapy.job_settings import FETCHER, settings_of_job
 from crawler.tools.scrapy.request_job import Ending, RequestJob, Taken
-from tests.corpus.make import REQUESTS
 from tests.jobs import rows, verify
 from tests.program import ROOT, wait_until
 
@@ -296,9 +293,7 @@ def test_a_crawl_of_the_command_line_is_no_job_for_a_spider(tmp_path: Path) -> N
         opened(tmp_path / "job", Clock())
     assert read_identity(tmp_path / "job").fetcher is None
     with job_in(tmp_path / "other"):
-        identity = read_identity(tmp_path / "other")
-        assert identity.fetcher == FETCHER
-        assert identity.format >= OF_A_FETCHER, "older programs refuse it"
+        assert read_identity(tmp_path / "other").fetcher == FETCHER
 
 
 def test_what_shaped_a_job_stays(tmp_path: Path) -> None:
@@ -309,25 +304,6 @@ def test_what_shaped_a_job_stays(tmp_path: Path) -> None:
     assert settings_of_job(tmp_path / "job", 8, 16, {}).seen.capacity == 2**10
     with pytest.raises(JobError, match=r'CRAWLER_SEEN cannot change .*was "digest", now "bloom"'):
         settings_of_job(tmp_path / "job", 8, 16, {"seen": {"kind": "bloom"}})
-
-
-@pytest.mark.parametrize("archive", sorted((ROOT / "tests" / "corpus").glob(f"*/{REQUESTS}")), ids=str)
-def test_a_job_of_an_earlier_version_goes_on(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path, filter="data")
-    directory = tmp_path / "job"
-    assert verify(directory).code == 0
-    assert job_stats(directory)["urls_pending"] == 12
-    with job_in(directory) as job:
-        done = {row["url"].partition("#")[2] for row in rows(directory)}
-        left = {taken.name: taken.stored for taken in take_all(job)}
-        assert len(done) == 8
-        assert not done & set(left)
-        assert {*done, *left} == {f"r{number}" for number in range(20)}
-        assert left == {name: f"bytes of {name}".encode() for name in left}
-        assert all(map(job.knows, (*done, *left)))
-        assert job.note(b"spider") == b"corpus"
-    assert verify(directory).code == 0
 
 
 def test_scrapy_is_imported_by_those_who_use_it() -> None:

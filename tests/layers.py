@@ -62,7 +62,7 @@ MODULES: dict[str, str] = {
         records found
         survey.record_kinds survey.top_rows survey.path_map survey.wrong_now survey.survey
         metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences metrics.attention
-        metrics.countdown metrics.notice_watch metrics.course metrics.pooled_stats
+        metrics.countdown metrics.course metrics.pooled_stats
         store.symlink_overlay store.closed_copy store.memory_store store.wal store.faulty_store store.store_budget
         store.rocks store.salvage
         checkpoint.envelope checkpoint.generations checkpoint.renewal
@@ -116,7 +116,7 @@ MODULES: dict[str, str] = {
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api record_counter survey_store survey_answer record_news job_seeds job_survey
         report_child report_maker downloads survey_api attach watched_crawl launching watched_jobs job_api run_view
-        webhook notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
+        notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
         crawl_progress answering worker_session engine_crawl watched_engine
     """,
     "tools": """

@@ -18,10 +18,7 @@ import pytest
 
 from crawler.base.settings import NotifySettings, SettingsError, settings_from
 from crawler.engine.lifecycle import Stop
-from crawler.job.metrics import Notice, NoticeWatch
-from crawler.job.metrics.notice_watch import AGAIN, LASTS
-from crawler.service.notices import Notices, webhook_url
-from crawler.service.webhook import Patience
+from crawler.service.notices import AGAIN, LASTS, Notice, Notices, NoticeWatch, Patience, webhook_url
 from tests.job.metrics.samples import statistics
 from tests.job.metrics.test_attention import SOUND
 from tests.program import crawler, running

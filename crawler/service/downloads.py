@@ -28,7 +28,7 @@ from crawler.inspect.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
 from crawler.inspect.record_choice import RecordChoice, pieces
 from crawler.inspect.survey_reader import FinalRecords
 from crawler.service.dashboard.guard import HEADERS
-from crawler.service.record_counter import UNREADABLE, RecordCounter
+from crawler.service.job_survey import UNREADABLE, JobSurvey
 from crawler.service.report_maker import ReportMaker
 from crawler.service.view import Unavailable, Unreadable, View
 from crawler.service.view_answers import from_view
@@ -55,10 +55,10 @@ class Offer(Struct, frozen=True):
 class Downloads:
     """The routes over a view and what counts the records of its job."""
 
-    def __init__(self, view: View, counter: RecordCounter) -> None:
+    def __init__(self, view: View, survey: JobSurvey) -> None:
         self._view = view
-        self._counter = counter
-        self._reports = ReportMaker(counter.directory)
+        self._survey = survey
+        self._reports = ReportMaker(survey.directory)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="download")
         self._under_way = 0
 
@@ -110,7 +110,7 @@ class Downloads:
             choice = RecordChoice.parse(request.query.get("kind", "all"))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
-        final = await from_view(self._counter.final())
+        final = await from_view(self._survey.final())
         if final is None:
             raise web.HTTPServiceUnavailable(text="No record is durable yet: try again in a second.")
         return choice, final
@@ -134,12 +134,12 @@ class Downloads:
             await self._rest(took)
 
     async def _rest(self, took: float) -> None:
-        await asyncio.sleep(took * (1.0 / self._counter.share - 1.0))
+        await asyncio.sleep(took * (1.0 / self._survey.share - 1.0))
 
     async def _send(self, request: web.Request, offer: Offer) -> web.StreamResponse:
         """Send a file. What goes wrong before its first bytes is an error for the client; after that, the connection
         breaks off, so that nobody takes what was sent for all of it."""
-        name = _NAME.sub("-", self._counter.directory.absolute().name).strip("-.") or "crawl"
+        name = _NAME.sub("-", self._survey.directory.absolute().name).strip("-.") or "crawl"
         headers = HEADERS | {
             "Content-Type": offer.kind,
             "Content-Disposition": f'attachment; filename="{name}-{_NAME.sub("-", offer.name)}"',
@@ -170,7 +170,7 @@ class Downloads:
             if not response.prepared:
                 raise web.HTTPInternalServerError(text=f"The records cannot be read: {error}") from error
             if not isinstance(error, ConnectionError | TimeoutError):
-                log.warning("%s: a download broke off: %s", self._counter.directory, error)
+                log.warning("%s: a download broke off: %s", self._survey.directory, error)
             if request.transport is not None:
                 request.transport.abort()
         return response

@@ -38,7 +38,7 @@ class SurveyApi:
         self._about = about
         self._records = survey
         self._feed = feed
-        self._downloads = Downloads(view, survey.counter)
+        self._downloads = Downloads(view, survey)
 
     def show(self, view: View) -> None:
         """Answer from another view of the same job from now on."""
@@ -52,27 +52,27 @@ class SurveyApi:
     async def close(self) -> None:
         """Abandon what is under way, and count no more. Call it when nobody asks any more."""
         await self._downloads.close()
-        await self._records.counter.close()
+        await self._records.close()
 
     async def _job(self, request: web.Request) -> web.Response:
         settings, stats = await from_view(self._view.settings()), self._feed.stats()
-        counter = self._records.counter
+        directory = self._records.directory
         own_token = settings.dashboard.token is None and settings.dashboard.token_file is None
         content: dict[str, Any] = {
-            "name": counter.directory.absolute().name,
+            "name": directory.absolute().name,
             "seeds": await self._records.seeds.first(Canonicaliser(settings.canonical.rules)),
-            "seed_count": stats.get("seeds", counter.progress.seed_count),
+            "seed_count": stats.get("seeds", 0),
             "contact": settings.fetch.contact,
             "user_agent": settings.fetch.user_agent,
             "scope": settings.crawl.scope,
-            "began_at": await asyncio.to_thread(_began_at, counter.directory),
+            "began_at": await asyncio.to_thread(_began_at, directory),
             "token_file": TOKEN if own_token else None,
             "several": False,
         }
         return answer(content | dict(self._about))
 
     async def _survey(self, request: web.Request) -> web.Response:
-        return answer_if_new(request, await from_view(self._records.answer.get()))
+        return answer_if_new(request, await from_view(self._records.answer()))
 
 
 def _began_at(directory: Path) -> float | None:

@@ -23,9 +23,8 @@ from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.downloads import MOST
-from crawler.service.job_survey import JobSurvey
-from crawler.service.record_counter import SHARE
-from crawler.service.report_child import NICE
+from crawler.service.job_survey import SHARE, JobSurvey
+from crawler.service.report_maker import NICE
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
 from tests.job.metrics.samples import statistics
@@ -48,7 +47,7 @@ async def _nothing(_: Any) -> None:
 async def served(job: Path, share: float = 1.0) -> AsyncIterator[aiohttp.ClientSession]:
     """A dashboard over the records of a directory, all of which are final."""
     view = RunView(lambda: None, _nothing, Settings(), float)
-    survey = JobSurvey.of(job, lambda: (job / "pages.jsonl").stat().st_size, share)
+    survey = JobSurvey(job, lambda: (job / "pages.jsonl").stat().st_size, share)
     feed = Feed(statistics, float)
     about = SurveyApi(view, survey, feed)
     board = Dashboard(DashboardSettings(listen="127.0.0.1:0"), feed, about.routes())

@@ -6,7 +6,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import NamedTuple
 
+from crawler.job.output import Record
+from crawler.job.survey import is_broken, is_unfetched, time_of
+
 COLUMNS = 180
+GOOD, BROKEN, NOT_FETCHED = "good", "broken", "not fetched"  # the kinds of records
 
 
 class Columns(NamedTuple):
@@ -25,6 +29,12 @@ class TimeLine:
         self._width = 1
         self._counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._first = self._last = 0
+
+    def add_record(self, record: Record) -> None:
+        """Count a visit."""
+        moment = time_of(record.get("fetched_at"))
+        if moment is not None:
+            self.add(moment / 1000, BROKEN if is_broken(record) else NOT_FETCHED if is_unfetched(record) else GOOD)
 
     def add(self, moment: float, kind: str) -> None:
         """Count one of that kind at ``moment`` (seconds since 1970)."""

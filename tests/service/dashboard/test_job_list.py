@@ -23,10 +23,9 @@ from urllib.parse import quote, urljoin, urlsplit
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.cli.launches import MOST_NAME
+from crawler.cli.launches import MOST_NAME, LaunchError, Launches
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import COMMAND, LastCommand, read_command, write_command
-from crawler.service.launching import Launcher, LaunchError
 from crawler.service.watched_jobs import WatchedJobs, jobs_in
 from tests.jobs import Stopped, rows, stopped_job, verify
 from tests.program import crawler, running, wait_until
@@ -348,7 +347,7 @@ async def test_why_a_crawl_did_not_start_names_the_job_and_not_where_it_is(tmp_p
     (job / "sea.jpg").touch()
     words = ("crawl", "http://127.0.0.1:9/", f"--job={job}", "--allow-private", "--contact", "x@example.org")
     with pytest.raises(LaunchError, match="fresh holds other files") as error:
-        await Launcher().launch(job, words, tmp_path)
+        await Launches(WatchedJobs([], time.time), None, None).launch(job, words, tmp_path)
     assert str(tmp_path) not in str(error.value)
 
 

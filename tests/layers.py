@@ -115,7 +115,7 @@ MODULES: dict[str, str] = {
         progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view progress.live_line
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
         view_answers own_share api job_seeds job_survey
-        report_maker downloads survey_api attach watched_crawl watched_jobs run_view
+        report_maker survey_api attach watched_crawl watched_jobs run_view
         notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
         crawl_progress answering worker_session engine_crawl watched_engine
     """,

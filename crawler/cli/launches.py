@@ -40,14 +40,12 @@ from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS
 from crawler.engine.seeds import SeedsError, read_lines
-from crawler.inspect.job_reader import job_stats
 from crawler.job.checkpoint import EnvelopeError
 from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import STDIN, LastCommand, read_command
 from crawler.job.live_status import read_live
 from crawler.job.run_settings import read_run
-from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import FilterError
 from crawler.service.dashboard.guard import json_body
 from crawler.service.watched_jobs import WatchedJobs
@@ -56,9 +54,7 @@ from crawler.url.urls import Canonical, Canonicaliser, completed
 MOST_SEEDS = 10_000  # in one request; a job may have more, from its file
 MOST_NAME = 64  # characters
 WAIT = 20.0  # seconds until a crawl that neither runs nor has ended is left alone
-MOST_LOG = 2**20  # bytes from which the next start begins another log
 _POLL = 0.1
-_TAIL = 8 * 1024  # bytes at the end of the log in which the last line is looked for
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
 # By these, systemd knows the dashboard that it has started: the crawl is another process.
 _NOT_PASSED_ON = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
@@ -159,12 +155,10 @@ class Launches:
         return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), Path(command.directory))
 
     async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:
-        """Make the directory of a new job and start its crawl there. A crawl that ends with an error before it has
-        fetched a page leaves no trace: its name is free again."""
+        """Make the directory of a new job and start its crawl there. A crawl that ends before it has begun
+        its job leaves no trace: its name is free again."""
         try:
             await asyncio.to_thread(_make, directory, seeds)
-        except FileExistsError:
-            raise LaunchError("there is a directory of that name: choose another one") from None
         except OSError as error:
             raise LaunchError(f"the directory cannot be made: {error.strerror}") from error
         except SeedsError as error:
@@ -172,10 +166,11 @@ class Launches:
         try:
             text = await self.launch(directory, ("crawl", f"--job={directory}", *words), place)
         except LaunchError as error:
-            if await asyncio.to_thread(_remove_traces, directory):
+            if lock_holder(directory) is None and not holds_job(directory):
+                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
                 raise
             text = f"It has ended already: {error}"
-        await self._jobs.show(directory.name)
+        await self._jobs.look()
         return text
 
     async def launch(self, job: Path, words: Sequence[str], directory: Path) -> str:
@@ -188,11 +183,11 @@ class Launches:
             try:
                 if lock_holder(job) is not None:
                     raise LaunchError("the crawl is running")
-                process, began = await asyncio.to_thread(_start, words, directory, log)
+                process = await asyncio.to_thread(_start, words, directory, log)
             except OSError as error:
                 raise LaunchError(f"the crawl cannot be started: {error.filename or ''} {error.strerror}") from error
             self._started.append(process)
-            return await _outcome(process, job, log, began)
+            return await _outcome(process, job, log)
 
     def _free(self, name: str) -> Path:
         """Return the directory for a new job. Raises LaunchError."""
@@ -243,19 +238,17 @@ def _make(directory: Path, seeds: Iterable[str] | None) -> None:
         with open(directory / LAUNCH_SEEDS, "x", encoding="utf-8", opener=private_opener) as stream:
             stream.writelines(f"{seed}\n" for seed in seeds)
     except (OSError, SeedsError):
-        _remove_traces(directory)
+        shutil.rmtree(directory, ignore_errors=True)
         raise
 
 
-def _start(words: Sequence[str], directory: Path, log: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the process; returns it, and where in the log its lines begin. Raises OSError."""
+def _start(words: Sequence[str], directory: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start the process, with a log of its own; that of the last one is kept beside it. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
-        if log.stat().st_size > MOST_LOG:
-            log.replace(log.with_name(f"{LAUNCH_LOG}.1"))
+        log.replace(log.with_name(f"{LAUNCH_LOG}.1"))
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
-    with open(log, "ab", opener=private_opener) as stream:
-        began = stream.tell()
-        process = subprocess.Popen(
+    with open(log, "xb", opener=private_opener) as stream:
+        return subprocess.Popen(
             [*words_of(), *words],
             stdin=subprocess.DEVNULL,
             stdout=stream,
@@ -264,17 +257,16 @@ def _start(words: Sequence[str], directory: Path, log: Path) -> tuple[subprocess
             env=environment,
             start_new_session=True,
         )
-    return process, began
 
 
-async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path, began: int) -> str:
+async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path) -> str:
     deadline = asyncio.get_running_loop().time() + WAIT
     while asyncio.get_running_loop().time() < deadline:
         code = process.poll()
         if code in (Exit.OK, Exit.LIMIT):
             return "It has ended already." if code == Exit.OK else "It has ended already: a limit was reached before."
         if code is not None:
-            line = _last_line(log, began).replace(str(job), job.name)  # the page names a job, not where it is
+            line = _last_line(log).replace(str(job), job.name)  # the page names a job, not where it is
             raise LaunchError(line or f"the crawl ended with code {code} and said nothing")
         with contextlib.suppress(OSError):
             if lock_holder(job) == process.pid and read_live(job) is not None:
@@ -283,14 +275,11 @@ async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path, began
     return f"It is still starting: {LAUNCH_LOG} in its directory says how far it is."
 
 
-def _last_line(log: Path, began: int) -> str:
+def _last_line(log: Path) -> str:
     """Return the last line that the crawl has written, without the name of the program."""
-    with contextlib.suppress(OSError), open(log, "rb") as stream:
-        end = stream.seek(0, os.SEEK_END)
-        stream.seek(max(began, end - _TAIL))
-        lines = stream.read().decode("utf-8", "replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return last.removeprefix("crawler: ").removeprefix("error: ")
+    with contextlib.suppress(OSError):
+        lines = log.read_text("utf-8", "replace").strip().splitlines() or [""]
+        return lines[-1].strip().removeprefix("crawler: ").removeprefix("error: ")
     return ""
 
 
@@ -346,23 +335,6 @@ def _check(words: Sequence[str]) -> None:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
-
-
-def _remove_traces(directory: Path) -> bool:
-    """Remove what was made for a crawl that has fetched nothing, so that its name is free again. False if there is more
-    to keep than what it was given."""
-    if lock_holder(directory) is not None or (holds_job(directory) and _has_fetched(directory)):
-        return False
-    shutil.rmtree(directory, ignore_errors=True)
-    return True
-
-
-def _has_fetched(job: Path) -> bool:
-    """Whether there may be a page in a job."""
-    try:
-        return bool(job_stats(job)["pages_fetched"])
-    except (JobError, OSError, *DAMAGE):
-        return True
 
 
 def _tables(settings: Any) -> Mapping[str, Any]:

@@ -40,35 +40,19 @@ class ReportMaker:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._made = 0.0, b""  # until when it is fresh, and the report
-        self._making: asyncio.Task[bytes] | None = None
+        self._making = asyncio.Lock()
 
     async def report(self) -> bytes:
         """The report, made for all who ask at once. Raises Unavailable, Unreadable."""
-        until, made = self._made
-        if until > asyncio.get_running_loop().time():
-            return made
-        if self._making is None:
-            self._making = asyncio.create_task(self._make())
-        return await asyncio.shield(self._making)
-
-    async def close(self) -> None:
-        """Abandon the report in progress."""
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
-
-    async def _make(self) -> bytes:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            made = await self._run()
-        except OSError as error:
-            raise Unavailable(f"No report can be made: {error.strerror or error}.") from error
-        finally:
-            self._making = None
-        now = loop.time()
-        self._made = now + max(FRESH, FRESH_TIMES * (now - began)), made
-        return made
+        async with self._making:
+            now = asyncio.get_running_loop().time
+            if self._made[0] <= (began := now()):
+                try:
+                    made = await self._run()
+                except OSError as error:
+                    raise Unavailable(f"No report can be made: {error.strerror or error}.") from error
+                self._made = now() + max(FRESH, FRESH_TIMES * (now() - began)), made
+            return self._made[1]
 
     async def _run(self) -> bytes:
         directory = str(self._directory.absolute())

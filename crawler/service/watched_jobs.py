@@ -38,8 +38,7 @@ from crawler.service.watched_crawl import watched
 MOST_JOBS = 200  # shown; each takes a thread and the history of its job
 _MOST_ENTRIES = 10_000  # of a directory that are looked at
 _RESCAN = 2.0  # seconds between two looks for new jobs
-_OPENS = 200  # tenths of a second that a job which was just begun is waited for
-_AGAIN = 5.0  # seconds until a job that could not be read is tried again
+_AGAIN = 2.0  # seconds until a job that could not be read is tried again
 _FAULTS = (*DAMAGE, JobError, SettingsError, StoreVersionError, UnknownVersionError, OSError)
 
 
@@ -88,7 +87,6 @@ class BoardJob:
         self.name = name
         self._about = {"name": name, "token_file": token_file, "several": True}
         self._asked = asyncio.Event()  # somebody looks at its page
-        self._again = asyncio.Event()  # what could not be read may have changed
         self.directory = directory
         self._clock = clock
         self._open: _Open | None = None
@@ -106,29 +104,16 @@ class BoardJob:
     def is_running(self) -> bool:
         return self._open is not None and self._open.job.is_running
 
-    async def is_read(self) -> None:
-        """Wait until the job was read, or could not be, but not for long. What could not be read when the job was begun
-        is read again at once."""
-        if self._open is None:
-            self._fault = ""
-            self._again.set()
-        for _ in range(_OPENS):
-            if self._open is not None or self._fault:
-                return
-            await asyncio.sleep(0.1)
-
     async def keep(self, opening: ThreadPoolExecutor) -> None:
         """Read the job and look at it again and again, until cancelled. ``opening`` opens one at a time: a seen-set
         takes memory."""
         while True:
-            self._again.clear()
             try:
                 found = await asyncio.get_running_loop().run_in_executor(opening, self._watch)
                 await self._keep(found)
             except _FAULTS as error:
                 self._fault = " ".join(str(error).replace(str(self.directory), self.name).split())
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._again.wait(), _AGAIN)
+            await asyncio.sleep(_AGAIN)
 
     def tick(self) -> None:
         """Tell those who look at the page of the job."""
@@ -141,35 +126,21 @@ class BoardJob:
 
     def row(self) -> dict[str, Any]:
         """Return what the list shows of the job."""
+        row = {"name": self.name, "running": self.is_running, "start_fault": None}
         if self._open is None:
-            state = "unreadable" if self._fault else "reading"
             told = [Need("unreadable", self._fault)] if self._fault else []
-            return {
-                "name": self.name,
-                "state": state,
-                "running": False,
-                "start_fault": None,
-                **_figures({}),
-                **_needs(told),
-            }
+            return row | {"state": "unreadable" if self._fault else "reading"} | _figures({}) | _needs(told)
         job, stats = self._open.job, self._open.job.stats(self._clock())
         words = job.course.words(stats)
         left = words["left"]
         told = needs(stats)
         if job.was_killed():
             told = [Need("killed", "its last run did not end in order: nothing is lost, resume it"), *told]
-        return {
-            "name": self.name,
-            "state": stats["state"],
-            "standing": words["standing"],
-            "running": self.is_running,
-            "start_fault": None if self.is_running else self._start_fault(),
-            **_figures(stats),
-            "seconds_left": None if left is None else left["seconds"],
-            "at_least": left is not None and left["at_least"],
-            "working": words["working"],
-            **_needs(told),
-        }
+        if not self.is_running:
+            row["start_fault"] = self._start_fault()
+        own = {"state": stats["state"], "standing": words["standing"], "working": words["working"]}
+        own |= {"seconds_left": left and left["seconds"], "at_least": left is not None and left["at_least"]}
+        return row | _figures(stats) | own | _needs(told)
 
     def _start_fault(self) -> str | None:
         """Why the crawl cannot be started again from here; None if it can."""
@@ -269,12 +240,6 @@ class WatchedJobs:
             await asyncio.gather(*self._keeping.values(), return_exceptions=True)
             self._opening.shutdown(wait=False, cancel_futures=True)
             self._looking.shutdown(wait=False, cancel_futures=True)
-
-    async def show(self, name: str) -> None:
-        """Show a job that has just begun, in the directory of that name, as soon as it can be read."""
-        await self.look()
-        for job in [job for job in self._jobs.values() if job.directory.name == name]:
-            await job.is_read()
 
     async def look(self) -> None:
         """Look for jobs that are new, and forget those that are gone. Raises what a job's keeper raised: a bug."""

@@ -22,11 +22,10 @@ from crawler.inspect.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
-from crawler.service.downloads import MOST
 from crawler.service.job_survey import SHARE, JobSurvey
 from crawler.service.report_maker import NICE
 from crawler.service.run_view import RunView
-from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_api import MOST, SurveyApi
 from tests.job.metrics.samples import statistics
 from tests.jobs import stopped_job
 from tests.program import running, wait_until

@@ -81,7 +81,7 @@ def _counted(job: Path, survey: Survey, line: TimeLine) -> LastRecords:
     last = LastRecords(final_lines(job))
     # A running crawl may have finished more by now: what was not noted is left out.
     for number, (record, _) in enumerate(itertools.islice(final_records(job), last.count), 1):
-        line.add_record(record)
+        line.add(record)
         if last.is_last(number, record):
             survey.add(record, last=True)
     return last

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from crawler.inspect.export.markup import Child, Markup, element, joined, text
-from crawler.inspect.export.time_line import BROKEN, GOOD, NOT_FETCHED, Columns, TimeLine
+from crawler.inspect.export.time_line import KINDS, Columns, TimeLine
 from crawler.job.metrics import count, counted, duration, size, trust
 from crawler.job.survey import BROKEN_KINDS, COLUMNS, DEEPEST, LONGEST, Row, Survey, TopRows, clipped
 from crawler.url.scope import OF_PAGES
@@ -167,31 +167,24 @@ def _time_line(columns: Columns | None) -> Section | None:
         if not counts:
             continue
         y, parts = 100.0, []
-        for kind in (GOOD, BROKEN, NOT_FETCHED):
+        for kind in KINDS:
             height = 100 * counts[kind] / most
             y -= height
             if height:
                 x, css = place + 0.06, _class(kind)
                 parts.append(element("rect", x=x, y=round(y, 2), width=0.88, height=round(height, 2), class_=css))
-        said = ", ".join(f"{count(counts[kind])} {kind}" for kind in (GOOD, BROKEN, NOT_FETCHED) if counts[kind])
+        said = ", ".join(f"{count(counts[kind])} {kind}" for kind in KINDS if counts[kind])
         moment = _moment(columns.start + place * columns.width, seconds_too=True)
         bars.append(element("g", element("title", f"{moment}: {said}"), *parts))
     wide = len(columns.counts)
     end = columns.start + wide * columns.width
     total = sum(counts.total() for counts in columns.counts)
     said = f"{counted(total, 'URL')} from {_moment(columns.start)} to {_moment(end)}"
-    chart = element(
-        "svg",
-        *bars,
-        viewBox=f"0 0 {wide} 100",
-        preserveAspectRatio="none",
-        class_="line",
-        role="img",
-        aria_label=said,
-    )
+    form = {"viewBox": f"0 0 {wide} 100", "preserveAspectRatio": "none", "class_": "line", "role": "img"}
+    chart = element("svg", *bars, **form, aria_label=said)
     key = [
         element("li", _swatch(kind), f"{kind} {count(sum(counts[kind] for counts in columns.counts))}")
-        for kind in (GOOD, BROKEN, NOT_FETCHED)
+        for kind in KINDS
     ]
     fine = columns.width < 60
     first, last = _moment(columns.start, seconds_too=fine), _moment(end, seconds_too=fine)
@@ -258,8 +251,8 @@ def _outcomes(survey: Survey) -> list[Bar]:
 
 
 def _statuses(survey: Survey) -> list[Bar]:
-    most = sorted((int(status), number) for status, (number,) in survey.statuses.most(_SHOWN))
-    return [Bar(str(status), broken=number) if status >= 400 else Bar(str(status), number) for status, number in most]
+    most = sorted(survey.statuses.most(_SHOWN), key=lambda each: int(each[0]))
+    return [Bar(status, *((0, number) if int(status) >= 400 else (number,))) for status, (number,) in most]
 
 
 def _depths(survey: Survey) -> list[Bar]:
@@ -268,32 +261,26 @@ def _depths(survey: Survey) -> list[Bar]:
 
 
 def _hosts(report: Report) -> Section:
-    survey, rows = report.survey, []
+    survey, rows = report.survey, list[Sequence[Child]]()
     left = [survey.total(column) for column in COLUMNS]
-    known = [(row, survey.hosts.get(row["host"])) for row in report.hosts]
-    shown = [(row, _of_host(sums)) for row, sums in known]
-    for row, cells in sorted(shown, key=lambda each: (-each[1][0], each[0]["host"])):
-        latency = row["latency_seconds"]
+    for row in report.hosts:
+        sums, latency = survey.hosts.get(row["host"]), row["latency_seconds"]
+        left = [max(0, each - own) for each, own in zip(left, sums, strict=True)]
         told = None if latency is None else _latency(latency)
-        rows.append((row["host"], *_sized(cells), row["pending"], told, str(row["state"])))
+        rows.append((row["host"], *_of_host(sums), row["pending"], told, str(row["state"])))
+    rows.sort(key=lambda row: (-int(row[1] or 0), row[0]))
     others = report.stats["hosts"] - len(report.hosts)
     if others > 0:
-        for _, sums in known:
-            left = [max(0, each - own) for each, own in zip(left, sums, strict=True)]
-        rows.append((counted(others, "other host"), *_sized(_of_host(left)), None, None, None))
+        rows.append((counted(others, "other host"), *_of_host(left), None, None, None))
     heads = ("host", "fetched", "broken", "failed", "excluded", "copies", "bodies", "pending", "latency", "state")
     return Section("hosts", "Hosts", joined(_table("Hosts", heads, rows, "rows"), _short(survey.hosts)), True)
 
 
-def _of_host(sums: Sequence[int]) -> list[int]:
+def _of_host(sums: Sequence[int]) -> list[Child]:
     """URLs that were fetched, broken, failed, excluded, copies; bytes."""
     of = dict(zip(COLUMNS, sums, strict=True))
     wrong = sum(of[column] for column in BROKEN_KINDS)
-    return [of["ok"] + wrong - of["soft404"], wrong, of["failed"], of["excluded"], of["copies"], of["bytes"]]
-
-
-def _sized(cells: list[int]) -> list[Child]:
-    return [*cells[:-1], size(cells[-1])]
+    return [of["ok"] + wrong - of["soft404"], wrong, of["failed"], of["excluded"], of["copies"], size(of["bytes"])]
 
 
 def _copies(survey: Survey) -> Section | None:
@@ -408,7 +395,7 @@ def _bars(name: str, shown: Sequence[Bar]) -> Markup:
     rows = []
     for bar in shown:
         parts, x = [], 0.0
-        for number, kind in zip(bar[1:], (GOOD, BROKEN, NOT_FETCHED), strict=True):
+        for number, kind in zip(bar[1:], KINDS, strict=True):
             if number:
                 width = max(_LEAST, round(100 * number / most, 2))
                 parts.append(element("rect", x=x, width=width, height=8, class_=_class(kind)))

@@ -46,7 +46,7 @@ def hostile_records() -> list[dict[str, Any]]:
 def hostile_report() -> str:
     survey, line = Survey(), TimeLine()
     for record in hostile_records():
-        line.add_record(record)
+        line.add(record)
         survey.add(record, last=True)
     rows = [{"host": text, "pending": 1, "latency_seconds": 0.5, "state": text} for text in HOSTILE[:3]]
     linked = {each.url: LinkedFrom(7, list(HOSTILE[:5])) for each in broken(survey)[:4]}

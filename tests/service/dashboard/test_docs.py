@@ -26,11 +26,10 @@ from crawler.service.dashboard.event_stream import MOST_LISTENERS
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList, Routes
 from crawler.service.dashboard.server import Dashboard
-from crawler.service.downloads import MOST as MOST_DOWNLOADS
-from crawler.service.downloads import WRITE_TIMEOUT
 from crawler.service.job_survey import SHARE, JobSurvey
 from crawler.service.run_view import RunView
-from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_api import MOST as MOST_DOWNLOADS
+from crawler.service.survey_api import WRITE_TIMEOUT, SurveyApi
 from crawler.service.watched_jobs import BoardJob, WatchedJobs
 from tests.documents import page
 from tests.job.metrics.samples import statistics

@@ -170,7 +170,7 @@ class Launches:
                 await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
                 raise
             text = f"It has ended already: {error}"
-        await self._jobs.look()
+        await self._jobs.show(directory.name)
         return text
 
     async def launch(self, job: Path, words: Sequence[str], directory: Path) -> str:

@@ -38,7 +38,8 @@ from crawler.service.watched_crawl import watched
 MOST_JOBS = 200  # shown; each takes a thread and the history of its job
 _MOST_ENTRIES = 10_000  # of a directory that are looked at
 _RESCAN = 2.0  # seconds between two looks for new jobs
-_AGAIN = 2.0  # seconds until a job that could not be read is tried again
+_OPENS = 200  # tenths of a second that a job which was just begun is waited for
+_AGAIN = 5.0  # seconds until a job that could not be read is tried again
 _FAULTS = (*DAMAGE, JobError, SettingsError, StoreVersionError, UnknownVersionError, OSError)
 
 
@@ -87,6 +88,7 @@ class BoardJob:
         self.name = name
         self._about = {"name": name, "token_file": token_file, "several": True}
         self._asked = asyncio.Event()  # somebody looks at its page
+        self._again = asyncio.Event()  # what could not be read may have changed
         self.directory = directory
         self._clock = clock
         self._open: _Open | None = None
@@ -104,16 +106,29 @@ class BoardJob:
     def is_running(self) -> bool:
         return self._open is not None and self._open.job.is_running
 
+    async def is_read(self) -> None:
+        """Wait until the job was read, or could not be, but not for long. What could not be read when the job was begun
+        is read again at once."""
+        if self._open is None:
+            self._fault = ""
+            self._again.set()
+        for _ in range(_OPENS):
+            if self._open is not None or self._fault:
+                return
+            await asyncio.sleep(0.1)
+
     async def keep(self, opening: ThreadPoolExecutor) -> None:
         """Read the job and look at it again and again, until cancelled. ``opening`` opens one at a time: a seen-set
         takes memory."""
         while True:
+            self._again.clear()
             try:
                 found = await asyncio.get_running_loop().run_in_executor(opening, self._watch)
                 await self._keep(found)
             except _FAULTS as error:
                 self._fault = " ".join(str(error).replace(str(self.directory), self.name).split())
-            await asyncio.sleep(_AGAIN)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._again.wait(), _AGAIN)
 
     def tick(self) -> None:
         """Tell those who look at the page of the job."""
@@ -240,6 +255,12 @@ class WatchedJobs:
             await asyncio.gather(*self._keeping.values(), return_exceptions=True)
             self._opening.shutdown(wait=False, cancel_futures=True)
             self._looking.shutdown(wait=False, cancel_futures=True)
+
+    async def show(self, name: str) -> None:
+        """Show a job that has just begun, in the directory of that name, as soon as it can be read."""
+        await self.look()
+        for job in [job for job in self._jobs.values() if job.directory.name == name]:
+            await job.is_read()
 
     async def look(self) -> None:
         """Look for jobs that are new, and forget those that are gone. Raises what a job's keeper raised: a bug."""

@@ -119,8 +119,8 @@ def _sections(report: Report) -> Iterable[Section | None]:
     yield _broken(report)
     yield _hosts(report)
     yield Section("depth", "Depth", _bars("links from a seed", _depths(survey)))
-    yield Section("types", "Types", _top("type", survey.types))
-    yield Section("reasons", "Why URLs were not fetched", _top("reason", survey.reasons))
+    yield Section("types", "Types", _top("type", survey.top["types"]))
+    yield Section("reasons", "Why URLs were not fetched", _top("reason", survey.top["reasons"]))
     yield _left_out(report.stats)
     yield _links(report.stats)
     yield Section("seen", "Can the seen-set be trusted?", element("p", trust(report.stats)))
@@ -251,12 +251,12 @@ def _outcomes(survey: Survey) -> list[Bar]:
 
 
 def _statuses(survey: Survey) -> list[Bar]:
-    most = sorted(survey.statuses.most(_SHOWN), key=lambda each: int(each[0]))
+    most = sorted(survey.top["statuses"].most(_SHOWN), key=lambda each: int(each[0]))
     return [Bar(status, *((0, number) if int(status) >= 400 else (number,))) for status, (number,) in most]
 
 
 def _depths(survey: Survey) -> list[Bar]:
-    depths = sorted((int(depth), number) for depth, (number,) in survey.depths.items())
+    depths = sorted((int(depth), number) for depth, (number,) in survey.top["depths"].items())
     return [Bar(f"{depth} or more" if depth == DEEPEST else str(depth), number) for depth, number in depths]
 
 
@@ -284,13 +284,13 @@ def _of_host(sums: Sequence[int]) -> list[Child]:
 
 
 def _copies(survey: Survey) -> Section | None:
-    most = survey.originals.most(_SHOWN)
+    most = survey.top["originals"].most(_SHOWN)
     if not most:
         return None
     said = f"{counted(survey.total('copies'), 'page')} with the same content as another page of their host. "
     said += "Pages with most copies:"
     table = _table("Copies", ("page", "copies"), [(_address(url), number) for url, (number,) in most])
-    return Section("copies", "Copies", joined(element("p", said), table, _short(survey.originals)), True)
+    return Section("copies", "Copies", joined(element("p", said), table, _short(survey.top["originals"])), True)
 
 
 _LIMITS = {

@@ -41,6 +41,7 @@ _OUTCOMES: dict[str, str] = {
     Outcome.BLOCKED: "blocked",
     Outcome.EXCLUDED: "excluded",
 }
+_TOP = {"statuses": 1, "depths": 1, "types": 2, "reasons": 1, "originals": 1}  # columns
 
 
 class Row(Struct):
@@ -60,7 +61,8 @@ class Row(Struct):
 
 class Survey(Struct):
     """``records``: how many were added, ``probes`` among them; ``urls``: how many count. ``totals`` are by the columns
-    of ``hosts``. Of each kind of failure the newest ``listed`` are in ``wrong``, by URL."""
+    of ``hosts``. Of each kind of failure the newest ``listed`` are in ``wrong``, by URL; in ``top`` URLs by status, type,
+    and so on."""
 
     listed: int = LISTED
     hosts: TopRows = field(default_factory=lambda: TopRows(HOSTS, len(COLUMNS)))
@@ -70,11 +72,9 @@ class Survey(Struct):
     recent: list[Row] = field(default_factory=list)
     wrong: dict[str, dict[str, Row]] = field(default_factory=lambda: {kind: {} for kind in WRONG})
     totals: TopRows = field(default_factory=lambda: TopRows(len(COLUMNS)))
-    statuses: TopRows = field(default_factory=lambda: TopRows(KINDS))
-    depths: TopRows = field(default_factory=lambda: TopRows(DEEPEST + 1))
-    types: TopRows = field(default_factory=lambda: TopRows(KINDS, 2))
-    reasons: TopRows = field(default_factory=lambda: TopRows(KINDS))
-    originals: TopRows = field(default_factory=lambda: TopRows(KINDS))
+    top: dict[str, TopRows] = field(
+        default_factory=lambda: {name: TopRows(KINDS, columns) for name, columns in _TOP.items()}
+    )
     map: PathMap = field(default_factory=PathMap)
 
     def add(self, record: Mapping[str, Any], *, last: bool = False) -> None:
@@ -106,10 +106,12 @@ class Survey(Struct):
             "urls": self.urls,
             "recent": msgspec.to_builtins(self.recent[::-1]),
             "failures": msgspec.to_builtins(wrong),
-            "statuses": {status: number for status, (number,) in self.statuses.items()},
+            "statuses": {status: number for status, (number,) in self.top["statuses"].items()},
             "hosts": self._worst(),
             "hosts_missed": self.hosts.missed,
-            "types": [{"type": key, "records": n, "bytes": size} for key, (n, size) in self.types.most(SHOWN_TYPES)],
+            "types": [
+                {"type": key, "records": n, "bytes": size} for key, (n, size) in self.top["types"].most(SHOWN_TYPES)
+            ],
             "map": sites,
             "map_missed": missed,
         }
@@ -135,17 +137,17 @@ class Survey(Struct):
         self.totals.add(column)
         self.totals.add("bytes", (row.bytes or 0,))
         if row.status is not None:
-            self.statuses.add(str(row.status))
+            self.top["statuses"].add(str(row.status))
         if isinstance(depth, int):
-            self.depths.add(str(min(max(0, depth), DEEPEST)))
+            self.top["depths"].add(str(min(max(0, depth), DEEPEST)))
         if isinstance(kind, str) and kind:
-            self.types.add(clipped(kind.lower(), _WORDS), (1, row.bytes or 0))
+            self.top["types"].add(clipped(kind.lower(), _WORDS), (1, row.bytes or 0))
         if isinstance(original, str):
             self.totals.add("copies")
-            self.originals.add(clipped(original, LONGEST))
+            self.top["originals"].add(clipped(original, LONGEST))
         if is_unfetched(record):
             why = str(record.get("rule") or record.get("error") or record["outcome"])
-            self.reasons.add(clipped(why.partition(":")[0], _WORDS))
+            self.top["reasons"].add(clipped(why.partition(":")[0], _WORDS))
         self.map.add(row.host, str(record["url"]), row.bytes or 0, broken=column in BROKEN_KINDS)
 
     def _worst(self) -> list[dict[str, Any]]:

@@ -193,7 +193,7 @@ def test_the_report_of_a_job(job: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert str(job) not in page
     survey = gather(job).survey
     assert survey.urls == 4
-    assert sum(number for _, (number,) in survey.statuses.items()) == 4
+    assert sum(number for _, (number,) in survey.top["statuses"].items()) == 4
     assert survey.total(*BROKEN_KINDS) == 1
     hosts = [re.sub(r"<[^>]*>", " ", row).split()[:4] for row in re.findall(r"<tr>.*?</tr>", page) if ":443" in row]
     assert hosts == [["a.test:443", "2", "0", "0"], ["b.test:443", "2", "1", "0"]]

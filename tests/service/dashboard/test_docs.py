@@ -113,7 +113,7 @@ def test_the_survey_is_documented_with_its_bounds_and_its_example(tmp_path: Path
     write_survey(tmp_path, stored)
     assert (tmp_path / survey_file.SURVEY).read_text() == example
     dump = msgspec.to_builtins(kept)
-    for name in (*dump, *dump["map"], *dump["hosts"], "cursor", "survey"):
+    for name in (*dump, *dump["map"], *dump["hosts"], *dump["top"], "cursor", "survey"):
         assert f"`{name}`" in text
     answer = kept.answer()
     (site,), (host,) = answer["map"], answer["hosts"]

@@ -61,8 +61,8 @@ class Row(Struct):
 
 class Survey(Struct):
     """``records``: how many were added, ``probes`` among them; ``urls``: how many count. ``totals`` are by the columns
-    of ``hosts``. Of each kind of failure the newest ``listed`` are in ``wrong``, by URL; in ``top`` URLs by status, type,
-    and so on."""
+    of ``hosts``. Of each kind of failure the newest ``listed`` are in ``wrong``, by URL. ``top`` has URLs by status,
+    type, and so on."""
 
     listed: int = LISTED
     hosts: TopRows = field(default_factory=lambda: TopRows(HOSTS, len(COLUMNS)))

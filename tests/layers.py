@@ -60,9 +60,9 @@ MODULES: dict[str, str] = {
     """,
     "job": """
         records found
-        survey.record_kinds survey.top_rows survey.path_map survey.wrong_now survey.survey
+        survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences metrics.attention
-        metrics.countdown metrics.notice_watch metrics.course metrics.pooled_stats
+        metrics.countdown metrics.course metrics.pooled_stats
         store.symlink_overlay store.closed_copy store.memory_store store.wal store.faulty_store store.store_budget
         store.rocks store.salvage
         checkpoint.envelope checkpoint.generations checkpoint.renewal
@@ -83,13 +83,13 @@ MODULES: dict[str, str] = {
     "inspect": """
         beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader crawl_tail
-        job_view crawl_explained crawl_survey crowded_domain
+        job_view crawl_explained crowded_domain
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.digest_rows integrity.revisit_rows integrity.output_files
         integrity.reconcile integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
         integrity.left_out
         export.final_records export.last_records export.columns export.kept_parts export.beside export.parquet
-        export.time_line export.crawl_figures export.markup export.report_page export.job_report export.cells
+        export.time_line export.markup export.report_page export.job_report export.cells
         export.sorted_lines export.wacz export.web_archive
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
@@ -114,9 +114,9 @@ MODULES: dict[str, str] = {
         dashboard.token dashboard.server dashboard.job_list
         progress.text_table progress.summary progress.supervisor progress.wrapped progress.top_view progress.live_line
         ending_signals explanation_text host_page status_reporter commands command_files snapshot_request view
-        view_answers own_share api record_counter survey_store survey_answer record_news job_seeds job_survey
-        report_child report_maker downloads survey_api attach watched_crawl launching watched_jobs job_api run_view
-        webhook notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
+        view_answers own_share api job_seeds job_survey
+        report_maker survey_api attach watched_crawl watched_jobs run_view
+        notices record_pipe reloading opening file_limit front resumed kept_open shown_run session
         crawl_progress answering worker_session engine_crawl watched_engine
     """,
     "tools": """

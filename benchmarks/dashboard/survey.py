@@ -25,9 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.job.survey_file import SURVEY
-from crawler.service.record_counter import SHARE, RecordCounter
-from crawler.service.survey_answer import SurveyAnswer
-from crawler.service.survey_store import SurveyStore
+from crawler.service.job_survey import SHARE, JobSurvey
 
 
 def make_records(path: Path, records: int, hosts: int) -> int:
@@ -61,7 +59,7 @@ def make_records(path: Path, records: int, hosts: int) -> int:
     return path.stat().st_size
 
 
-async def complete(counter: RecordCounter, records: int) -> tuple[float, float]:
+async def complete(counter: JobSurvey, records: int) -> tuple[float, float]:
     """Count all records; seconds, and those of CPU time."""
     began, cpu = time.monotonic(), time.process_time()
     counting = asyncio.create_task(counter.keep())
@@ -93,24 +91,25 @@ def resident() -> float:
 
 async def measure(job: Path, records: int, size: int, seconds: float) -> None:
     before = resident()
-    counter = RecordCounter(job, lambda: size)
+    counter = JobSurvey(job, lambda: size)
     took, cpu = await complete(counter, records)
     print(f"counted beside no crawl      {took:8.1f} s {records / took:10,.0f} records/s   CPU {cpu:.1f} s")
     print(f"memory                       {resident() - before:8.1f} MiB more")
     began = time.monotonic()
-    answer = await SurveyAnswer(counter).get()
+    answer = await counter.answer()
     print(f"answer                       {1_000 * (time.monotonic() - began):8.1f} ms {len(answer.body):10,} bytes")
     began = time.monotonic()
-    await SurveyStore(counter, lambda: True).store()
+    counter.may_store = lambda: True
+    await counter.store()
     took = time.monotonic() - began
     print(f"side file                    {1_000 * took:8.1f} ms {(job / SURVEY).stat().st_size:10,} bytes")
     await counter.close()
-    counter = RecordCounter(job, lambda: size)
+    counter = JobSurvey(job, lambda: size)
     took, _ = await complete(counter, records)
     print(f"the next run, with that file {1_000 * took:8.1f} ms")
     await counter.close()
     (job / SURVEY).unlink()
-    counter = RecordCounter(job, lambda: size, SHARE)
+    counter = JobSurvey(job, lambda: size, SHARE)
     alone = await lateness(seconds)
     counting = asyncio.create_task(counter.keep())
     late = await lateness(seconds)

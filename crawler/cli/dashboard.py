@@ -15,7 +15,7 @@ from crawler.cli.browser import open_in_browser
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
-from crawler.cli.launches import Launches
+from crawler.cli.launches import Launches, start_fault
 from crawler.cli.subject import add_engine, at_engine, engine_crawl
 from crawler.job.metrics import Events
 from crawler.job.stored_errors import DAMAGE
@@ -29,7 +29,6 @@ from crawler.service.dashboard.listen import is_loopback, parse_listen
 from crawler.service.dashboard.server import Dashboard, LiveServer
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 from crawler.service.ending_signals import ending_signals
-from crawler.service.job_api import JobApi
 from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
@@ -74,13 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not given and new_jobs is None:
         raise UsageError("name a job, several, or a directory that holds jobs")
     home = new_jobs or given[0]
-    jobs = WatchedJobs([*given, *([] if new_jobs is None else [new_jobs])], SteadyClock())
+    jobs = WatchedJobs([*given, *([] if new_jobs is None else [new_jobs])], SteadyClock(), start_fault)
     jobs.about = {"new_jobs": new_jobs is not None, "token_file": f"{home.resolve().name}/{TOKEN}"}
     launches = Launches(jobs, new_jobs, arguments.config)
     launches.check_config()
-    starts = JobApi(launches)
     opens = home if arguments.open else None
-    run_interruptible(lambda: _serve_several(jobs, starts, settings, _access(settings, home), opens))
+    run_interruptible(lambda: _serve_several(jobs, launches, settings, _access(settings, home), opens))
     return Exit.OK
 
 
@@ -139,11 +137,11 @@ async def _serve(view: Watched, settings: DashboardSettings, access: Access, ope
     clock = SteadyClock()
     attached = AttachedView(view, clock, DAMAGE)
     survey = view.survey()
-    feed = Feed(lambda: view.stats(clock()), view.moment, view.course, survey.news.take)
+    feed = Feed(lambda: view.stats(clock()), view.moment, view.course, survey.news)
     about = SurveyApi(attached, survey, feed, {"token_file": TOKEN if access.token else None})
     routes = [*Api(attached, clock).routes(), *about.routes()]
     board = Dashboard(settings, feed, routes, access)
-    counting = asyncio.create_task(survey.counter.keep())
+    counting = asyncio.create_task(survey.keep())
     try:
         await _until_signalled(board, settings, access, asyncio.create_task(_keep(attached, view, feed)), opens)
     finally:
@@ -163,17 +161,17 @@ async def _keep(view: AttachedView, job: Watched, feed: Feed) -> None:
 
 
 async def _serve_several(
-    jobs: WatchedJobs, starts: JobApi, settings: DashboardSettings, access: Access, opens: Path | None
+    jobs: WatchedJobs, launches: Launches, settings: DashboardSettings, access: Access, opens: Path | None
 ) -> None:
     """Serve the list of jobs, and the page of each, until a signal ends it."""
     clock = SteadyClock()
     nobody = RunView(lambda: None, performing(lambda: None, Events(), clock), Settings(), clock)
-    nothing, feed = JobSurvey.of(Path(), lambda: None), Feed(dict, clock)
+    nothing, feed = JobSurvey(Path(), lambda: None), Feed(dict, clock)
     about = SurveyApi(nobody, nothing, feed)
     shown = JobList(jobs, routes_of(feed, Api(nobody, clock), about))
     await about.close()
     await nobody.close()
-    server = LiveServer(settings, shown, [*shown.routes(), *starts.routes()], access)
+    server = LiveServer(settings, shown, [*shown.routes(), *launches.routes()], access)
     await _until_signalled(server, settings, access, asyncio.create_task(jobs.keep()), opens)
 
 

@@ -1,8 +1,18 @@
-"""What the dashboard of several jobs starts: crawls with the command of their last run, and new jobs.
+"""Starts crawls from the dashboard of several jobs: again with the command of their last run, and new ones.
+
+    POST /api/jobs                  a new job: {"name": NAME, "seeds": [URL, ...], "settings": TOML or tables}
+    POST /api/jobs/NAME/resume      the crawl of a job goes on, with the settings of its last run
+    POST /api/jobs/NAME/duplicate   a new job with the seeds and settings of another one: {"name": NAME}
+
+The dashboard's guard has already checked the token. The answer is {"name": NAME, "text": what has become of it}.
 
 A new job may have the settings that a flag has, but for those that reach for files, code, logins or other networks than
 the public one: whoever has the token of the page is not thereby the user of this machine. Everything else is in the
 configuration that the dashboard was given for new jobs.
+
+A crawl has a process of its own, which outlives the dashboard. It is the leader of a session, reads nothing, and writes
+to ``DIR/crawl.log``. The answer waits until it runs or has ended, so that a wrong setting is reported at once, in the
+line that the crawl wrote.
 """
 
 from __future__ import annotations
@@ -11,59 +21,69 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+import subprocess
+import tomllib
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from aiohttp import web
+
 from crawler.base.disk import make_private_directory, private_opener
+from crawler.base.same_program import words_of
 from crawler.base.settings import SettingsError, settings_from
 from crawler.cli.command_words import flag_words
 from crawler.cli.crawl import add_options, build_settings
-from crawler.cli.exit_codes import UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS
 from crawler.engine.seeds import SeedsError, read_lines
-from crawler.inspect.job_reader import job_stats
-from crawler.job.directory import LAUNCH_SEEDS, JobError, holds_job
+from crawler.job.checkpoint import EnvelopeError
+from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
 from crawler.job.job_lock import lock_holder
-from crawler.job.last_command import STDIN
+from crawler.job.last_command import STDIN, LastCommand, read_command
+from crawler.job.live_status import read_live
 from crawler.job.run_settings import read_run
-from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import FilterError
-from crawler.service.launching import Launcher, LaunchError, command_of
+from crawler.service.dashboard.guard import json_body
 from crawler.service.watched_jobs import WatchedJobs
 from crawler.url.urls import Canonical, Canonicaliser, completed
 
+MOST_SEEDS = 10_000  # in one request; a job may have more, from its file
 MOST_NAME = 64  # characters
+WAIT = 20.0  # seconds until a crawl that neither runs nor has ended is left alone
+_POLL = 0.1
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
-# What a page may not set: it would reach for files, code, addresses of this network, or the port of the dashboard.
-_NOT_FROM_A_PAGE = frozenset(
-    (
-        "--known",
-        "--proxy",
-        "--allow-private",
-        "--allow-network",
-        "--on-page",
-        "--partitions",
-        "--partition-count",
-        "--workers",
-        "--engine",
-        "--crawl",
-        "--dashboard",
-        "--dashboard-token-file",
-    )
+# By these, systemd knows the dashboard that it has started: the crawl is another process.
+_NOT_PASSED_ON = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+# Flags that a page may not set: they reach for files, code, addresses of this network, or the port of the dashboard.
+_NOT_FROM_A_PAGE = (
+    *("--known", "--proxy", "--allow-private", "--allow-network", "--on-page", "--partitions", "--partition-count"),
+    *("--workers", "--engine", "--crawl", "--dashboard", "--dashboard-token-file"),
 )
+_SEND = 'Send {"name": NAME, "seeds": [URL, ...]}, with "settings" in TOML or as tables if there are any.'
+
+
+class LaunchError(Exception):
+    """A crawl cannot be started. The text is one line; ``status`` is that of HTTP."""
+
+    def __init__(self, text: str, status: int = 409) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Launches:
-    """Starts the crawls of ``jobs``. New ones are made below ``new_jobs``, if that is given, with ``config``."""
+    """Starts the crawls of ``jobs``, one after the other. New ones are made below ``new_jobs``, if that is given, with
+    ``config``."""
 
     def __init__(self, jobs: WatchedJobs, new_jobs: Path | None, config: Path | None) -> None:
         self._jobs = jobs
         self._new_jobs = new_jobs
         self._config = config
-        self._launcher = Launcher()
+        self._one = asyncio.Lock()
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def check_config(self) -> None:
         """Raises UsageError if no new job could be made with ``config``."""
@@ -73,6 +93,33 @@ class Launches:
             _check(["https://example.org/", f"--config={self._config.absolute()}", f"--job={self._new_jobs / '.new'}"])
         except LaunchError as error:
             raise UsageError(str(error)) from error
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/api/jobs", self._api_start),
+            web.post("/api/jobs/{job:[^/]+}/resume", self._api_resume),
+            web.post("/api/jobs/{job:[^/]+}/duplicate", self._api_duplicate),
+        ]
+
+    async def _api_start(self, request: web.Request) -> web.Response:
+        match await json_body(request):
+            case {"name": str(name), "seeds": [*seeds], **more} if more.keys() <= {"settings"} and all(
+                isinstance(each, str) for each in seeds
+            ):
+                if not 0 < len(seeds) <= MOST_SEEDS:
+                    raise web.HTTPBadRequest(text=f"Name 1 to {MOST_SEEDS} seeds; add others with crawler add.")
+                return await _answer(name, self.start(name, seeds, _tables(more.get("settings", {}))), 201)
+        raise web.HTTPBadRequest(text=_SEND)
+
+    async def _api_resume(self, request: web.Request) -> web.Response:
+        name = request.match_info["job"]
+        return await _answer(name, self.resume(name), 200)
+
+    async def _api_duplicate(self, request: web.Request) -> web.Response:
+        match await json_body(request):
+            case {"name": str(new)}:
+                return await _answer(new, self.duplicate(request.match_info["job"], new), 201)
+        raise web.HTTPBadRequest(text='Send {"name": NAME}: that of the new job.')
 
     async def start(self, name: str, seeds: Sequence[str], settings: Mapping[str, Any]) -> str:
         """Make a job and start its crawl. Raises LaunchError."""
@@ -89,9 +136,7 @@ class Launches:
         urls, files, gone = command.seeds_of(directory)
         seeds = [*urls, *map(str, files)] or [STDIN]  # the job knows what it has read of the others
         job = f"--job={directory}"
-        text = await self._launcher.launch(
-            directory, ("crawl", *command.words, job, "--", *seeds), Path(command.directory)
-        )
+        text = await self.launch(directory, ("crawl", *command.words, job, "--", *seeds), Path(command.directory))
         await self._jobs.look()
         return f"{text} A file of its seeds is gone: it goes on with those that it has read." if gone else text
 
@@ -110,24 +155,39 @@ class Launches:
         return await self._begin(directory, lines, (*command.words, *page, "--", *urls, *own), Path(command.directory))
 
     async def _begin(self, directory: Path, seeds: Iterable[str] | None, words: Sequence[str], place: Path) -> str:
-        """Make the directory of a new job and start its crawl there. A crawl that ends with an error before it has
-        fetched a page leaves no trace: its name is free again."""
+        """Make the directory of a new job and start its crawl there. A crawl that ends before it has begun
+        its job leaves no trace: its name is free again."""
         try:
             await asyncio.to_thread(_make, directory, seeds)
-        except FileExistsError:
-            raise LaunchError("there is a directory of that name: choose another one") from None
         except OSError as error:
             raise LaunchError(f"the directory cannot be made: {error.strerror}") from error
         except SeedsError as error:
             raise LaunchError(str(error)) from error
         try:
-            text = await self._launcher.launch(directory, ("crawl", f"--job={directory}", *words), place)
+            text = await self.launch(directory, ("crawl", f"--job={directory}", *words), place)
         except LaunchError as error:
-            if await asyncio.to_thread(_remove_traces, directory):
+            if lock_holder(directory) is None and not holds_job(directory):
+                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
                 raise
             text = f"It has ended already: {error}"
         await self._jobs.show(directory.name)
         return text
+
+    async def launch(self, job: Path, words: Sequence[str], directory: Path) -> str:
+        """Start ``crawler WORDS`` in a directory, for a job whose own directory exists. Returns what has become of it,
+        in one line. Raises LaunchError, also if a crawl of the job runs: another one may just have been started."""
+        async with self._one:
+            # Until then, the system keeps the exit codes of those that have ended.
+            self._started = [each for each in self._started if each.poll() is None]
+            log = job / LAUNCH_LOG
+            try:
+                if lock_holder(job) is not None:
+                    raise LaunchError("the crawl is running")
+                process = await asyncio.to_thread(_start, words, directory, log)
+            except OSError as error:
+                raise LaunchError(f"the crawl cannot be started: {error.filename or ''} {error.strerror}") from error
+            self._started.append(process)
+            return await _outcome(process, job, log)
 
     def _free(self, name: str) -> Path:
         """Return the directory for a new job. Raises LaunchError."""
@@ -143,6 +203,31 @@ class Launches:
         return directory
 
 
+def command_of(directory: Path) -> LastCommand:
+    """Return how the last run of a job was started, if it can be started again so. Raises LaunchError."""
+    try:
+        command = read_command(directory)
+    except (EnvelopeError, OSError) as error:
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        raise LaunchError(f"how it was started cannot be read: {text}; resume it on the command line once") from error
+    if command is None and (directory / DEMO).exists():
+        raise LaunchError("it is a demo, whose pages crawler demo serves: resume it with that command")
+    if command is None:
+        raise LaunchError("how it was started is not known: resume it on the command line once")
+    if not Path(command.directory).is_dir():
+        raise LaunchError("the directory in which it was started is gone: resume it on the command line")
+    return command
+
+
+def start_fault(directory: Path) -> str | None:
+    """Why the crawl of a job cannot be started again; None if it can."""
+    try:
+        command_of(directory)
+    except LaunchError as error:
+        return str(error)
+    return None
+
+
 def _make(directory: Path, seeds: Iterable[str] | None) -> None:
     """Make the directory of a new job, with its seeds if there are any. Raises OSError, SeedsError if they cannot be
     read; then there is no such directory."""
@@ -153,8 +238,49 @@ def _make(directory: Path, seeds: Iterable[str] | None) -> None:
         with open(directory / LAUNCH_SEEDS, "x", encoding="utf-8", opener=private_opener) as stream:
             stream.writelines(f"{seed}\n" for seed in seeds)
     except (OSError, SeedsError):
-        _remove_traces(directory)
+        shutil.rmtree(directory, ignore_errors=True)
         raise
+
+
+def _start(words: Sequence[str], directory: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start the process, with a log of its own; that of the last one is kept beside it. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        log.replace(log.with_name(f"{LAUNCH_LOG}.1"))
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+    with open(log, "xb", opener=private_opener) as stream:
+        return subprocess.Popen(
+            [*words_of(), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+async def _outcome(process: subprocess.Popen[bytes], job: Path, log: Path) -> str:
+    deadline = asyncio.get_running_loop().time() + WAIT
+    while asyncio.get_running_loop().time() < deadline:
+        code = process.poll()
+        if code in (Exit.OK, Exit.LIMIT):
+            return "It has ended already." if code == Exit.OK else "It has ended already: a limit was reached before."
+        if code is not None:
+            line = _last_line(log).replace(str(job), job.name)  # the page names a job, not where it is
+            raise LaunchError(line or f"the crawl ended with code {code} and said nothing")
+        with contextlib.suppress(OSError):
+            if lock_holder(job) == process.pid and read_live(job) is not None:
+                return "Started."
+        await asyncio.sleep(_POLL)
+    return f"It is still starting: {LAUNCH_LOG} in its directory says how far it is."
+
+
+def _last_line(log: Path) -> str:
+    """Return the last line that the crawl has written, without the name of the program."""
+    with contextlib.suppress(OSError):
+        lines = log.read_text("utf-8", "replace").strip().splitlines() or [""]
+        return lines[-1].strip().removeprefix("crawler: ").removeprefix("error: ")
+    return ""
 
 
 def _has_dashboard(directory: Path) -> bool:
@@ -211,18 +337,23 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-def _remove_traces(directory: Path) -> bool:
-    """Remove what was made for a crawl that has fetched nothing, so that its name is free again. False if there is more
-    to keep than what it was given."""
-    if lock_holder(directory) is not None or (holds_job(directory) and _has_fetched(directory)):
-        return False
-    shutil.rmtree(directory, ignore_errors=True)
-    return True
+def _tables(settings: Any) -> Mapping[str, Any]:
+    """Return settings as tables. Raises HTTPBadRequest."""
+    if isinstance(settings, str):
+        try:
+            return tomllib.loads(settings)
+        except (ValueError, RecursionError) as error:
+            raise web.HTTPBadRequest(text=f"The settings are not TOML: {error}.") from error
+    if not isinstance(settings, dict):
+        raise web.HTTPBadRequest(text=_SEND)
+    return settings
 
 
-def _has_fetched(job: Path) -> bool:
-    """Whether there may be a page in a job."""
+async def _answer(name: str, started: Awaitable[str], status: int) -> web.Response:
     try:
-        return bool(job_stats(job)["pages_fetched"])
-    except (JobError, OSError, *DAMAGE):
-        return True
+        text = await started
+    except KeyError:
+        raise web.HTTPNotFound(text="No job of that name is shown here.") from None
+    except LaunchError as error:
+        return web.json_response({"error": str(error)}, status=error.status)
+    return web.json_response({"name": name, "text": text}, status=status)

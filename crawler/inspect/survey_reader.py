@@ -1,4 +1,5 @@
-"""Counts the records of a job as they become final, for its dashboard, and goes on where an earlier run stopped."""
+"""Counts the records of a job or of a crawl of partitions as they become final, for its dashboard, and goes on where an
+earlier run of the job stopped."""
 
 from __future__ import annotations
 
@@ -7,6 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+
+from crawler.inspect.crawl_partitions import jobs_of
+from crawler.inspect.record_stream import Tail
 from crawler.job.checkpoint import EnvelopeError
 from crawler.job.directory import PAGES
 from crawler.job.output import lines_of, record_of
@@ -14,7 +19,7 @@ from crawler.job.output.changes import BEGINNING, Cursor, CursorError
 from crawler.job.output.record_text import path_at
 from crawler.job.output.reverse_reader import line_before
 from crawler.job.records import JournalError
-from crawler.job.survey import Survey, SurveyError
+from crawler.job.survey import Survey
 from crawler.job.survey_file import SURVEY, Counted, read_survey
 
 log = logging.getLogger("crawler")
@@ -23,89 +28,114 @@ FinalRecords = list[tuple[Path, int]]  # files of records, and how far they are 
 PIECE = 64 * 1024  # bytes of records that are counted in one step: some milliseconds
 
 
-class SurveyReader:
-    """``survey`` counts the records before ``cursor``; ``end`` is how far they are final, None if that is not known
-    yet. Belongs to one thread."""
+class _Source(Struct):
+    """The records of a job: how far they are final, as far as that is known, and how far they were counted."""
 
-    def __init__(self, directory: Path, end: Callable[[], int | None], shared: Survey | None = None) -> None:
-        """``shared`` counts the records of other jobs too; what is stored of this one alone is then of no use. If the
-        records of this one are replaced, it is left for another."""
-        self.survey = shared or Survey()
-        self.cursor = BEGINNING
-        self.end: int | None = None
-        self._path = directory / PAGES
-        self.ask_end = end
-        self._file: tuple[int, int] | None = None
-        self._loaded = shared is not None
+    path: Path
+    ask_end: Callable[[], int | None]
+    end: int | None = None
+    cursor: Cursor = BEGINNING
+    file: tuple[int, int] | None = None
+
+    def was_replaced(self) -> bool:
+        """Whether a repair or a restored backup replaced the records since the last call, or cut off what was
+        counted."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        before, self.file = self.file, (found.st_dev, found.st_ino)
+        return self.cursor.end > (self.end or 0) or before not in (None, self.file)
+
+
+class SurveyReader:
+    """``survey`` counts the records of the job in ``directory``, or of the partitions of the crawl there, a piece of
+    one after a piece of the other. Belongs to one thread."""
+
+    def __init__(self, directory: Path, end: Callable[[], int | None] | None = None) -> None:
+        """``end`` returns how far the records of the job are final, None if that is not known yet. Without it, the
+        files say so."""
+        self.survey = Survey()
+        self._directory = directory
+        self._end = end
+        self._loads = True
+        self._sources: dict[Path, _Source] = {}
 
     @property
-    def counted(self) -> Counted:
-        """What there is to store."""
-        return Counted(self.survey, self.cursor)
+    def counted(self) -> Counted | None:
+        """What there is to store; None for a crawl of partitions, of which nothing is stored."""
+        source = self._sources.get(self._directory)
+        return None if source is None else Counted(self.survey, source.cursor)
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known how far records are final."""
-        return self.end is not None
+        """Whether it is known how far the records of some job are final."""
+        return any(source.end is not None for source in self._sources.values())
 
     @property
     def part(self) -> float:
         """How much of the final records was counted, 0 to 1."""
-        return 0.0 if self.end is None else min(1.0, self.cursor.end / self.end) if self.end else 1.0
-
-    def final(self) -> FinalRecords | None:
-        """Which records are final now; None if that is not known yet. Raises what asking for the end raises."""
-        end = self.ask_end()
-        return None if end is None else [(self._path, end)]
+        if not self.is_known:
+            return 0.0
+        final = sum(source.end or 0 for source in self._sources.values())
+        return min(1.0, sum(source.cursor.end for source in self._sources.values()) / final) if final else 1.0
 
     @property
     def is_complete(self) -> bool:
         """Whether all records that are final were counted, at the last step."""
-        return self.end is not None and self.cursor.end >= self.end
+        ends = [(source.end, source.cursor.end) for source in self._sources.values()]
+        return bool(ends) and all(end is not None and at >= end for end, at in ends)
+
+    def final(self) -> FinalRecords | None:
+        """Which records are final now; None until that is known of all jobs. Raises what asking for the end raises."""
+        found = [(source.path, source.ask_end()) for source in self._found().values()]
+        final = [(path, end) for path, end in found if end is not None]
+        return final if len(final) == len(found) else None
 
     def step(self) -> None:
-        """Count some more records. Raises JournalError, OSError, and what asking for the end raises."""
-        self.end = self.ask_end()
-        if self.end is None:
+        """Count some more records of each job. Raises JournalError, OSError, and what asking for the end raises."""
+        self._sources = self._found() | self._sources
+        for source in self._sources.values():
+            source.end = source.ask_end()
+            if source.end is None:
+                continue
+            if self._loads and source.path.parent == self._directory:
+                self._loads = False
+                self._load(source, source.end)
+            if source.was_replaced():
+                # What the records told cannot be taken back.
+                self.survey, self._sources = Survey(), {}
+                return
+            self._count(source, source.end)
+
+    def _count(self, source: _Source, end: int) -> None:
+        at = source.cursor.end
+        if at >= end:
             return
-        if not self._loaded:
-            self._loaded = True
-            self._load(self.end)
-        self._look_for_another_file(self.end)
-        at = self.cursor.end
-        if at >= self.end:
-            return
-        until, line = min(self.end, at + PIECE), b""
-        for offset, line in lines_of(self._path, until, at):
+        until, line = min(end, at + PIECE), b""
+        for offset, line in lines_of(source.path, until, at):
             record = record_of(line)
-            if record is None or offset + len(line) > self.end:
-                raise JournalError(
-                    f"{path_at(self._path, offset).name}: offset {offset}: not a record; run `crawler verify`"
-                )
+            if record is None or offset + len(line) > end:
+                name = path_at(source.path, offset).name
+                raise JournalError(f"{name}: offset {offset}: not a record; run `crawler verify`")
             self.survey.add(record)
             at = offset + len(line)
         if not line:
-            raise JournalError(f"{PAGES}: offset {at}: records up to {self.end} are missing; run `crawler verify`")
-        self.cursor = Cursor.after(line, at)
+            raise JournalError(f"{PAGES}: offset {at}: records up to {end} are missing; run `crawler verify`")
+        source.cursor = Cursor.after(line, at)
 
-    def _load(self, end: int) -> None:
+    def _load(self, source: _Source, end: int) -> None:
         """Go on from what an earlier run stored, if that is of these records."""
-        path = self._path.with_name(SURVEY)
         try:
-            stored = read_survey(path.parent)
+            stored = read_survey(self._directory)
             if stored is not None:
-                stored.cursor.check(end, partial(line_before, self._path))
-                self.survey, self.cursor = stored
-        except (EnvelopeError, SurveyError, CursorError, OSError) as error:
-            log.warning("%s: the records are counted again for the dashboard: %s", path, error)
+                stored.cursor.check(end, partial(line_before, source.path))
+                self.survey, source.cursor = stored
+        except (EnvelopeError, CursorError, OSError) as error:
+            log.warning("%s: the records are counted again for the dashboard: %s", self._directory / SURVEY, error)
 
-    def _look_for_another_file(self, end: int) -> None:
-        """Begin again if a repair or a restored backup replaced the records."""
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            return
-        file = (found.st_dev, found.st_ino)
-        if self.cursor.end > end or (self._file is not None and self._file != file):
-            self.survey, self.cursor = Survey(), BEGINNING
-        self._file = file
+    def _found(self) -> dict[Path, _Source]:
+        if self._end is not None:
+            return {self._directory: _Source(self._directory / PAGES, self._end)}
+        known = self._sources
+        return {job: known.get(job) or _Source(job / PAGES, Tail(job).end) for job in jobs_of(self._directory)}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from crawler.base.disk import Disk, replace_file
@@ -60,24 +60,15 @@ class LastCommand(Struct, frozen=True):
 
 def write_command(disk: Disk, directory: Path, command: LastCommand) -> None:
     """Raises OSError."""
-    content: dict[str, Any] = {
-        "seeds": list(command.seeds),
-        "words": list(command.words),
-        "directory": command.directory,
-        "own_seeds": list(command.own_seeds),
-    }
-    replace_file(disk, directory / COMMAND, encode_envelope(MAGIC, VERSION, content))
+    replace_file(disk, directory / COMMAND, encode_envelope(MAGIC, VERSION, msgspec.to_builtins(command)))
 
 
 def read_command(directory: Path) -> LastCommand | None:
     """Return how the last run was started; None if that is not known. Raises EnvelopeError for a damaged file,
     OSError."""
     try:
-        content = read_envelope(directory / COMMAND, MAGIC, VERSION, COMMAND)
+        return msgspec.convert(read_envelope(directory / COMMAND, MAGIC, VERSION, COMMAND), LastCommand)
     except FileNotFoundError:
         return None
-    match content:
-        case {"seeds": [*seeds], "words": [*words], "directory": str(place), "own_seeds": [*own]}:
-            if all(isinstance(word, str) for word in (*seeds, *words, *own)):
-                return LastCommand(tuple(seeds), tuple(words), place, tuple(own))
-    raise EnvelopeError(f"{COMMAND}: not the command of a crawl")
+    except msgspec.ValidationError as error:
+        raise EnvelopeError(f"{COMMAND}: not the command of a crawl: {error}") from error

@@ -7,18 +7,19 @@ docs/reference/format-survey.md.
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from crawler.base.disk import RealDisk, write_file
+import msgspec
+
+from crawler.base.disk import RealDisk, replace_file
 from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.output.changes import Cursor, CursorError
-from crawler.job.survey import Survey, SurveyError
+from crawler.job.survey import Survey
 
 SURVEY = "survey.json"
 MAGIC = "crawler-survey"
-VERSION = 2  # 1 counted visits where 2 counts URLs
+VERSION = 3
 
 
 class Counted(NamedTuple):
@@ -29,41 +30,28 @@ class Counted(NamedTuple):
 
 
 def read_survey(directory: Path) -> Counted | None:
-    """What the file holds; None if there is none. Raises EnvelopeError and SurveyError when it is damaged or of another
-    version, OSError."""
+    """What the file holds; None if there is none. Raises EnvelopeError when it is damaged or of another version,
+    OSError."""
     path = directory / SURVEY
     try:
         content = read_envelope(path, MAGIC, VERSION, str(path))
+        return Counted(msgspec.convert(content["survey"], Survey), Cursor.parse(str(content["cursor"])))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    try:
-        return Counted(Survey.restored(content["survey"]), Cursor.parse(str(content["cursor"])))
-    except (KeyError, CursorError) as error:
-        raise SurveyError(f"no cursor: {error}") from error
+    except (KeyError, CursorError, msgspec.ValidationError) as error:
+        raise EnvelopeError(f"{path}: not a survey: {error}") from error
 
 
 def survey_fault(directory: Path) -> str | None:
     """What is wrong with the file; None if it is whole."""
     try:
         read_survey(directory)
-    except (EnvelopeError, SurveyError, OSError) as error:
-        return f"{SURVEY}: {error}" if isinstance(error, SurveyError) else str(error)
+    except (EnvelopeError, OSError) as error:
+        return str(error)
     return None
 
 
-def encode_survey(counted: Counted) -> bytes:
-    """The bytes of the file."""
-    content: dict[str, Any] = {"cursor": str(counted.cursor), "survey": counted.survey.dump()}
-    return encode_envelope(MAGIC, VERSION, content)
-
-
-def write_survey(directory: Path, data: bytes) -> None:
-    """Replace the file by what ``encode_survey`` returned. Raises OSError."""
-    part = directory / f"{SURVEY}.part"
-    try:
-        write_file(RealDisk(), part, data)
-        part.replace(directory / SURVEY)
-    except OSError:
-        with contextlib.suppress(OSError):
-            part.unlink()  # half of it takes room on a full disk
-        raise
+def write_survey(directory: Path, counted: Counted) -> None:
+    """Replace the file. Raises OSError."""
+    content = {"cursor": str(counted.cursor), "survey": msgspec.to_builtins(counted.survey)}
+    replace_file(RealDisk(), directory / SURVEY, encode_envelope(MAGIC, VERSION, content))

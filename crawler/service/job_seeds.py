@@ -1,26 +1,28 @@
-"""The seeds of a job, for its page: those that a run reads, those that its last command names, those with a record."""
+"""The seeds of a job, for its page: those that a run reads, and those that its last command names."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
 
 from crawler.engine.seeds import SeedsError, read_urls
 from crawler.job.checkpoint import EnvelopeError
 from crawler.job.last_command import read_command
-from crawler.job.survey import LONGEST, SEEDS, clipped
-from crawler.service.record_counter import RecordCounter
+from crawler.job.survey import clipped
 from crawler.url.urls import Canonical, Canonicaliser
 
+SEEDS = 20
+LONGEST = 500  # characters of a URL; longer ones are cut
 _LOOK = 1_000  # lines of a file that may be no seeds
 
 
 class JobSeeds:
-    """The first seeds of the job whose records ``counter`` counts."""
+    """The first seeds of the job in ``directory``."""
 
-    def __init__(self, counter: RecordCounter) -> None:
-        self._counter = counter
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._named: dict[str, None] = {}  # of this run, in their order
 
     async def pass_on(self, seeds: AsyncIterator[list[str]], canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
@@ -35,18 +37,17 @@ class JobSeeds:
         found = dict(self._named)
         if len(found) < SEEDS:
             found |= await asyncio.to_thread(lambda: _hrefs(self._of_command(), canonicaliser, SEEDS))
-        return list(found | dict.fromkeys(self._counter.progress.seeds))[:SEEDS]
+        return list(found)[:SEEDS]
 
     def _of_command(self) -> Iterator[str]:
         """The seeds that the last run was started with, as far as they can still be read."""
-        directory = self._counter.directory
         try:
-            command = read_command(directory)
+            command = read_command(self._directory)
         except (EnvelopeError, OSError):
             return  # who starts the job again is told
         if command is None:
             return
-        urls, files, _ = command.seeds_of(directory)
+        urls, files, _ = command.seeds_of(self._directory)
         yield from urls
         for path in files:
             try:

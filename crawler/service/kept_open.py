@@ -78,7 +78,7 @@ class KeptOpen:
         # Memory of the run, which was hidden from the collector while it lasted.
         gc.unfreeze()
         gc.collect()
-        endless = (self._view.keep(), self._served.survey.counter.keep(), self._asked_to_end.wait())
+        endless = (self._view.keep(), self._served.survey.keep(), self._asked_to_end.wait())
         tasks = [asyncio.create_task(each) for each in endless]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:

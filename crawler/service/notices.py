@@ -1,24 +1,57 @@
-"""Tells the operator of a crawl by a webhook (``[notify]``) that it ends, pauses or needs somebody."""
+"""``[notify]``: tells the operator of a crawl by a webhook that it ends, pauses, resumes or needs attention.
+
+Nothing waits for the webhook, and nothing about it stops the crawl. Notices wait in a short queue; if that is full, the
+oldest is dropped. They are posted one after another, each with a few tries; when the crawl ends, all that are left are
+posted at once, so that one that is not taken does not keep the others from a try. A redirect is not followed: the URL
+is the operator's own, and may be an address of a private network, but where it leads to is not theirs to say. The URL
+may be a secret, so messages name only its host.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from msgspec import Struct
 
 from crawler.base.settings import NotifySettings, SettingsError, fault_of_webhook, secret_reference
 from crawler.engine.lifecycle import Stop
 from crawler.job.directory import JobError
-from crawler.job.metrics import Notice, NoticeWatch, counted, needs
-from crawler.service.webhook import Patience, Webhook
+from crawler.job.metrics import counted, needs
+from crawler.job.metrics.sentences import PLANNED
 from crawler.web.fetch import read_secret
 
+log = logging.getLogger("crawler")
+
 INTERVAL = 1.0  # seconds between two looks at the statistics
+LASTS = 10.0  # seconds after which a pause is told, so that a short outage makes no noise
+AGAIN = 3_600.0  # seconds after which the same reason may be told again
+MOST_WAITING = 32
+
+
+class Notice(Struct, frozen=True):
+    """``event`` is one of ``settings.NOTICES``; ``kind`` says more of it; ``text`` is one line."""
+
+    event: str
+    kind: str
+    text: str
+
+
+class Patience(Struct, frozen=True):
+    """Seconds: ``timeout`` of one try, ``waits`` between tries, ``last`` for all that is left when the crawl ends."""
+
+    timeout: float = 10.0
+    waits: tuple[float, ...] = (2.0, 15.0)
+    last: float = 5.0
 
 
 def webhook_url(settings: NotifySettings) -> str | None:
@@ -31,48 +64,90 @@ def webhook_url(settings: NotifySettings) -> str | None:
     return url
 
 
+class NoticeWatch:
+    """Decides which notices are due. Pure: the time is an argument, and the statistics are those of ``stats --json``.
+
+    A change is told once. A reason that comes and goes is told again after an hour at the earliest. What was planned,
+    by hours or a schedule, is not told.
+    """
+
+    def __init__(self) -> None:
+        self._paused: tuple[str, float] | None = None  # by what, since when
+        self._told_pause: str | None = None
+        self._working = False  # a round goes on
+        self._told: dict[str, float] = {}  # when each reason was there last
+
+    def observe(self, now: float, stats: Mapping[str, Any]) -> list[Notice]:
+        """Return what is to be told of the statistics at ``now``."""
+        found = [*self._round(stats), *self._pauses(now, stats)]
+        for need in needs(stats):
+            if now >= self._told.get(need.kind, -AGAIN) + AGAIN:
+                found.append(Notice("attention", need.kind, f"needs somebody: {need.text}"))
+            self._told[need.kind] = now
+        return found
+
+    def _round(self, stats: Mapping[str, Any]) -> list[Notice]:
+        """A crawl with a schedule has no end: the end of each round is told."""
+        was, self._working = self._working, stats.get("paused_by") != "round"
+        if self._working or not was:
+            return []
+        pages = counted(stats.get("pages_fetched"), "page")
+        return [Notice("end", "round", f"{stats['paused']}: {pages} fetched so far")]
+
+    def _pauses(self, now: float, stats: Mapping[str, Any]) -> list[Notice]:
+        by = stats.get("paused_by")
+        if by is None or by in PLANNED:
+            told, self._paused, self._told_pause = self._told_pause, None, None
+            return [Notice("resume", told, "resumed")] if told is not None else []
+        if self._paused is None or self._paused[0] != by:
+            self._paused = (by, now)
+        if self._told_pause == by or now < self._paused[1] + LASTS:
+            return []
+        self._told_pause = by
+        return [Notice("pause", by, f"paused: {stats['paused']}")]
+
+
 class Notices:
     """The notices of one run, for the job in ``directory``. Raises SettingsError."""
 
     def __init__(
-        self,
-        settings: NotifySettings,
-        directory: Path,
-        clock: Callable[[], float],
-        patience: Patience | None = None,
+        self, settings: NotifySettings, directory: Path, clock: Callable[[], float], patience: Patience | None = None
     ) -> None:
-        url = webhook_url(settings)
-        self._hook = None if url is None else Webhook(url, patience or Patience())
+        self._url = webhook_url(settings)
         self._settings = settings
         self._directory = directory
         self._clock = clock
+        self._patience = patience or Patience()
         self._watch = NoticeWatch()
         self._stats: Mapping[str, Any] = {}
+        self._waiting = asyncio.Queue[Mapping[str, Any]](MOST_WAITING)
+        self._posting = set[asyncio.Task[None]]()
 
     @contextlib.asynccontextmanager
     async def delivering(self) -> AsyncIterator[None]:
-        """Deliver notices while the block lasts, and tell of an error that ends it, unless that is one of whoever gave
-        the command."""
-        if self._hook is None:
+        """Deliver notices while the block lasts, and tell of an error that ends it, unless whoever gave the command
+        caused it."""
+        if self._url is None:
             yield
             return
-        posting = asyncio.create_task(self._hook.keep())
-        try:
-            yield
-        except JobError:
-            raise
-        except Exception as error:
-            text = " ".join(str(error).split())[:400]
-            self._tell(Notice("end", "error", f"stopped with an error: {type(error).__name__}: {text}"))
-            raise
-        finally:
-            await self._hook.settle()
-            posting.cancel()
-            await asyncio.gather(posting, return_exceptions=True)
+        timeout = aiohttp.ClientTimeout(total=self._patience.timeout)
+        async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": "crawler"}) as session:
+            in_turn = asyncio.create_task(self._post_in_turn(session))
+            try:
+                yield
+            except JobError:
+                raise
+            except Exception as error:
+                text = " ".join(str(error).split())[:400]
+                self._tell(Notice("end", "error", f"stopped with an error: {type(error).__name__}: {text}"))
+                raise
+            finally:
+                in_turn.cancel()
+                await self._post_the_rest(session)
 
     async def keep(self, stats: Callable[[], Mapping[str, Any]]) -> None:
         """Look at the statistics again and again, until cancelled."""
-        while self._hook is not None:
+        while self._url is not None:
             self._stats = stats()
             for notice in self._watch.observe(self._clock(), self._stats):
                 self._tell(notice)
@@ -83,15 +158,12 @@ class Notices:
         self._stats = stats
         pages, failed = counted(stats["pages_fetched"], "page"), stats["pages_failed"]
         more = f", {failed:,} failed" if failed else ""
-        left = stats["urls_pending"]
-        if reason is Stop.FINISHED:
-            text = f"ended: {pages} fetched{more}"
-        else:
-            text = f"stopped ({reason}) with {counted(left, 'URL')} pending: {pages} fetched{more}"
-        self._tell(Notice("end", reason, text))
+        pending = counted(stats["urls_pending"], "URL")
+        how = "ended" if reason is Stop.FINISHED else f"stopped ({reason}) with {pending} pending"
+        self._tell(Notice("end", reason, f"{how}: {pages} fetched{more}"))
 
     def _tell(self, notice: Notice) -> None:
-        if self._hook is None or notice.event not in self._settings.events:
+        if self._url is None or notice.event not in self._settings.events:
             return
         name = self._directory.absolute().name
         content: dict[str, Any] = {"text": f"crawl {name}: {notice.text}"}
@@ -102,10 +174,65 @@ class Notices:
                 "job": name,
                 "machine": socket.gethostname(),
                 "at": datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds"),
-                "state": self._stats.get("state"),
-                "pages_fetched": self._stats.get("pages_fetched"),
-                "pages_failed": self._stats.get("pages_failed"),
-                "urls_pending": self._stats.get("urls_pending"),
                 "needs": [need._asdict() for need in needs(self._stats)],
             }
-        self._hook.post(content)
+            content |= {key: self._stats.get(key) for key in ("state", "pages_fetched", "pages_failed", "urls_pending")}
+        if self._waiting.full():
+            log.warning("%s takes no notices: the oldest is dropped", self._host)
+            self._waiting.get_nowait()
+        self._waiting.put_nowait(content)
+
+    # -- posting -----------------------------------------------------------------------------------------------
+
+    @property
+    def _host(self) -> str:
+        """The part of the URL that is no secret."""
+        return urlsplit(self._url or "").netloc
+
+    async def _post_in_turn(self, session: aiohttp.ClientSession) -> None:
+        while True:
+            post = asyncio.create_task(self._post(session, await self._waiting.get()))
+            self._posting = {post}
+            await asyncio.wait(self._posting)
+            post.result()
+
+    async def _post_the_rest(self, session: aiohttp.ClientSession) -> None:
+        posting = {each for each in self._posting if not each.done()}
+        while not self._waiting.empty():
+            posting.add(asyncio.create_task(self._post(session, self._waiting.get_nowait())))
+        if not posting:
+            return
+        _, late = await asyncio.wait(posting, timeout=self._patience.last)
+        if late:
+            log.warning("%s did not take the last notice in %g s", self._host, self._patience.last)
+        for post in late:
+            post.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _post(self, session: aiohttp.ClientSession, content: Mapping[str, Any]) -> None:
+        why = ""
+        for wait in (*self._patience.waits, None):
+            why, lasting = await self._try(session, content)
+            if not why:
+                return
+            if lasting or wait is None:
+                break
+            await asyncio.sleep(wait)
+        log.warning("%s did not take a notice: %s", self._host, why)
+
+    async def _try(self, session: aiohttp.ClientSession, content: Mapping[str, Any]) -> tuple[str, bool]:
+        """Return why it was not taken, empty if it was; and whether another try would end in the same way."""
+        try:
+            async with session.post(self._url or "", json=content, allow_redirects=False) as answer:
+                if 200 <= answer.status < 300:
+                    return "", False
+                lasting = answer.status < 500 and answer.status not in (408, 425, 429)
+                return f"it answered {answer.status}", lasting
+        except TimeoutError:
+            return f"no answer within {self._patience.timeout:g} s", False
+        except aiohttp.InvalidURL:
+            return "its URL cannot be used", True
+        except aiohttp.ClientConnectorError as error:
+            return f"it cannot be reached: {error.os_error.strerror or type(error.os_error).__name__}", False
+        except (aiohttp.ClientError, OSError) as error:
+            return f"{type(error).__name__}", False

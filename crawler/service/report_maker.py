@@ -1,4 +1,10 @@
-"""Makes the report of a job for those who ask: one at a time, in a process of its own."""
+"""Makes the report of a job for those who ask: one at a time, in a process of its own, because it reads all records and
+a crawl beside it needs its own process for itself.
+
+The process is ``sys.executable -I -c`` with ``START`` and its arguments: the module search path as JSON, the process
+that wants the report, the job. It ends when that process does. The report goes to standard output: no file of it stays
+behind if somebody is killed.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +12,22 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
-from crawler.service.report_child import START
+from crawler.base.parent_death import end_with_parent
+from crawler.inspect.export.beside import ExportError
+from crawler.inspect.export.job_report import report_of
+from crawler.job.directory import JobError
+from crawler.job.stored_errors import DAMAGE
 from crawler.service.view import Unavailable, Unreadable
 
+START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from crawler.service.report_maker import main; sys.exit(main(int(sys.argv[2]), sys.argv[3]))"
+)
+NICE = 10  # what is left over by the crawl is enough
 TIMEOUT = 600.0  # seconds; a million records take less than two minutes
 GRACE = 2.0  # seconds to end in order, for a report that nobody waits for any more
 FRESH = 30.0  # seconds for which a report is handed out again ...
@@ -24,38 +40,23 @@ class ReportMaker:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._made = 0.0, b""  # until when it is fresh, and the report
-        self._making: asyncio.Task[bytes] | None = None
+        self._making = asyncio.Lock()
 
     async def report(self) -> bytes:
         """The report, made for all who ask at once. Raises Unavailable, Unreadable."""
-        until, made = self._made
-        if until > asyncio.get_running_loop().time():
-            return made
-        if self._making is None:
-            self._making = asyncio.create_task(self._make())
-        return await asyncio.shield(self._making)
-
-    async def close(self) -> None:
-        """Abandon the report in progress."""
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
-
-    async def _make(self) -> bytes:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            made = await self._run()
-        except OSError as error:
-            raise Unavailable(f"No report can be made: {error.strerror or error}.") from error
-        finally:
-            self._making = None
-        now = loop.time()
-        self._made = now + max(FRESH, FRESH_TIMES * (now - began)), made
-        return made
+        async with self._making:
+            now = asyncio.get_running_loop().time
+            if self._made[0] <= (began := now()):
+                try:
+                    made = await self._run()
+                except OSError as error:
+                    raise Unavailable(f"No report can be made: {error.strerror or error}.") from error
+                self._made = now() + max(FRESH, FRESH_TIMES * (now() - began)), made
+            return self._made[1]
 
     async def _run(self) -> bytes:
-        words = ["-I", "-c", START, json.dumps(sys.path), str(os.getpid()), str(self._directory.absolute())]
+        directory = str(self._directory.absolute())
+        words = ["-I", "-c", START, json.dumps(sys.path), str(os.getpid()), directory]
         pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(sys.executable, *words, stdin=null, stdout=pipe, stderr=pipe)
         try:
@@ -66,8 +67,8 @@ class ReportMaker:
         finally:
             await _end(process)
         if process.returncode:
-            directory, words_said = str(self._directory.absolute()), said.decode("utf-8", "replace").strip()
-            line = words_said.splitlines()[-1] if words_said else f"its process ended with {process.returncode}"
+            lines = said.decode("utf-8", "replace").strip().splitlines()
+            line = lines[-1] if lines else f"its process ended with {process.returncode}"
             raise Unreadable(f"No report can be made: {line.replace(directory, 'the job')[:1_000]}")
         return made
 
@@ -81,3 +82,22 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE):
                     await process.wait()
+
+
+def main(parent: int, job: str) -> int:
+    """Write the report of the job to standard output; the exit code. What was wrong goes to standard error, in one
+    line."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not at once: what it has opened has files to remove
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the terminal's are for its parent
+    end_with_parent()
+    if os.getppid() != parent:
+        return 1  # it ended before: nobody waits for the report
+    os.nice(NICE)
+    try:
+        sys.stdout.buffer.write(report_of(Path(job)))
+        sys.stdout.flush()
+    except (ExportError, JobError, OSError, *DAMAGE) as error:
+        sys.stderr.write(" ".join(str(error).split()) + "\n")
+        return 1
+    return 0

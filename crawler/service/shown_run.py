@@ -18,12 +18,10 @@ from crawler.service.dashboard.http_server import Limits
 from crawler.service.dashboard.server import Dashboard
 from crawler.service.file_limit import connections_left
 from crawler.service.front import Front
-from crawler.service.job_survey import JobSurvey
+from crawler.service.job_survey import SHARE, JobSurvey
 from crawler.service.kept_open import KeptOpen, Served
-from crawler.service.record_counter import SHARE
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.service.survey_store import SurveyStore
 from crawler.url.urls import Canonicaliser
 
 
@@ -36,8 +34,7 @@ class ShownRun:
         self._settings = settings.dashboard
         self._access = access
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
-        self._survey = JobSurvey.of(front.directory, self._durable_end, SHARE)
-        self._store: SurveyStore | None = None
+        self._survey = JobSurvey(front.directory, self._durable_end, SHARE)
         self._end: Callable[[], int | None] = lambda: None  # of the records, once the job is closed
 
     def change(self, settings: Settings) -> None:
@@ -53,7 +50,7 @@ class ShownRun:
         """Serve the dashboard, and yield its address. It binds before the job is opened, so that a taken port changes
         nothing. Raises OSError for such a port."""
         front, survey = self._front, self._survey
-        feed = Feed(front.stats, front.clock, front.course, survey.news.take)
+        feed = Feed(front.stats, front.clock, front.course, survey.news)
         limits = Limits(connections=connections_left())
         about = SurveyApi(self.view, survey, feed)
         apis = (Api(self.view, front.clock), about)
@@ -77,14 +74,12 @@ class ShownRun:
     def counting(self, may_store: Callable[[], bool]) -> list[Coroutine[Any, Any, None]]:
         """Return what counts the records beside the run, until it is cancelled. ``may_store``: whether the directory of
         the job is still there."""
-        self._store = SurveyStore(self._survey.counter, may_store)
-        return [self._survey.counter.keep(), self._store.keep()]
+        self._survey.may_store = may_store
+        return [self._survey.keep(), self._survey.keep_stored()]
 
     async def finish(self) -> None:
         """Count the last records, and store the counts."""
-        await self._survey.counter.finish()
-        if self._store is not None:
-            await self._store.store()
+        await self._survey.finish()
 
     def _durable_end(self) -> int | None:
         run = self._front.run

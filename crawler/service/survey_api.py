@@ -1,30 +1,60 @@
-"""What the dashboard asks about the job as a whole and its records.
+"""What the dashboard asks about the job as a whole and its records, and files to take away.
 
-GET /api/job      what the job is: its name, seeds, settings
-GET /api/survey   what its records tell
+    GET /api/job                            what the job is: its name, seeds, settings
+    GET /api/survey                         what its records tell
+    GET /api/download/records.jsonl?kind=   records as they are in pages.jsonl
+    GET /api/download/records.csv?kind=     the same as a table
+    GET /api/download/hosts.csv             the table of hosts
+    GET /api/download/report.html           the report of the job
+
+Files are made while they are sent. Records are read in a thread, a piece at a time, and the next piece when the last
+one was taken: memory is bounded however slow somebody reads. Between two pieces it pauses, so that a crawl in this
+process keeps its core.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+import itertools
+import logging
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from crawler.base.clock import SteadyClock
 from crawler.inspect.beginning import began_at
 from crawler.inspect.crawl_partitions import jobs_of
+from crawler.inspect.export.cells import HOST_CELLS, PAGE_CELLS, csv_lines
+from crawler.inspect.record_choice import Lines, RecordChoice, pieces
+from crawler.inspect.survey_reader import FinalRecords
 from crawler.job.directory import JobError
 from crawler.service.dashboard.feed import Feed
+from crawler.service.dashboard.guard import HEADERS
 from crawler.service.dashboard.token import TOKEN
-from crawler.service.downloads import Downloads
-from crawler.service.job_survey import JobSurvey
-from crawler.service.view import View
+from crawler.service.job_survey import UNREADABLE, JobSurvey
+from crawler.service.report_maker import ReportMaker
+from crawler.service.view import Unavailable, Unreadable, View
 from crawler.service.view_answers import answer, answer_if_new, from_view
 from crawler.url.urls import Canonicaliser
+
+log = logging.getLogger("crawler")
+
+T = TypeVar("T")
+
+MOST = 8  # downloads at a time
+_HOSTS_TAKE = 0.005  # seconds, about, that some hundred rows of hosts take of the event loop
+WRITE_TIMEOUT = 30.0  # seconds after which one that takes nothing is cut off
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_JSONL, _CSV, _HTML = "application/jsonl", "text/csv; charset=utf-8; header=present", "text/html; charset=utf-8"
+
+Content = AsyncGenerator[bytes]
 
 
 class SurveyApi:
@@ -36,43 +66,145 @@ class SurveyApi:
     ) -> None:
         self._view = view
         self._about = about
-        self._records = survey
+        self._survey = survey
         self._feed = feed
-        self._downloads = Downloads(view, survey.counter)
+        self._reports = ReportMaker(survey.directory)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="download")
+        self._under_way = 0
 
     def show(self, view: View) -> None:
         """Answer from another view of the same job from now on."""
         self._view = view
-        self._downloads.show(view)
 
     def routes(self) -> list[web.RouteDef]:
-        own = [web.get("/api/job", self._job), web.get("/api/survey", self._survey)]
-        return own + self._downloads.routes()
+        return [
+            web.get("/api/job", self._job),
+            web.get("/api/survey", self._told),
+            web.get("/api/download/records.jsonl", self._records),
+            web.get("/api/download/records.csv", self._records_table),
+            web.get("/api/download/hosts.csv", self._hosts),
+            web.get("/api/download/report.html", self._report),
+        ]
 
     async def close(self) -> None:
         """Abandon what is under way, and count no more. Call it when nobody asks any more."""
-        await self._downloads.close()
-        await self._records.counter.close()
+        self._thread.shutdown(cancel_futures=True)
+        await self._survey.close()
 
     async def _job(self, request: web.Request) -> web.Response:
         settings, stats = await from_view(self._view.settings()), self._feed.stats()
-        counter = self._records.counter
+        directory = self._survey.directory
         own_token = settings.dashboard.token is None and settings.dashboard.token_file is None
         content: dict[str, Any] = {
-            "name": counter.directory.absolute().name,
-            "seeds": await self._records.seeds.first(Canonicaliser(settings.canonical.rules)),
-            "seed_count": stats.get("seeds", counter.progress.seed_count),
+            "name": directory.absolute().name,
+            "seeds": await self._survey.seeds.first(Canonicaliser(settings.canonical.rules)),
+            "seed_count": stats.get("seeds", 0),
             "contact": settings.fetch.contact,
             "user_agent": settings.fetch.user_agent,
             "scope": settings.crawl.scope,
-            "began_at": await asyncio.to_thread(_began_at, counter.directory),
+            "began_at": await asyncio.to_thread(_began_at, directory),
             "token_file": TOKEN if own_token else None,
             "several": False,
         }
         return answer(content | dict(self._about))
 
-    async def _survey(self, request: web.Request) -> web.Response:
-        return answer_if_new(request, await from_view(self._records.answer.get()))
+    async def _told(self, request: web.Request) -> web.Response:
+        return answer_if_new(request, await from_view(self._survey.answer()))
+
+    async def _records(self, request: web.Request) -> web.StreamResponse:
+        choice, final = await self._asked(request)
+        content = self._pieces(choice, final, lambda found: b"".join(line for line, _ in found))
+        return await self._send(request, f"{choice.name}.jsonl", _JSONL, content)
+
+    async def _records_table(self, request: web.Request) -> web.StreamResponse:
+        choice, final = await self._asked(request)
+        content = self._pieces(choice, final, lambda found: csv_lines(PAGE_CELLS, (record for _, record in found)))
+        return await self._send(request, f"{choice.name}.csv", _CSV, _headed(PAGE_CELLS, content))
+
+    async def _hosts(self, request: web.Request) -> web.StreamResponse:
+        async def content() -> Content:
+            async with contextlib.aclosing(self._view.all_hosts()) as hosts:
+                async for rows in hosts:
+                    yield csv_lines(HOST_CELLS, rows)
+                    await self._rest(_HOSTS_TAKE)
+
+        return await self._send(request, "hosts.csv", _CSV, _headed(HOST_CELLS, content()))
+
+    async def _report(self, request: web.Request) -> web.StreamResponse:
+        async def content() -> Content:
+            yield await self._reports.report()
+
+        return await self._send(request, "report.html", _HTML, content())
+
+    async def _asked(self, request: web.Request) -> tuple[RecordChoice, FinalRecords]:
+        """Which records are wanted, and which are final. Raises the HTTP errors."""
+        try:
+            choice = RecordChoice.parse(request.query.get("kind", "all"))
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+        final = await from_view(self._survey.final())
+        if final is None:
+            raise web.HTTPServiceUnavailable(text="No record is durable yet: try again in a second.")
+        return choice, final
+
+    async def _pieces(self, choice: RecordChoice, final: FinalRecords, text: Callable[[Lines], bytes]) -> Content:
+        found = itertools.chain.from_iterable(pieces(choice, path, end) for path, end in final)
+
+        def step() -> tuple[bytes | None, float]:
+            began = time.thread_time()
+            piece = next(found, None)
+            return None if piece is None else text(piece), time.thread_time() - began
+
+        while True:
+            piece, took = await self._in_thread(step)
+            if piece is None:
+                return
+            if piece:
+                yield piece
+            await self._rest(took)
+
+    async def _rest(self, took: float) -> None:
+        await asyncio.sleep(took * (1.0 / self._survey.share - 1.0))
+
+    async def _send(self, request: web.Request, file: str, kind: str, content: Content) -> web.StreamResponse:
+        """Send a file, whose name stands behind that of the job. What goes wrong before its first bytes is an error for
+        the client; after that, the connection breaks off, so that nobody takes what was sent for all of it."""
+        name = _NAME.sub("-", self._survey.directory.absolute().name).strip("-.") or "crawl"
+        headers = HEADERS | {
+            "Content-Type": kind,
+            "Content-Disposition": f'attachment; filename="{name}-{_NAME.sub("-", file)}"',
+            "Cache-Control": "no-store",
+        }
+        if request.method == "HEAD":
+            return web.Response(headers=headers)
+        if self._under_way >= MOST:
+            raise web.HTTPServiceUnavailable(text=f"{MOST} downloads are under way: try again later.")
+        self._under_way += 1
+        try:
+            async with contextlib.aclosing(content):
+                return await self._stream(request, web.StreamResponse(headers=headers), content)
+        finally:
+            self._under_way -= 1
+
+    async def _stream(self, request: web.Request, response: web.StreamResponse, content: Content) -> web.StreamResponse:
+        try:
+            first = await from_view(anext(content, b""))
+            await response.prepare(request)
+            await _write(response, first)
+            async for piece in content:
+                await _write(response, piece)
+            await response.write_eof()
+        except (*UNREADABLE, Unavailable, Unreadable, TimeoutError) as error:
+            if not response.prepared:
+                raise web.HTTPInternalServerError(text=f"The records cannot be read: {error}") from error
+            if not isinstance(error, ConnectionError | TimeoutError):
+                log.warning("%s: a download broke off: %s", self._survey.directory, error)
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 def _began_at(directory: Path) -> float | None:
@@ -81,3 +213,17 @@ def _began_at(directory: Path) -> float | None:
         return min(began_at(job, SteadyClock()()) for job in jobs_of(directory))
     except (OSError, JobError):
         return None
+
+
+async def _headed(names: Sequence[str], content: Content) -> Content:
+    """A table with the names of its columns, which come with the first rows: what cannot be read is an error then."""
+    async with contextlib.aclosing(content):
+        yield csv_lines(names, (), heading=True) + await anext(content, b"")
+        async for piece in content:
+            yield piece
+
+
+async def _write(response: web.StreamResponse, piece: bytes) -> None:
+    if piece:
+        async with asyncio.timeout(WRITE_TIMEOUT):
+            await response.write(piece)

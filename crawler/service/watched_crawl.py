@@ -21,7 +21,6 @@ from crawler.base.settings import Settings
 from crawler.inspect.crawl_explained import explain_in_crawl
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
 from crawler.inspect.crawl_reader import merged_hosts, pooled, waiting_messages
-from crawler.inspect.crawl_survey import CrawlSurveyReader
 from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row
@@ -198,7 +197,7 @@ class WatchedCrawl:
 
     def survey(self) -> JobSurvey:
         """A survey of the records of all partitions, which stores nothing."""
-        return JobSurvey.of_reader(self.directory, CrawlSurveyReader(self.directory))
+        return JobSurvey(self.directory)
 
     async def perform(self, command: Command) -> Result:
         """Leave the command for all partitions that run, or for the one that has the host. Of several refusals the

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
@@ -28,7 +27,6 @@ from crawler.service.attach import INTERVAL
 from crawler.service.commands import Command, Refusal, Refused, Result
 from crawler.service.engine_crawl import EngineCrawl, Told, is_here, partitions_text
 from crawler.service.job_survey import JobSurvey
-from crawler.service.survey_answer import SurveyAnswer
 from crawler.service.view import Table, TableAsked, Unavailable
 from crawler.service.view_answers import Encoded
 
@@ -167,8 +165,7 @@ class WatchedEngine:
 
     def survey(self) -> JobSurvey:
         """Of no records."""
-        survey = JobSurvey.of(self.directory, lambda: None)
-        return replace(survey, answer=_NoRecords(survey.counter))
+        return _NoRecords(self.directory, lambda: None)
 
     async def perform(self, command: Command) -> Result:
         """Refused."""
@@ -199,8 +196,8 @@ class WatchedEngine:
         return self._loop.run_until_complete(waited())
 
 
-class _NoRecords(SurveyAnswer):
-    async def get(self) -> Encoded:
+class _NoRecords(JobSurvey):
+    async def answer(self) -> Encoded:
         raise Unavailable("they stay in the directories of the crawl, on its machines")
 
 

@@ -32,7 +32,6 @@ from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import Routes
 from crawler.service.dashboard.server import JobPage
 from crawler.service.job_survey import JobSurvey
-from crawler.service.launching import LaunchError, command_of
 from crawler.service.survey_api import SurveyApi
 from crawler.service.watched_crawl import watched
 
@@ -76,8 +75,16 @@ class _Open(Struct, frozen=True):
 class BoardJob:
     """A job of the list, under its ``name``."""
 
-    def __init__(self, name: str, directory: Path, clock: Callable[[], float], token_file: str | None = None) -> None:
-        """``token_file``: where the token of the page is, for those who read it."""
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        clock: Callable[[], float],
+        token_file: str | None = None,
+        start_fault: Callable[[Path], str | None] = lambda _: None,
+    ) -> None:
+        """``token_file``: where the token of the page is, for those who read it. ``start_fault``: why the crawl in a
+        directory cannot be started again from here; None if it can."""
         self.name = name
         self._about = {"name": name, "token_file": token_file, "several": True}
         self._asked = asyncio.Event()  # somebody looks at its page
@@ -86,6 +93,7 @@ class BoardJob:
         self._clock = clock
         self._open: _Open | None = None
         self._fault = ""
+        self._asks_fault = start_fault
         self._startable: tuple[int, str | None] | None = None  # as `command.json` of that time tells
 
     @property
@@ -133,35 +141,21 @@ class BoardJob:
 
     def row(self) -> dict[str, Any]:
         """Return what the list shows of the job."""
+        row = {"name": self.name, "running": self.is_running, "start_fault": None}
         if self._open is None:
-            state = "unreadable" if self._fault else "reading"
             told = [Need("unreadable", self._fault)] if self._fault else []
-            return {
-                "name": self.name,
-                "state": state,
-                "running": False,
-                "start_fault": None,
-                **_figures({}),
-                **_needs(told),
-            }
+            return row | {"state": "unreadable" if self._fault else "reading"} | _figures({}) | _needs(told)
         job, stats = self._open.job, self._open.job.stats(self._clock())
         words = job.course.words(stats)
         left = words["left"]
         told = needs(stats)
         if job.was_killed():
             told = [Need("killed", "its last run did not end in order: nothing is lost, resume it"), *told]
-        return {
-            "name": self.name,
-            "state": stats["state"],
-            "standing": words["standing"],
-            "running": self.is_running,
-            "start_fault": None if self.is_running else self._start_fault(),
-            **_figures(stats),
-            "seconds_left": None if left is None else left["seconds"],
-            "at_least": left is not None and left["at_least"],
-            "working": words["working"],
-            **_needs(told),
-        }
+        if not self.is_running:
+            row["start_fault"] = self._start_fault()
+        own = {"state": stats["state"], "standing": words["standing"], "working": words["working"]}
+        own |= {"seconds_left": left and left["seconds"], "at_least": left is not None and left["at_least"]}
+        return row | _figures(stats) | own | _needs(told)
 
     def _start_fault(self) -> str | None:
         """Why the crawl cannot be started again from here; None if it can."""
@@ -169,11 +163,7 @@ class BoardJob:
         with contextlib.suppress(OSError):
             written = path.stat().st_mtime_ns if path.exists() else 0
             if self._startable is None or self._startable[0] != written:
-                try:
-                    command_of(self.directory)
-                    self._startable = (written, None)
-                except LaunchError as error:
-                    self._startable = (written, str(error))
+                self._startable = (written, self._asks_fault(self.directory))
         return None if self._startable is None else self._startable[1]
 
     def _watch(self) -> Watched:
@@ -182,7 +172,7 @@ class BoardJob:
     async def _keep(self, job: Watched) -> None:
         view = AttachedView(job, self._clock, DAMAGE)
         survey = job.survey()
-        feed = Feed(lambda: job.stats(self._clock()), job.moment, job.course, survey.news.take)
+        feed = Feed(lambda: job.stats(self._clock()), job.moment, job.course, survey.news)
         api, about = Api(view, self._clock), SurveyApi(view, survey, feed, self._about)
         self._open, self._fault = _Open(job, feed, routes_of(feed, api, about)), ""
         counting = asyncio.create_task(self._count(survey))
@@ -199,7 +189,7 @@ class BoardJob:
     async def _count(self, survey: JobSurvey) -> None:
         """Count the records of the job from the moment at which somebody looks at its page."""
         await self._asked.wait()
-        await survey.counter.keep()
+        await survey.keep()
 
 
 def _printable(name: str) -> str:
@@ -232,9 +222,16 @@ def _needs(found: Sequence[Need]) -> dict[str, Any]:
 class WatchedJobs:
     """All jobs below and in ``directories``."""
 
-    def __init__(self, directories: Sequence[Path], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        clock: Callable[[], float],
+        start_fault: Callable[[Path], str | None] = lambda _: None,
+    ) -> None:
+        """``start_fault``: as of a `BoardJob`."""
         self._directories = directories
         self._clock = clock
+        self._start_fault = start_fault
         self._jobs: dict[str, BoardJob] = {}
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._left_out = 0
@@ -277,7 +274,9 @@ class WatchedJobs:
         for directory in found[:MOST_JOBS]:
             if directory not in known:
                 name = self._free_name(directory)
-                self._jobs[name] = job = BoardJob(name, directory, self._clock, self.about.get("token_file"))
+                self._jobs[name] = job = BoardJob(
+                    name, directory, self._clock, self.about.get("token_file"), self._start_fault
+                )
                 self._keeping[name] = asyncio.create_task(job.keep(self._opening))
         for task in self._keeping.values():
             if task.done():

@@ -22,12 +22,10 @@ from crawler.inspect.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
-from crawler.service.downloads import MOST
-from crawler.service.job_survey import JobSurvey
-from crawler.service.record_counter import SHARE
-from crawler.service.report_child import NICE
+from crawler.service.job_survey import SHARE, JobSurvey
+from crawler.service.report_maker import NICE
 from crawler.service.run_view import RunView
-from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_api import MOST, SurveyApi
 from tests.job.metrics.samples import statistics
 from tests.jobs import stopped_job
 from tests.program import running, wait_until
@@ -48,7 +46,7 @@ async def _nothing(_: Any) -> None:
 async def served(job: Path, share: float = 1.0) -> AsyncIterator[aiohttp.ClientSession]:
     """A dashboard over the records of a directory, all of which are final."""
     view = RunView(lambda: None, _nothing, Settings(), float)
-    survey = JobSurvey.of(job, lambda: (job / "pages.jsonl").stat().st_size, share)
+    survey = JobSurvey(job, lambda: (job / "pages.jsonl").stat().st_size, share)
     feed = Feed(statistics, float)
     about = SurveyApi(view, survey, feed)
     board = Dashboard(DashboardSettings(listen="127.0.0.1:0"), feed, about.routes())

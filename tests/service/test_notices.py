@@ -18,10 +18,7 @@ import pytest
 
 from crawler.base.settings import NotifySettings, SettingsError, settings_from
 from crawler.engine.lifecycle import Stop
-from crawler.job.metrics import Notice, NoticeWatch
-from crawler.job.metrics.notice_watch import AGAIN
-from crawler.service.notices import Notices, webhook_url
-from crawler.service.webhook import Patience
+from crawler.service.notices import AGAIN, LASTS, Notice, Notices, NoticeWatch, Patience, webhook_url
 from tests.job.metrics.samples import statistics
 from tests.job.metrics.test_attention import SOUND
 from tests.program import crawler, running
@@ -109,6 +106,7 @@ def test_a_pause_is_told_once_when_it_lasts_and_so_is_its_end() -> None:
     watch, full = NoticeWatch(), sound(paused="paused by user", paused_by="user")
     assert watch.observe(0.0, sound()) == []
     assert watch.observe(1.0, full) == [], "it may be short"
+    assert watch.observe(1.0 + LASTS, full) == [Notice("pause", "user", "paused: paused by user")]
     assert watch.observe(900.0, full) == []
     assert watch.observe(901.0, sound()) == [Notice("resume", "user", "resumed")]
     assert watch.observe(902.0, full) == []
@@ -201,9 +199,11 @@ async def test_the_end_does_not_wait_for_a_dead_receiver(tmp_path: Path, caplog:
         began = time.monotonic()
         await told(there.url, tmp_path, notices=100)
         assert time.monotonic() - began < IMPATIENT.last + 1.0
+    assert "the oldest is dropped" in caplog.text
     with receiver() as gone:
         pass
     await told(gone.url, tmp_path)
+    assert "it cannot be reached" in caplog.text
 
 
 @pytest.mark.parametrize("answer", [500, 0], ids=["fails", "hangs"])
@@ -229,7 +229,8 @@ async def test_an_error_is_told_and_goes_on(tmp_path: Path) -> None:
         with pytest.raises(ZeroDivisionError):
             async with given.delivering():
                 raise ZeroDivisionError("a bug")
-        (_content,) = there.all()
+        (content,) = there.all()
+        assert content["text"] == "crawl x: stopped with an error: ZeroDivisionError: a bug"
 
 
 # -- the setting -------------------------------------------------------------------------------------------------
@@ -256,6 +257,7 @@ async def test_an_error_is_told_and_goes_on(tmp_path: Path) -> None:
 def test_urls_that_are_refused_are_not_repeated(url: str) -> None:
     with pytest.raises(SettingsError) as error:
         settings_from({"notify": {"url": url}}, "crawl.toml")
+    assert "notify.url must be a URL" in str(error.value)
     assert url not in str(error.value)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.service.report_child import START
+from crawler.service.report_maker import START
 from tests.jobs import Stopped, stopped_job
 from tests.program import PATIENCE, running, wait_until
 
@@ -29,12 +29,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
 def makers_of(process: int) -> list[int]:
     """The children of a process that make reports."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [int(child) for child in children if b"report_child" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [int(child) for child in children if b"report_maker" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def is_there(process: int) -> bool:
     with contextlib.suppress(OSError):
-        return b"report_child" in Path(f"/proc/{process}/cmdline").read_bytes()
+        return b"report_maker" in Path(f"/proc/{process}/cmdline").read_bytes()
     return False
 
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from crawler.base.clock import SteadyClock
-from crawler.base.disk import RealDisk
 from crawler.base.settings import Sites
 from crawler.inspect.crawl_partitions import of_each
 from crawler.inspect.crawl_reader import stats_of
-from crawler.inspect.export.beside import ExportError, check_outside
-from crawler.inspect.export.crawl_figures import Figures
+from crawler.inspect.export.beside import file_made_beside, free_file
 from crawler.inspect.export.final_records import final_lines, final_records
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.export.last_records import LastRecords
-from crawler.inspect.export.report_page import MARK, LinkedFrom, Report, report_page
+from crawler.inspect.export.report_page import MARK, LinkedFrom, Report, broken, report_page
+from crawler.inspect.export.time_line import TimeLine
 from crawler.inspect.host_table import Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
@@ -27,12 +25,15 @@ from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
+from crawler.job.survey import BROKEN_KINDS, COLUMNS, Survey, TopRows
 
 # The target of an edge. No URL holds a quotation mark, so no text of a link looks like this.
 _TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)"', re.MULTILINE)
 HOSTS = 100  # hosts with most pages that are listed
 FAILING = 25  # and those with most failures
 _LISTED = {"fetched": HOSTS, "failed": FAILING}
+KEPT = 500  # broken or failed URLs of a kind that are listed
+_PLACES = 20_000  # hosts that are counted exactly
 
 
 class Reported(NamedTuple):
@@ -47,13 +48,16 @@ def write_report(directory: Path, out: Path) -> Reported:
     """Write the report of the job or the crawl in ``directory``, running or not, to the file ``out``. Raises
     ExportError, JobError, OSError and what reading a damaged job raises; an earlier report is then unchanged."""
     dict(of_each(directory, read_identity))
-    out = Path(os.path.abspath(out))
-    check_outside(out, directory)
-    _check_free(out)
+    out = free_file(out, directory, _is_report)
     report = gather(directory)
     data = report_page(report).encode("utf-8")
-    _replace(out, data)
-    return Reported(report.figures.urls, report.figures.totals["broken"], len(data))
+    with file_made_beside(out) as part:
+        (part / out.name).write_bytes(data)
+    return Reported(report.survey.urls, report.survey.total(*BROKEN_KINDS), len(data))
+
+
+def _is_report(stream: BinaryIO) -> bool:
+    return MARK.encode("ascii") in stream.read(len(MARK) + 100)
 
 
 def report_of(directory: Path) -> bytes:
@@ -67,29 +71,29 @@ def gather(directory: Path) -> Report:
     raises."""
     made_at = SteadyClock()()
     stats, hosts = stats_of(directory), _hosts(directory)
-    figures = Figures.of([row["host"] for row in hosts])
-    last = dict(of_each(directory, lambda job: _counted(job, figures)))
-    linked, unlinked = _linked(directory, last, figures)
-    return Report(directory.absolute().name, made_at, stats, figures, hosts, linked, unlinked)
+    survey, line = Survey(KEPT, TopRows(_PLACES, len(COLUMNS))), TimeLine()
+    last = dict(of_each(directory, lambda job: _counted(job, survey, line)))
+    linked, unlinked = _linked(directory, last, survey)
+    return Report(directory.absolute().name, made_at, stats, survey, line, hosts, linked, unlinked)
 
 
-def _counted(job: Path, figures: Figures) -> LastRecords:
+def _counted(job: Path, survey: Survey, line: TimeLine) -> LastRecords:
     """Count the records of a job, and return which of them are the last ones of their URLs."""
     last = LastRecords(final_lines(job))
     # A running crawl may have finished more by now: what was not noted is left out.
     for number, (record, _) in enumerate(itertools.islice(final_records(job), last.count), 1):
-        figures.count_time(record)
+        line.add(record)
         if last.is_last(number, record):
-            figures.count(record)
+            survey.add(record, last=True)
     return last
 
 
 def _linked(
-    directory: Path, last: Mapping[Path, LastRecords], figures: Figures
+    directory: Path, last: Mapping[Path, LastRecords], survey: Survey
 ) -> tuple[dict[str, LinkedFrom] | None, int]:
     """The pages that link to the broken URLs that are listed, as their last visits found them, None if no job keeps
     links; and how many pages there are whose links are missing."""
-    found = {each.url: LinkedFrom() for each in figures.broken}
+    found = {each.url: LinkedFrom() for each in broken(survey)}
     if not found:
         return None, 0
     missing = [
@@ -140,28 +144,3 @@ def _ranked(directory: Path) -> dict[str, list[dict[str, Any]]]:
             selection.add(row for row in rows if row is not None)
             ranked[sort] = selection.rows()
     return ranked
-
-
-def _check_free(out: Path) -> None:
-    if not out.parent.is_dir():
-        raise ExportError(f"{out.parent} is not a directory: make it first")
-    if not os.path.lexists(out):
-        return
-    if out.is_symlink() or not out.is_file():
-        raise ExportError(f"{out} exists and is not a file: name another one with --out")
-    with open(out, "rb") as stream:
-        if MARK.encode("ascii") not in stream.read(len(MARK) + 100):
-            raise ExportError(f"{out} exists and is not an earlier report: name another file with --out")
-
-
-def _replace(out: Path, data: bytes) -> None:
-    """Write the file beside its place, then rename it. Others may read it: it is made to be handed on."""
-    disk, part = RealDisk(), out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(data)
-        disk.sync_file(part)
-        disk.replace(part, out)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    disk.sync_directory(out.parent)

@@ -16,23 +16,10 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from crawler.inspect.export.crawl_figures import (
-    BROKEN,
-    DEEPEST,
-    GOOD,
-    KEPT_FAILURES,
-    LONGEST,
-    NOT_FETCHED,
-    REST,
-    SERVER_ERROR,
-    Broken,
-    Figures,
-    HostFigures,
-)
 from crawler.inspect.export.markup import Child, Markup, element, joined, text
-from crawler.inspect.export.time_line import Columns
+from crawler.inspect.export.time_line import KINDS, Columns, TimeLine
 from crawler.job.metrics import count, counted, duration, size, trust
-from crawler.job.survey import TopRows, clipped
+from crawler.job.survey import BROKEN_KINDS, COLUMNS, DEEPEST, LONGEST, Row, Survey, TopRows, clipped
 from crawler.url.scope import OF_PAGES
 
 MARK = "<!-- a report by crawler -->"  # tells an earlier report from other files
@@ -65,7 +52,8 @@ class Report(Struct, frozen=True):
     name: str
     made_at: float
     stats: Mapping[str, Any]
-    figures: Figures
+    survey: Survey
+    line: TimeLine
     hosts: Sequence[Mapping[str, Any]]
     linked: Mapping[str, LinkedFrom] | None = None
     unlinked: int = 0
@@ -122,31 +110,39 @@ class Section(Struct, frozen=True):
 
 
 def _sections(report: Report) -> Iterable[Section | None]:
-    figures = report.figures
-    yield _time_line(figures.line.columns())
-    yield Section("outcome", "Outcome", _bars("outcome", _outcomes(figures)))
-    yield Section("status", "Status", _bars("status", _statuses(figures)) if figures.statuses else _none("answer"))
-    yield _failures(figures)
+    survey = report.survey
+    yield _time_line(report.line.columns())
+    yield Section("outcome", "Outcome", _bars("outcome", _outcomes(survey)))
+    statuses = _statuses(survey)
+    yield Section("status", "Status", _bars("status", statuses) if statuses else _none("answer"))
+    yield _failures(survey)
     yield _broken(report)
     yield _hosts(report)
-    yield Section("depth", "Depth", _bars("links from a seed", _depths(figures)))
-    yield Section("types", "Types", _top("type", figures.types))
-    yield Section("reasons", "Why URLs were not fetched", _top("reason", figures.reasons))
+    yield Section("depth", "Depth", _bars("links from a seed", _depths(survey)))
+    yield Section("types", "Types", _top("type", survey.top["types"]))
+    yield Section("reasons", "Why URLs were not fetched", _top("reason", survey.top["reasons"]))
     yield _left_out(report.stats)
     yield _links(report.stats)
     yield Section("seen", "Can the seen-set be trusted?", element("p", trust(report.stats)))
-    yield _copies(figures)
+    yield _copies(survey)
     yield _about(report)
+
+
+def broken(survey: Survey) -> list[Row]:
+    """The broken URLs that are listed: server errors, then the others, both by host."""
+    server_errors, *others = (survey.wrong[kind].values() for kind in BROKEN_KINDS)
+    kept = [server_errors, [row for rows in others for row in rows]]
+    return [row for rows in kept for row in sorted(rows, key=lambda row: row.host)]
 
 
 # -- sections --------------------------------------------------------------------------------------------------
 
 
 def _main_figures(report: Report) -> Markup:
-    stats, figures = report.stats, report.figures
+    stats = report.stats
     shown: dict[str, Child] = {
         "pages fetched": stats["pages_fetched"],
-        "broken links": figures.totals["broken"],
+        "broken links": report.survey.total(*BROKEN_KINDS),
         "failed": stats["pages_failed"],
         "redirects": stats["pages_redirected"],
         "excluded": stats["urls_excluded"],
@@ -171,31 +167,24 @@ def _time_line(columns: Columns | None) -> Section | None:
         if not counts:
             continue
         y, parts = 100.0, []
-        for kind in (GOOD, BROKEN, NOT_FETCHED):
+        for kind in KINDS:
             height = 100 * counts[kind] / most
             y -= height
             if height:
                 x, css = place + 0.06, _class(kind)
                 parts.append(element("rect", x=x, y=round(y, 2), width=0.88, height=round(height, 2), class_=css))
-        said = ", ".join(f"{count(counts[kind])} {kind}" for kind in (GOOD, BROKEN, NOT_FETCHED) if counts[kind])
+        said = ", ".join(f"{count(counts[kind])} {kind}" for kind in KINDS if counts[kind])
         moment = _moment(columns.start + place * columns.width, seconds_too=True)
         bars.append(element("g", element("title", f"{moment}: {said}"), *parts))
     wide = len(columns.counts)
     end = columns.start + wide * columns.width
     total = sum(counts.total() for counts in columns.counts)
     said = f"{counted(total, 'URL')} from {_moment(columns.start)} to {_moment(end)}"
-    chart = element(
-        "svg",
-        *bars,
-        viewBox=f"0 0 {wide} 100",
-        preserveAspectRatio="none",
-        class_="line",
-        role="img",
-        aria_label=said,
-    )
+    form = {"viewBox": f"0 0 {wide} 100", "preserveAspectRatio": "none", "class_": "line", "role": "img"}
+    chart = element("svg", *bars, **form, aria_label=said)
     key = [
         element("li", _swatch(kind), f"{kind} {count(sum(counts[kind] for counts in columns.counts))}")
-        for kind in (GOOD, BROKEN, NOT_FETCHED)
+        for kind in KINDS
     ]
     fine = columns.width < 60
     first, last = _moment(columns.start, seconds_too=fine), _moment(end, seconds_too=fine)
@@ -208,13 +197,15 @@ def _time_line(columns: Columns | None) -> Section | None:
 
 
 def _broken(report: Report) -> Section:
-    figures, linked = report.figures, report.linked
-    total, listed = figures.totals["broken"], figures.broken
+    listed, linked, total = broken(report.survey), report.linked, report.survey.total(*BROKEN_KINDS)
     if not total:
         return Section("broken", "Broken links", element("p", "No link is broken."), True)
     said = f"{counted(total, 'URL')} with a status of 400 or higher, or a soft 404."
-    if total > len(listed):
-        said += f" {_left_out_of(listed, figures)}"
+    if left := total - len(listed):
+        said += (
+            f" {count(len(listed))} are listed, server errors first, then by host. Not listed: "
+            f"{counted(left, 'broken link')}, whose records are in pages.jsonl."
+        )
     if linked is None:
         said += " The page is the one on which the link was found first; others may have it too."
     if report.unlinked:
@@ -222,32 +213,12 @@ def _broken(report: Report) -> Section:
             f" The links of {counted(report.unlinked, 'page')} are missing: their files are not in the job, or they "
             "were finished without --output links."
         )
-    rows = [
-        (
-            element("td", str(each.status or "") if not each.words else each.words, class_="status"),
-            _row_head(_address(each.url)),
-            element("td", _linked_from(each, linked), class_="long", data_head="linked from"),
-        )
-        for each in listed
-    ]
+    rows = [(each.words or str(each.status or ""), _address(each.url), _linked_from(each, linked)) for each in listed]
     table = _table("Broken links", ("status", "URL", "linked from"), rows, "list")
     return Section("broken", "Broken links", joined(element("p", said), table), True)
 
 
-def _left_out_of(listed: Sequence[Broken], figures: Figures) -> str:
-    """What of the broken links is not listed."""
-    errors = sum(number for status, number in figures.statuses.items() if status >= SERVER_ERROR)
-    out = errors - len(figures.server_errors)
-    others = figures.totals["broken"] - len(listed) - out
-    missing = [counted(out, "server error")] if out else []
-    missing += [counted(others, "other broken link")] if others else []
-    return (
-        f"{count(len(listed))} are listed, server errors first, then by host. Not listed: {' and '.join(missing)}, "
-        "whose records are in pages.jsonl."
-    )
-
-
-def _linked_from(each: Broken, linked: Mapping[str, LinkedFrom] | None) -> Markup:
+def _linked_from(each: Row, linked: Mapping[str, LinkedFrom] | None) -> Markup:
     if linked is None or each.url not in linked or not linked[each.url].pages:
         return text("a seed") if each.via is None else _address(each.via)
     found = linked[each.url]
@@ -258,89 +229,68 @@ def _linked_from(each: Broken, linked: Mapping[str, LinkedFrom] | None) -> Marku
     return element("ul", *items)
 
 
-def _failures(figures: Figures) -> Section | None:
-    total, listed = figures.totals["failed"], figures.failures
+def _failures(survey: Survey) -> Section | None:
+    total, listed = survey.total("failed"), survey.wrong["failed"].values()
     if not total:
         return None
     said = f"{counted(total, 'URL')} without a complete response after all tries."
     if total > len(listed):
-        said += f" The first {KEPT_FAILURES} are listed; the other records are in pages.jsonl."
-    rows = [
-        (_row_head(_address(each.url)), element("td", each.words, class_="long", data_head="error")) for each in listed
-    ]
-    return Section(
-        "failed", "Failed", joined(element("p", said), _table("Failed", ("URL", "error"), rows, "list")), True
-    )
+        said += f" The newest {count(len(listed))} are listed; the other records are in pages.jsonl."
+    table = _table("Failed", ("URL", "error"), [(_address(each.url), each.words) for each in listed], "list")
+    return Section("failed", "Failed", joined(element("p", said), table), True)
 
 
-def _outcomes(figures: Figures) -> list[Bar]:
-    totals = figures.totals
-    broken = totals["broken"] - totals["soft404"]
+def _outcomes(survey: Survey) -> list[Bar]:
     shown = [
-        Bar("fetched", totals["fetched"] - broken, broken),
-        Bar("redirect", totals["redirect"]),
-        Bar("soft404", broken=totals["soft404"]),
-        Bar("blocked", not_fetched=totals["blocked"]),
-        Bar("failed", not_fetched=totals["failed"]),
-        Bar("excluded", not_fetched=totals["excluded"]),
+        Bar("fetched", survey.total("ok"), survey.total("client_errors", "server_errors")),
+        Bar("redirect", survey.total("redirects")),
+        Bar("soft404", broken=survey.total("soft404")),
+        *(Bar(name, not_fetched=survey.total(name)) for name in ("blocked", "failed", "excluded")),
     ]
     return [bar for bar in shown if sum(bar[1:])]
 
 
-def _statuses(figures: Figures) -> list[Bar]:
-    most = sorted(figures.statuses.most_common(_SHOWN))
-    return [Bar(str(status), broken=number) if status >= 400 else Bar(str(status), number) for status, number in most]
+def _statuses(survey: Survey) -> list[Bar]:
+    most = sorted(survey.top["statuses"].most(_SHOWN), key=lambda each: int(each[0]))
+    return [Bar(status, *((0, number) if int(status) >= 400 else (number,))) for status, (number,) in most]
 
 
-def _depths(figures: Figures) -> list[Bar]:
-    return [
-        Bar(f"{depth} or more" if depth == DEEPEST else str(depth), number)
-        for depth, number in sorted(figures.depths.items())
-    ]
+def _depths(survey: Survey) -> list[Bar]:
+    depths = sorted((int(depth), number) for depth, (number,) in survey.top["depths"].items())
+    return [Bar(f"{depth} or more" if depth == DEEPEST else str(depth), number) for depth, number in depths]
 
 
 def _hosts(report: Report) -> Section:
-    figures = report.figures.hosts
-    rows = []
-    known = [(row, figures.get(row["host"], HostFigures())) for row in report.hosts]
-    for row, host in sorted(known, key=lambda each: (-each[1].fetched, each[0]["host"])):
-        latency = row["latency_seconds"]
-        cells: list[Child] = [
-            host.fetched,
-            host.broken,
-            host.failed,
-            host.excluded,
-            host.copies,
-            size(host.size),
-            row["pending"],
-        ]
-        rows.append(
-            (
-                element("th", row["host"], scope="row", class_="long"),
-                *(element("td", cell, class_="number") for cell in cells),
-                element("td", None if latency is None else _latency(latency), class_="number"),
-                element("td", str(row["state"])),
-            )
-        )
+    survey, rows = report.survey, list[Sequence[Child]]()
+    left = [survey.total(column) for column in COLUMNS]
+    for row in report.hosts:
+        sums, latency = survey.hosts.get(row["host"]), row["latency_seconds"]
+        left = [max(0, each - own) for each, own in zip(left, sums, strict=True)]
+        told = None if latency is None else _latency(latency)
+        rows.append((row["host"], *_of_host(sums), row["pending"], told, str(row["state"])))
+    rows.sort(key=lambda row: (-int(row[1] or 0), row[0]))
     others = report.stats["hosts"] - len(report.hosts)
     if others > 0:
-        rest = figures.get(REST, HostFigures())
-        cells = [rest.fetched, rest.broken, rest.failed, rest.excluded, rest.copies, size(rest.size), None, None]
-        name = element("th", counted(others, "other host"), scope="row", class_="long")
-        rows.append((name, *(element("td", cell, class_="number") for cell in cells), element("td")))
+        rows.append((counted(others, "other host"), *_of_host(left), None, None, None))
     heads = ("host", "fetched", "broken", "failed", "excluded", "copies", "bodies", "pending", "latency", "state")
-    return Section("hosts", "Hosts", _table("Hosts", heads, rows, "rows"), True)
+    return Section("hosts", "Hosts", joined(_table("Hosts", heads, rows, "rows"), _short(survey.hosts)), True)
 
 
-def _copies(figures: Figures) -> Section | None:
-    most = figures.originals.most(_SHOWN)
+def _of_host(sums: Sequence[int]) -> list[Child]:
+    """URLs that were fetched, broken, failed, excluded, copies; bytes."""
+    of = dict(zip(COLUMNS, sums, strict=True))
+    wrong = sum(of[column] for column in BROKEN_KINDS)
+    return [of["ok"] + wrong - of["soft404"], wrong, of["failed"], of["excluded"], of["copies"], size(of["bytes"])]
+
+
+def _copies(survey: Survey) -> Section | None:
+    most = survey.top["originals"].most(_SHOWN)
     if not most:
         return None
-    copies = sum(host.copies for host in figures.hosts.values())
-    said = f"{counted(copies, 'page')} with the same content as another page of their host. Pages with most copies:"
-    rows = [(_row_head(_address(url)), element("td", number, class_="number")) for url, (number,) in most]
-    content = joined(element("p", said), _table("Copies", ("page", "copies"), rows), _short(figures.originals))
-    return Section("copies", "Copies", content, True)
+    said = f"{counted(survey.total('copies'), 'page')} with the same content as another page of their host. "
+    said += "Pages with most copies:"
+    table = _table("Copies", ("page", "copies"), [(_address(url), number) for url, (number,) in most])
+    return Section("copies", "Copies", joined(element("p", said), table, _short(survey.top["originals"])), True)
 
 
 _LIMITS = {
@@ -356,20 +306,13 @@ _LIMITS = {
 
 
 def _left_out(stats: Mapping[str, Any]) -> Section:
-    rows = [
-        (
-            element("th", element("code", limit), scope="row", class_="long"),
-            element("td", _LIMITS.get(limit, "pages" if limit in OF_PAGES else "links")),
-            element("td", number, class_="number"),
-        )
+    rows: list[Sequence[Child]] = [
+        (element("code", limit), _LIMITS.get(limit, "pages" if limit in OF_PAGES else "links"), number)
         for limit, number in stats["links_left_out"].items()
         if number
-    ] + [
-        (
-            element("th", element("code", rule), scope="row", class_="long"),
-            element("td", "URLs not asked, by this rule"),
-            element("td", number, class_="number"),
-        )
+    ]
+    rows += [
+        (element("code", rule), "URLs not asked, by this rule", number)
         for rule, number in stats["urls_held_back"].items()
         if number
     ]
@@ -401,7 +344,7 @@ def _about(report: Report) -> Section:
     said = [
         "The figures at the top and the time line count each visit. All other figures count each URL once, as its last "
         "visit found it, without the paths that the crawler made up to recognise soft 404s"
-        f" ({count(report.figures.totals['probes'])}). Times are UTC.",
+        f" ({count(report.survey.probes)}). Times are UTC.",
         "Only records that no crash can undo are counted. All counts are exact unless a section says otherwise. The "
         "hosts listed are those with most pages and those with most failures.",
     ]
@@ -417,20 +360,20 @@ def _pairs(shown: Mapping[str, Child], css: str) -> Markup:
     )
 
 
-def _top(name: str, counts: TopRows) -> Markup:
-    most = counts.most(_SHOWN)
+def _top(name: str, kinds: TopRows) -> Markup:
+    most = kinds.most(_SHOWN)
     if not most:
         return _none(name)
-    more = len(counts) - len(most)
+    more = len(kinds.rows) - len(most)
     others = element("p", f"{counted(more, f'more {name}')} with fewer URLs", class_="quiet") if more > 0 else None
-    return joined(_bars(name, [Bar(key, number) for key, (number,) in most]), others, _short(counts))
+    return joined(_bars(name, [Bar(key, number) for key, (number, *_) in most]), others, _short(kinds))
 
 
-def _short(counts: TopRows) -> Markup | None:
-    if not counts.missed:
+def _short(kinds: TopRows) -> Markup | None:
+    if not kinds.missed:
         return None
     return element(
-        "p", f"There are very many kinds: a count may be up to {count(counts.missed)} too low.", class_="quiet"
+        "p", f"There are very many kinds: a count may be up to {count(kinds.missed)} too low.", class_="quiet"
     )
 
 
@@ -452,7 +395,7 @@ def _bars(name: str, shown: Sequence[Bar]) -> Markup:
     rows = []
     for bar in shown:
         parts, x = [], 0.0
-        for number, kind in zip(bar[1:], (GOOD, BROKEN, NOT_FETCHED), strict=True):
+        for number, kind in zip(bar[1:], KINDS, strict=True):
             if number:
                 width = max(_LEAST, round(100 * number / most, 2))
                 parts.append(element("rect", x=x, width=width, height=8, class_=_class(kind)))
@@ -460,13 +403,7 @@ def _bars(name: str, shown: Sequence[Bar]) -> Markup:
         drawn = element(
             "svg", *parts, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar", aria_hidden="true"
         )
-        rows.append(
-            (
-                element("th", bar.label, scope="row", class_="long"),
-                element("td", sum(bar[1:]), class_="number"),
-                element("td", drawn, class_="bar-cell"),
-            )
-        )
+        rows.append((bar.label, sum(bar[1:]), drawn))
     return _table(name, (name, "URLs", ""), rows)
 
 
@@ -475,22 +412,33 @@ _NUMBERS = frozenset(
 )
 
 
-def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[Markup]], css: str = "") -> Markup:
-    """A table that scrolls sideways where it finds no room."""
+_CLASSES = {"status": "status", "linked from": "long", "error": "long", "": "bar-cell"} | dict.fromkeys(
+    _NUMBERS, "number"
+)
+
+
+def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], css: str = "") -> Markup:
+    """A table that scrolls sideways where it finds no room. The head of a row is its URL, or its first cell."""
     head = [
         element("th", each, scope="col", class_="number" if each in _NUMBERS else None) if each else element("td")
         for each in heads
     ]
-    table = element(
-        "table", element("thead", element("tr", *head)), element("tbody", *(element("tr", *row) for row in rows))
-    )
+    row_head = heads.index("URL") if "URL" in heads else 0
+    body = [
+        element("tr", *(_cell(heads[at], value, is_head=at == row_head) for at, value in enumerate(row)))
+        for row in rows
+    ]
+    table = element("table", element("thead", element("tr", *head)), element("tbody", *body))
     return element(
         "div", table, class_=f"scroll {css}".rstrip(), tabindex=0, role="region", aria_label=f"Table: {name}"
     )
 
 
-def _row_head(content: Markup) -> Markup:
-    return element("th", content, scope="row", class_="long")
+def _cell(head: str, value: Child, *, is_head: bool) -> Markup:
+    if is_head:
+        return element("th", value, scope="row", class_="long")
+    css = _CLASSES.get(head)
+    return element("td", value, class_=css, data_head=head if css == "long" else None)
 
 
 def _address(url: str) -> Markup:

@@ -11,7 +11,6 @@ from crawler.job.metrics.course import Course, CourseError
 from crawler.job.metrics.even_counts import EvenCounts
 from crawler.job.metrics.events import Event, Events, Kind
 from crawler.job.metrics.history import COUNTERS, History
-from crawler.job.metrics.notice_watch import Notice, NoticeWatch
 from crawler.job.metrics.sentences import (
     TimeLeft,
     forecast,
@@ -36,8 +35,6 @@ __all__ = [
     "Kind",
     "Look",
     "Need",
-    "Notice",
-    "NoticeWatch",
     "TimeLeft",
     "count",
     "counted",

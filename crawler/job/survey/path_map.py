@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct, field
+
 from crawler.job.survey.record_kinds import clipped
 from crawler.job.survey.top_rows import TopRows
 
@@ -24,61 +26,36 @@ _COLUMNS = ("records", "bytes", "broken")
 REST = ""  # the name of what has no place in its site or directory
 
 
-class PathMap:
-    """Counts of URLs by site and directory; ``records`` are those of first visits."""
+class PathMap(Struct):
+    """Counts of URLs by site and directory, and of all of them."""
 
-    def __init__(self) -> None:
-        self._totals = [0] * len(_COLUMNS)
-        self._sites = TopRows(SITES, len(_COLUMNS))
-        self._parts = TopRows(PARTS, len(_COLUMNS))
+    records: int = 0
+    sites: TopRows = field(default_factory=lambda: TopRows(SITES, len(_COLUMNS)))
+    parts: TopRows = field(default_factory=lambda: TopRows(PARTS, len(_COLUMNS)))
 
-    def add(self, host: str, href: str, size: int) -> None:
+    def add(self, host: str, href: str, size: int, *, broken: bool) -> None:
         """Count a URL."""
-        values = (1, size, 0)
-        for column, value in enumerate(values):
-            self._totals[column] += value
-        self._sites.add(host, values)
-        self._parts.add(_part(host, href), values)
-
-    def change(self, host: str, href: str, step: int) -> None:
-        """Count a URL as broken (1), or not any more (-1)."""
-        if step:
-            column = _COLUMNS.index("broken")
-            self._totals[column] = max(0, self._totals[column] + step)
-            self._sites.change(host, column, step)
-            self._parts.change(_part(host, href), column, step)
+        self.records += 1
+        values = (1, size, int(broken))
+        self.sites.add(host, values)
+        self.parts.add(f"{host} {' '.join(directories(href))}", values)
 
     def answer(self) -> tuple[list[dict[str, Any]], int]:
         """The largest sites, the largest first, each with its largest directories, which add up to it; and how many
-        records are not of these sites."""
+        URLs are not of these sites."""
         shown: defaultdict[str, defaultdict[str, dict[str, list[int]]]] = defaultdict(lambda: defaultdict(dict))
         sums: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(_COLUMNS))
-        for number, (key, row) in enumerate(self._parts.most(PARTS)):
+        for number, (key, row) in enumerate(self.parts.most(PARTS)):
             host, first, second = key.split(" ")
             _sum(sums[host], row)
             if number < SHOWN_PARTS:
                 shown[host][first][second] = row
-        for host, row in self._sites.items():
+        for host, row in self.sites.items():
             # A site that lost its place for a while lacks what its directories have kept, or the other way round.
             sums[host] = [max(each) for each in zip(row, sums[host], strict=True)]
         largest = sorted(sums.items(), key=lambda each: each[1], reverse=True)[:SHOWN_SITES]
         sites = [_site(host, row, shown[host]) for host, row in largest]
-        return sites, self._totals[0] - sum(row[0] for _, row in largest)
-
-    def dump(self) -> dict[str, Any]:
-        return {"totals": self._totals, "sites": self._sites.dump(), "parts": self._parts.dump()}
-
-    def restore(self, stored: dict[str, Any]) -> None:
-        """Take what ``dump`` returned. Raises ValueError, KeyError and TypeError if it cannot be that."""
-        self._totals = [int(each) for each in stored["totals"]]
-        self._sites.restore(stored["sites"])
-        self._parts.restore(stored["parts"])
-        if len(self._totals) != len(_COLUMNS) or any(key.count(" ") != 2 for key, _ in self._parts.items()):
-            raise ValueError("a map of other parts")
-
-
-def _part(host: str, href: str) -> str:
-    return f"{host} {' '.join(directories(href))}"
+        return sites, self.records - sum(row[0] for _, row in largest)
 
 
 def directories(href: str) -> tuple[str, str]:

@@ -16,79 +16,46 @@ The sums of a key with a place are what was added since it got that place. With 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
+from msgspec import Struct, field
 
-class TopRows:
-    """Rows of ``columns`` sums for at most ``places`` keys. ``missed``: the weight that a row may lack."""
 
-    def __init__(self, places: int, columns: int = 1) -> None:
-        self.missed = 0
-        self._places = places
-        self._empty = [0] * columns
-        self._rows: dict[str, list[int]] = {}
-        # The weight of a key, and ``missed`` when it got its place: comparing it to ``missed`` needs no subtraction.
-        self._ranks: dict[str, int] = {}
+class TopRows(Struct):
+    """Rows of ``columns`` sums for at most ``places`` keys. ``missed``: the weight that a row may lack. At the end of a
+    row in ``rows`` is its weight, and what was missed when it got its place: comparing that to ``missed`` needs no
+    subtraction."""
+
+    places: int
+    columns: int = 1
+    missed: int = 0
+    rows: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, key: str, values: Iterable[int] = (1,), weight: int = 1) -> None:
         """Add the values to the columns of the key."""
-        row = self._rows.get(key)
+        row = self.rows.get(key)
         if row is None:
             row = self._place(key)
         for column, value in enumerate(values):
             row[column] += value
-        self._ranks[key] += weight
-
-    def change(self, key: str, column: int, step: int) -> None:
-        """Add to one column of the key if it has a place; no sum goes below 0."""
-        row = self._rows.get(key)
-        if row is not None:
-            row[column] = max(0, row[column] + step)
+        row[-1] += weight
 
     def _place(self, key: str) -> list[int]:
-        ranks, rows = self._ranks, self._rows
-        if len(rows) >= self._places:
-            self.missed = sorted(ranks.values())[len(ranks) // 2]
-            for each in [each for each, rank in ranks.items() if rank <= self.missed]:
-                del ranks[each], rows[each]
-        ranks[key] = self.missed
-        row = rows[key] = self._empty.copy()
+        if len(self.rows) >= self.places:
+            ranks = sorted(row[-1] for row in self.rows.values())
+            self.missed = ranks[len(ranks) // 2]
+            self.rows = {each: row for each, row in self.rows.items() if row[-1] > self.missed}
+        row = self.rows[key] = [0] * self.columns + [self.missed]
         return row
 
     def most(self, number: int) -> list[tuple[str, list[int]]]:
         """The keys with the highest sums in the first column, the highest first."""
-        return sorted(self._rows.items(), key=_first, reverse=True)[:number]
+        return sorted(self.items(), key=itemgetter(1), reverse=True)[:number]
 
-    def get(self, key: str) -> Sequence[int] | None:
-        return self._rows.get(key)
+    def get(self, key: str) -> list[int]:
+        """The sums of a key; zeros if it has no place."""
+        return self.rows.get(key, [0] * (self.columns + 1))[:-1]
 
     def items(self) -> Iterator[tuple[str, list[int]]]:
-        return iter(self._rows.items())
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def dump(self) -> dict[str, str]:
-        """All keys with their sums and weight, for ``restore``, and ``missed`` under an empty key."""
-        found = {key: " ".join(map(str, (*row, self._ranks[key]))) for key, row in self._rows.items()}
-        return found | {"": str(self.missed)}
-
-    def restore(self, stored: dict[str, str]) -> None:
-        """Take what ``dump`` returned. Raises ValueError if it cannot be that."""
-        self.missed = _count(stored[""])
-        for key, text in stored.items():
-            if key:
-                *row, rank = map(_count, text.split(" "))
-                if len(row) != len(self._empty) or len(self._rows) >= self._places or rank < self.missed:
-                    raise ValueError(f"a row of {text!r}")
-                self._rows[key], self._ranks[key] = row, rank
-
-
-_first = itemgetter(1)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError(f"{text!r} is not a count")
-    return int(text)
+        return ((key, row[:-1]) for key, row in self.rows.items())

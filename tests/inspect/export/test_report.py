@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawler.cli import main
-from crawler.inspect.export.crawl_figures import BROKEN, DEEPEST, GOOD, KEPT, NOT_FETCHED, REST, Figures
-from crawler.inspect.export.job_report import gather
+from crawler.inspect.export.job_report import KEPT, gather
 from crawler.inspect.export.last_records import LastRecords
-from crawler.inspect.export.report_page import MARK, Report, report_page
+from crawler.inspect.export.report_page import MARK, Report, broken, report_page
+from crawler.inspect.export.time_line import BROKEN, COLUMNS, GOOD, NOT_FETCHED, TimeLine
 from crawler.job.durable_frontier import DurableFrontier
+from crawler.job.survey import BROKEN_KINDS, Survey
 from tests.inspect.export.hostile_report import HOSTILE, hostile_report
 from tests.inspect.export.linking import linking_job
 from tests.job.metrics.samples import statistics
@@ -39,62 +42,44 @@ def record(path: str, status: int | None = 200, **more: Any) -> dict[str, Any]:
     }
 
 
-def figures_of(*records: dict[str, Any]) -> Figures:
-    figures = Figures.of(["a.test:443"])
-    for each in records:
-        figures.count_time(each)
-        figures.count(each)
-    return figures
-
-
-# -- figures ---------------------------------------------------------------------------------------------------
-
-
-def test_what_became_of_urls() -> None:
-    figures = figures_of(
-        record("/a"),
-        record("/b", duplicate_of="https://a.test/a"),
-        record("/gone", 410),
-        record("/soft", outcome="soft404"),
-        record("/dead", None, outcome="failed", error="timeout: no answer", bytes=None),
-        record("/no", None, outcome="excluded", error="disallowed by robots.txt", bytes=None),
-        record("/made-up", 404, probe=True),
-        record("/to", 301, outcome="redirect", depth=99),
-        record("/x", url="http://b.test/", depth=0),
-    )
-    assert figures.urls == 8
-    assert [(each.url, each.status, each.words) for each in figures.broken] == [
-        ("https://a.test/gone", 410, ""),
-        ("https://a.test/soft", 200, "soft 404"),
-    ]
-    assert figures.totals == {"fetched": 4, "soft404": 1, "failed": 1, "excluded": 1, "redirect": 1} | {
-        "broken": 2,
-        "probes": 1,
-    }
-    assert figures.depths == {0: 1, 1: 6, DEEPEST: 1}
-    own, rest = figures.hosts["a.test:443"], figures.hosts[REST]
-    assert (own.fetched, own.broken, own.failed, own.excluded, own.copies, own.size) == (3, 2, 1, 1, 1, 500)
-    assert (rest.fetched, rest.size) == (1, 100)
-    columns = figures.line.columns()
-    assert columns is not None
-    assert columns.counts == [Counter({GOOD: 4, BROKEN: 3, NOT_FETCHED: 2})]
-
-
 def test_server_errors_are_listed_before_dead_links_by_host_and_what_is_left_out_is_said() -> None:
-    hosts = ("b.test", "a.test")
-    records = [record("", 404, url=f"https://{hosts[number % 2]}/{number}") for number in range(KEPT + 40)]
-    records += [record("", 503, url=f"https://{hosts[number % 2]}/late/{number}") for number in range(4)]
-    figures = figures_of(*records)
-    listed = figures.broken
-    assert len(listed) == KEPT
-    first = [f"https://a.test/late/{number}" for number in (1, 3)] + [
-        f"https://b.test/late/{number}" for number in (0, 2)
+    survey, hosts = Survey(KEPT), ("b.test", "a.test")
+    for number in range(4):
+        survey.add(record("", 503, url=f"https://{hosts[number % 2]}/early/{number}"), last=True)
+    for number in range(KEPT + 40):
+        survey.add(record("", 404, url=f"https://{hosts[number % 2]}/{number}"), last=True)
+    listed = [each.url for each in broken(survey)]
+    assert len(listed) == KEPT + 4
+    first = [
+        f"https://{host}/early/{number}"
+        for host, numbers in (("a.test", (1, 3)), ("b.test", (0, 2)))
+        for number in numbers
     ]
-    assert [each.url for each in listed[:4]] == first
-    rest = [each.url.split("/")[2] for each in listed[4:]]
+    assert listed[:4] == first
+    rest = [each.split("/")[2] for each in listed[4:]]
     assert rest == sorted(rest)
-    page = report_page(Report("docs", 0.0, statistics(), figures, []))
-    assert "500 are listed, server errors first, then by host. Not listed: 44 other broken links, whose rec" in page
+    page = report_page(Report("docs", 0.0, statistics(), survey, TimeLine(), []))
+    assert "504 are listed, server errors first, then by host. Not listed: 40 broken links" in page
+
+
+def test_the_time_line_tells_what_each_visit_came_to() -> None:
+    line = TimeLine()
+    for status, outcome in ((200, "fetched"), (410, "fetched"), (200, "soft404"), (None, "failed"), (301, "redirect")):
+        line.add(record("/", status, outcome=outcome))
+    columns = line.columns()
+    assert columns is not None
+    assert columns.counts == [Counter({GOOD: 2, BROKEN: 2, NOT_FETCHED: 1})]
+
+
+@given(st.lists(st.integers(0, 10**11), min_size=1))
+def test_a_time_line_holds_every_moment_whatever_the_span(moments: list[int]) -> None:
+    line = TimeLine()
+    line.times[GOOD].extend(moments)
+    columns = line.columns()
+    assert columns is not None
+    assert len(columns.counts) <= COLUMNS
+    expected = Counter((moment - columns.start) // columns.width for moment in moments)
+    assert {place: counts.total() for place, counts in enumerate(columns.counts) if counts} == expected
 
 
 def test_the_last_record_of_a_url_counts() -> None:
@@ -191,14 +176,17 @@ def test_the_report_of_a_job(job: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert re.fullmatch(rf"news-report.html: 4 URLs, 1 broken; {len(page.encode()):,} bytes\n", said)
     assert page.startswith(f"<!doctype html>\n{MARK}\n")
     text = Elements(page).text
+    assert "Crawl of news" in text
     assert "https://b.test/gone" in text
     assert "https://a.test/gone" not in text, "its last visit found it"
     assert re.search(r"crawl\.scopelinks out of scope3", text)
     assert str(job) not in page
-    figures = gather(job).figures
-    assert figures.urls == 4
-    assert sum(figures.statuses.values()) == 4
-    assert {name: host.broken for name, host in figures.hosts.items()} == {"a.test:443": 0, "b.test:443": 1}
+    survey = gather(job).survey
+    assert survey.urls == 4
+    assert sum(number for _, (number,) in survey.top["statuses"].items()) == 4
+    assert survey.total(*BROKEN_KINDS) == 1
+    hosts = [re.sub(r"<[^>]*>", " ", row).split()[:4] for row in re.findall(r"<tr>.*?</tr>", page) if ":443" in row]
+    assert hosts == [["a.test:443", "2", "0", "0"], ["b.test:443", "2", "1", "0"]]
     assert sorted(path.name for path in job.parent.iterdir()) == ["news", "news-report.html"]
 
 
@@ -222,7 +210,6 @@ def test_with_links_all_pages_that_link_to_a_broken_url_are_counted(tmp_path: Pa
     shutil.rmtree(tmp_path / "job" / "links")
     without = gather(tmp_path / "job")
     assert without.unlinked == len({edge["from"] for edge in edges})
-    assert f"The links of {without.unlinked} pages are missing" in report_page(without)
 
 
 def test_an_earlier_report_is_replaced_and_nothing_else(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,8 +218,8 @@ def test_an_earlier_report_is_replaced_and_nothing_else(job: Path, capsys: pytes
     assert main(["report", str(job), "--out", str(out)]) == 0
     out.write_text("<!doctype html>\nmine\n")
     for place, said in {
-        out: "is not an earlier report: name another file with --out",
-        job.parent: "is not a file: name another one with --out",
+        out: "is not an earlier export: name another file",
+        job.parent: "is not a file: name another file",
         job / "page.html": "is in the job's directory",
         job.parent / "nowhere" / "page.html": "is not a directory: make it first",
     }.items():

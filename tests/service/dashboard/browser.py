@@ -186,7 +186,6 @@ def record(number: int, **changes: Any) -> dict[str, Any]:
         "bytes": 512 * number,
         "seconds": 0.004,
         "at": 1_700_000_000.0 + number,
-        "depth": 1,
         "via": "http://h.test/",
     } | changes
 
@@ -212,15 +211,8 @@ def survey(**changes: Any) -> dict[str, Any]:
         "fault": None,
         "recent": [record(number) for number in (12, 11, 10)],
         "failures": failures,
-        "failed_total": 1,
-        "broken_total": 3,
-        "wrong": {"client_errors": 1, "server_errors": 1, "soft404": 1, "failed": 1},
-        "failed_visits": 1,
-        "broken_visits": 3,
         "urls": 130,
-        "exact": True,
         "statuses": {"200": 125, "404": 1, "503": 1},
-        "outcomes": {"fetched": 128, "failed": 1, "soft404": 1},
         "hosts": [
             {
                 "host": "h.test",
@@ -235,7 +227,6 @@ def survey(**changes: Any) -> dict[str, Any]:
                 "bytes": 64_000,
             }
         ],
-        "depths": [1, 40, 89],
         "types": [{"type": "text/html", "records": 128, "bytes": 64_000}],
         "map": [
             {"name": "h.test", "records": 100, "bytes": 11_000, "broken": 3, "parts": parts},

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
+import msgspec
 from aiohttp import web
 
 from crawler.base.settings import DashboardSettings, Settings
@@ -16,24 +16,20 @@ from crawler.job.history_file import MAGIC, VERSION
 from crawler.job.metrics import Course, Events, History, Kind
 from crawler.job.metrics.events import EACH
 from crawler.job.metrics.history import HOUR, MOST, RECENT
-from crawler.job.output.changes import Cursor
-from crawler.job.survey import LONGEST, Survey
+from crawler.job.survey import LONGEST
 from crawler.job.survey.path_map import PARTS, SITES
-from crawler.job.survey.survey import ERROR, HOSTS, TYPES
-from crawler.job.survey_file import Counted, encode_survey
+from crawler.job.survey.survey import ERROR, HOSTS, KINDS, LISTED
+from crawler.job.survey_file import read_survey, write_survey
 from crawler.service.api import Api
 from crawler.service.commands import HOST_WORDS, WORDS, performing
 from crawler.service.dashboard.event_stream import MOST_LISTENERS
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.job_list import JobList, Routes
 from crawler.service.dashboard.server import Dashboard
-from crawler.service.downloads import MOST as MOST_DOWNLOADS
-from crawler.service.downloads import WRITE_TIMEOUT
-from crawler.service.job_api import JobApi
-from crawler.service.job_survey import JobSurvey
-from crawler.service.record_counter import SHARE
+from crawler.service.job_survey import SHARE, JobSurvey
 from crawler.service.run_view import RunView
-from crawler.service.survey_api import SurveyApi
+from crawler.service.survey_api import MOST as MOST_DOWNLOADS
+from crawler.service.survey_api import WRITE_TIMEOUT, SurveyApi
 from crawler.service.watched_jobs import BoardJob, WatchedJobs
 from tests.documents import page
 from tests.job.metrics.samples import statistics
@@ -45,7 +41,7 @@ RUNNING = " ".join(TEXT.split())  # whatever its lines
 
 async def test_every_address_is_documented_and_no_other() -> None:
     view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
-    feed, survey = Feed(statistics, float), JobSurvey.of(Path(), lambda: None)
+    feed, survey = Feed(statistics, float), JobSurvey(Path(), lambda: None)
     about = SurveyApi(view, survey, feed)
     board = Dashboard(DashboardSettings(listen="0"), feed, [*Api(view, float).routes(), *about.routes()])
     await view.close()
@@ -59,7 +55,7 @@ def test_every_address_of_the_list_of_jobs_is_documented_and_no_other(tmp_path: 
     jobs, like = WatchedJobs([tmp_path], float), Routes([web.get("/of-a-job", lambda _: None)])
     served = {
         re.sub(r":[^}]*", "", each.path)
-        for each in (*JobList(jobs, like).routes(), *JobApi(Launches(jobs, None, None)).routes())
+        for each in (*JobList(jobs, like).routes(), *Launches(jobs, None, None).routes())
     }
     documented = set(re.findall(r"^\| `(/[^`]*)` \|", page("job-list.md"), re.MULTILINE))
     assert documented | {"/page/{name}", "/api/jobs", "/jobs/{job}/of-a-job"} == served
@@ -106,23 +102,27 @@ def test_the_example_of_a_course_is_one() -> None:
         assert f"`{name}`" in text
 
 
-def test_the_survey_is_documented_with_its_bounds_and_its_example() -> None:
-    survey = Survey()
+def test_the_survey_is_documented_with_its_bounds_and_its_example(tmp_path: Path) -> None:
     text, told = page("format-survey.md"), page("dashboard-survey.md")
     (example,) = re.findall(r'^```json title="survey"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
-    content = decode_envelope(example.encode(), survey_file.MAGIC, survey_file.VERSION, survey_file.SURVEY)
-    kept = Survey.restored(content["survey"])
-    assert (kept.records, kept.seeds) == (1, (["http://h.test/docs/api/a"], 1))
-    assert content == json.loads(encode_survey(Counted(kept, Cursor.parse(content["cursor"]))).partition(b"\n")[2])
-    for name in (*content, *survey.dump(), *survey.dump()["map"]):
+    (tmp_path / survey_file.SURVEY).write_text(example)
+    stored = read_survey(tmp_path)
+    assert stored is not None
+    kept = stored.survey
+    assert kept.records == 1
+    write_survey(tmp_path, stored)
+    assert (tmp_path / survey_file.SURVEY).read_text() == example
+    dump = msgspec.to_builtins(kept)
+    for name in (*dump, *dump["map"], *dump["hosts"], *dump["top"], "cursor", "survey"):
         assert f"`{name}`" in text
     answer = kept.answer()
     (site,), (host,) = answer["map"], answer["hosts"]
     for name in (*answer, *answer["recent"][0], *answer["failures"][0], *site, *host, "complete", "read", "fault"):
         assert f"`{name}`" in told
     running = " ".join(told.split())
-    assert f"cut at {LONGEST} characters" in running
-    assert f"({HOSTS:,} hosts, {TYPES} types, {SITES} sites and {PARTS:,} directories" in running
+    assert f"cut at {LONGEST:,} characters" in running
+    assert f"({HOSTS:,} hosts, {KINDS:,} types, {SITES} sites and {PARTS:,} directories" in running
+    assert f"the last {LISTED} URLs of each kind" in running
     assert f"an error weighs as much as {ERROR} records" in running
     assert f"At most {MOST_DOWNLOADS} downloads" in running
     assert f"not read for {WRITE_TIMEOUT:.0f} s" in running

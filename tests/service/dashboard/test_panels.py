@@ -81,11 +81,9 @@ async def test_the_survey_is_asked_for_again_only_when_records_came(browser: Chr
         await until(browser, lambda: crawl.requests["/api/survey"] > asked[-1])
 
 
-async def test_urls_that_fail_at_each_visit_count_once_and_what_is_old_says_of_when_it_is(browser: Chrome) -> None:
-    wrong = {"client_errors": 81, "server_errors": 2, "soft404": 0, "failed": 12}
-    counted = survey(failed_total=12, broken_total=83, failed_visits=54, broken_visits=243, wrong=wrong)
+async def test_visits_are_called_so_and_what_is_old_says_of_when_it_is(browser: Chrome) -> None:
     crawl = Crawl(revisits=500, pages_failed=54, pages_soft404=0, status={"2xx": 900, "4xx": 240, "5xx": 3})
-    crawl.survey = counted | {"complete": False, "read": 0.5}
+    crawl.survey = survey(complete=False, read=0.5)
     crawl.news = {"records": [], "records_new": 3}
     rows = "[...document.querySelectorAll('#lost li')]"
     lost = f"return {rows}.map(node => node.children[0].textContent + ' ' + node.children[1].textContent)"
@@ -94,17 +92,34 @@ async def test_urls_that_fail_at_each_visit_count_once_and_what_is_old_says_of_w
         await until(browser, lambda: "counting: 50%" in text(browser, ".failures [data-behind]"))
         assert "54 visits without an answer" in await asyncio.to_thread(script(browser, lost))
         assert await asyncio.to_thread(text, browser, "#broken-note") == "visits and 243 broken"
-        crawl.survey = counted
+        assert await asyncio.to_thread(text, browser, "#outcomes-title") == "Outcomes of all visits"
+        assert "297 visits, 4 URLs" in await asyncio.to_thread(text, browser, "#failures-count")
+        crawl.survey = survey()
         later = "const now = Date.now.bind(Date); Date.now = () => now() + 20_000"
         await asyncio.to_thread(browser.execute_script, later)
-        await until(browser, lambda: text(browser, "#failed-now") == "12")
-        assert await asyncio.to_thread(text, browser, "#broken-note") == "and 83 broken"
-        assert "12 URLs without an answer" in await asyncio.to_thread(script(browser, lost))
-        bars = "return [...document.querySelectorAll('#outcomes li')].map(node => node.innerText.split('\\n'))"
-        outcomes = dict(await asyncio.to_thread(script(browser, bars)))
-        assert outcomes == {"fetched": "128", "failed": "1", "soft 404": "1"}
-        assert "297 visits to 95 URLs" in await asyncio.to_thread(text, browser, "#failures-count")
         await until(browser, lambda: text(browser, ".answers [data-behind]").startswith("as of "))
+
+
+async def test_counts_of_failures_are_of_all_also_of_those_that_are_not_listed(browser: Chrome) -> None:
+    crawl = Crawl(pages_failed=7, pages_soft404=0, status={"2xx": 900, "4xx": 1_234, "5xx": 2}, revisits=0)
+    listed = [record(2_000 - number, status=404, url=f"http://h.test/{number}") for number in range(100)]
+    crawl.survey = survey(failures=listed)
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: text(browser, "#failures-count") == "100 of 1,243 shown")
+        kinds = (
+            "return [...document.querySelectorAll('[data-failures]')].map(node => node.lastElementChild.textContent)"
+        )
+        assert await asyncio.to_thread(script(browser, kinds)) == ["1,243", "7", "1,234", "2", "0"]
+        for kind, count, rows in (
+            ("4xx", "100 of 1,234 shown", 100),
+            ("failed", "0 of 7 shown", 0),
+            ("soft404", "", 0),
+        ):
+            await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, f"[data-failures='{kind}']").click)
+            assert await asyncio.to_thread(text, browser, "#failures-count") == count
+            found = "return document.querySelectorAll('#failures li').length"
+            assert await asyncio.to_thread(script(browser, found)) == rows
 
 
 async def test_a_host_that_gave_what_its_budget_allows_is_not_called_failed(browser: Chrome) -> None:
@@ -133,6 +148,7 @@ async def test_a_failure_says_who_links_to_it_and_what_to_do(browser: Chrome) ->
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures button").send_keys, Keys.ENTER)
         told = await asyncio.to_thread(text, browser, "#failures .facts")
         assert "linked fromhttp://h.test/" in told
+        assert "correct the link on the page that links to it" in told
         linked = "return [...document.querySelectorAll('#failures a')].map(node => [node.href, node.rel])"
         assert ["http://h.test/gone", "noopener noreferrer"] in await asyncio.to_thread(script(browser, linked))
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "#failures summary").click)
@@ -180,7 +196,10 @@ async def test_what_needs_somebody_is_named_with_its_cause_and_remedy(browser: C
         found = dict(await asyncio.to_thread(script(browser, lines)))
         said = await asyncio.to_thread(text, browser, "#attention")
         assert {"mark-bad", "mark-wait"} <= found.keys()
+        assert "The disk is full; it resumes by itself when there is space." in said
+        assert "Free some space" in said
         assert "h000.testwas given up: nothing listens on its port; 7 URLs failed." in said
+        assert "Check that the server is up" in said
         assert "h001.testslows the crawl down: it asks for fewer requests (429 or 503); 7 URLs wait for it." in said
         assert "h002.test" not in said
         button = browser.find_element(By.XPATH, "//ul[@id='attention']//button[contains(., 'h000.test')]")
@@ -198,6 +217,7 @@ async def test_what_to_do_about_a_host_can_be_done_also_when_no_crawl_runs(brows
         said = await asyncio.to_thread(text, browser, "#attention")
         assert "crawler retry --failed --host h000.test, and run the crawl again" in said
         assert "press" not in said
+        assert "Pause lets it wait" not in said
         button = browser.find_element(By.CSS_SELECTOR, "#hosts-table tbody button")
         await asyncio.to_thread(button.click)
         await until(browser, lambda: "pending" in text(browser, "#hosts .detail"))
@@ -220,6 +240,7 @@ async def test_what_costs_most_is_named_first_and_all_of_it_is_seen(browser: Chr
             await until(browser, lambda: "h015.test" in text(browser, "#attention"))
             assert (await asyncio.to_thread(titles, browser, "#attention"))[:2] == ["h015.test", "h014.test"]
             said = await asyncio.to_thread(text, browser, "#attention")
+            assert said.startswith("The crawl is paused")
             assert "58 URLs wait for it" in said
             assert "Block… ends the crawl without its 58 URLs" in said
             number = len(await asyncio.to_thread(browser.find_elements, By.CSS_SELECTOR, "#attention > li"))
@@ -246,7 +267,7 @@ async def test_broken_links_of_a_host_that_is_done_are_said(browser: Chrome) -> 
     crawl.survey = survey(hosts=[answers | {"ok": 64, "client_errors": 36, "server_errors": 0, "failed": 0}])
     async with shown(crawl) as (_, url):
         await open_page(browser, url)
-        await until(browser, lambda: "36 of 102 URLs answer 4xx" in text(browser, "#attention"))
+        await until(browser, lambda: "36 of 102 answers are 4xx" in text(browser, "#attention"))
         assert titles(browser, "#attention") == ["h.test"]
 
 
@@ -344,7 +365,8 @@ async def test_a_crawl_that_fetched_nothing_says_so_everywhere(browser: Chrome) 
         await until(browser, lambda: "1 held back by private-address" in text(browser, "#attention"))
         marks = "return ['working', 'verdict'].map(id => document.getElementById(id).dataset.mark)"
         assert await asyncio.to_thread(script(browser, marks)) == ["bad", "bad"]
-        [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "progress-share", "state")]
+        said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "progress-share", "state")]
+        assert said == ["Nothing was fetched: no seed could be.", "0%", "failed"]
         crawl.changes |= {"pages_fetched": 5, "urls_admitted": 6}
         await until(browser, lambda: "1 URL was excluded" in text(browser, "#verdict"))
 

@@ -58,8 +58,8 @@ function troubleOfHost(row) {
 function ofAnswers(host, known) {
   if (known.has(host.host)) return null;
   const all = host.ok + host.redirects + host.client_errors + host.server_errors + host.failed;
-  if (host.server_errors >= 3 && host.server_errors > 0.05 * all) return item("wait", "answers with server errors", `${format.count(host.server_errors)} of ${format.count(all)} URLs answer 5xx`, "Its owner has to mend it; have the pages visited again later.", host.host, pendings.get(host.host) ?? 0);
-  if (host.client_errors >= 5 && host.client_errors > 0.2 * all) return item("note", "has many broken links", `${format.count(host.client_errors)} of ${format.count(all)} URLs answer 4xx`, "See who links to them below Failures.", host.host);
+  if (host.server_errors >= 3 && host.server_errors > 0.05 * all) return item("wait", "answers with server errors", `${format.count(host.server_errors)} of ${format.count(all)} answers are 5xx`, "Its owner has to mend it; have the pages visited again later.", host.host, pendings.get(host.host) ?? 0);
+  if (host.client_errors >= 5 && host.client_errors > 0.2 * all) return item("note", "has many broken links", `${format.count(host.client_errors)} of ${format.count(all)} answers are 4xx`, "See who links to them below Failures.", host.host);
   return null;
 }
 

@@ -1,10 +1,8 @@
-// Counts as bars: depths as a histogram, statuses and types as a list.
+// Counts as bars.
 
-import { find, keep, make, mark, write } from "./dom.js";
+import { find, keep, make, write } from "./dom.js";
 import * as format from "./format.js";
 import { statusWords } from "./words.js";
-
-const COLUMNS = 16; // depths that are shown on their own
 
 // rows: { name, words, value, note, kind }
 export function showBars(id, rows) {
@@ -34,23 +32,3 @@ export const showStatuses = (statuses) =>
   );
 
 export const showTypes = (types) => showBars("types", (types ?? []).map((row) => ({ name: row.type || "no type", value: row.records, note: row.bytes ? format.bytes(row.bytes) : "–" })));
-
-export function showDepths(depths) {
-  const shown = (depths ?? []).slice(0, COLUMNS);
-  const beyond = (depths ?? []).slice(COLUMNS).reduce((sum, number) => sum + number, 0);
-  const rows = shown.map((value, depth) => ({ depth: String(depth), value }));
-  if (beyond) rows.push({ depth: `${COLUMNS}+`, value: beyond });
-  const most = Math.max(1, ...rows.map((row) => row.value));
-  const create = () => make("li", {}, make("b"), make("i", { "aria-hidden": "true" }), make("span"));
-  keep(find("depths"), rows, (row) => row.depth, create, (node, row) => {
-    const [value, bar, name] = node.children;
-    write(value, format.compact(row.value));
-    const words = `depth ${row.depth}: ${format.counted(row.value, "page")}`;
-    if (node.title !== words) node.title = words;
-    const height = `${(100 * row.value) / most}%`;
-    if (bar.style.height !== height) bar.style.height = height;
-    write(name, row.depth);
-  });
-  mark(find("depths"), "dense", rows.length > 10);
-  find("depths-none").hidden = rows.length > 0;
-}

@@ -5,8 +5,6 @@ import { cut, cutUrl, find, inUse, keep, make, mark, recut, set, write } from ".
 import * as format from "./format.js";
 import { badge, badgeKind, recordRemedy, recordWords } from "./words.js";
 
-const MOST = 300; // rows: as many as the crawl tells of
-
 const KINDS = {
   all: () => true,
   failed: (record) => record.outcome === "failed",
@@ -16,7 +14,8 @@ const KINDS = {
 };
 
 let records = [];
-let totals = { all: 0, visits: 0, exact: true }; // of all, also of those that are not listed: by kind
+let totals = {}; // of all, also of those that are not listed: by kind
+let what = "URLs"; // that these count
 let kind = "all";
 
 // A link to a page of the web, of which the crawler is not told to be the referrer.
@@ -73,44 +72,46 @@ function create(record) {
 
 function draw() {
   const fitting = records.filter(KINDS[kind]);
-  keep(find("failures"), fitting.slice(0, MOST), (record) => record.number, create);
-  for (const button of document.querySelectorAll("[data-failures]")) {
-    write(button.lastElementChild, format.figure(totals[button.dataset.failures] ?? 0));
-    set(button, "ariaPressed", String(button.dataset.failures === kind));
-  }
-  const listed = Math.min(MOST, fitting.length);
-  const words = [(totals[kind] ?? 0) > listed ? `${format.count(listed)} of ${format.count(totals[kind])} shown` : ""];
-  // Each URL is listed once, as it was at its last visit.
-  if (!totals.exact) words.push("too many to tell URLs from visits");
-  else if (totals.visits > totals.all) words.push(`${format.counted(totals.visits, "visit")} to ${format.counted(totals.all, "URL")}`);
-  write(find("failures-count"), words.filter(Boolean).join("; "));
+  keep(find("failures"), fitting, (record) => record.number, create);
+  count();
   find("failures-none").hidden = fitting.length > 0;
   write(find("failures-none"), records.length ? (totals[kind] ? "None of this kind among the newest: Downloads has them all." : "None of this kind.") : "Nothing failed or broken so far.");
 }
 
-// Of how many URLs each kind is.
-function totalsOf(survey) {
-  const { failed = 0, client_errors: client = 0, server_errors: server = 0, soft404 = 0 } = survey.wrong ?? {};
-  const visits = (survey.failed_visits ?? 0) + (survey.broken_visits ?? 0);
-  return { all: (survey.failed_total ?? 0) + (survey.broken_total ?? 0), failed, "4xx": client, "5xx": server, soft404, visits, exact: survey.exact !== false };
+// Each URL is listed once, as it was at its last visit.
+function count() {
+  for (const button of document.querySelectorAll("[data-failures]")) {
+    write(button.lastElementChild, format.figure(totals[button.dataset.failures] ?? 0));
+    set(button, "ariaPressed", String(button.dataset.failures === kind));
+  }
+  if (held) return;
+  const listed = records.filter(KINDS[kind]).length;
+  const more = (totals[kind] ?? 0) > listed;
+  write(find("failures-count"), more ? (what === "URLs" ? `${format.count(listed)} of ${format.count(totals[kind])} shown` : `${format.counted(totals[kind], "visit")}, ${format.counted(listed, "URL")} shown`) : "");
+}
+
+// What the crawl has counted.
+export function showTotals({ failed = 0, client = 0, server = 0, soft = 0, what: counted }) {
+  totals = { all: failed + client + server + soft, failed, "4xx": client, "5xx": server, soft404: soft };
+  what = counted;
+  count();
 }
 
 let newest = null;
 let held = null; // a survey that came while somebody was reading
 
 export function showFailures(survey) {
-  const told = totalsOf(survey);
-  const key = `${survey.failures?.[0]?.number} ${survey.failures?.length} ${Object.values(told).join(" ")}`;
+  const found = survey.failures ?? [];
+  const key = `${found[0]?.number} ${found.length}`;
   if (key === newest) return;
   if (records.length && inUse(find("failures"))) {
     held = survey;
-    const more = told.all - totals.all;
-    return write(find("failures-count"), more > 0 ? `standing still, ${format.count(more)} more` : "");
+    const more = found.filter((record) => record.number > records[0].number).length;
+    return write(find("failures-count"), more ? `standing still, ${format.count(more)} more` : "");
   }
   held = null;
   newest = key;
-  records = survey.failures ?? [];
-  totals = told;
+  records = found;
   draw();
 }
 

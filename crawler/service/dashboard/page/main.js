@@ -109,7 +109,7 @@ function mean(key, over = MEAN_OVER) {
 }
 
 const WORDS = { waiting: "waiting", failed: "failed", paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped", gone: "gone", lost: "no answer" };
-const SHOWN = [...document.querySelectorAll("[data-show]:not(#failed-now)")]; // which counts URLs, see showCounts
+const SHOWN = [...document.querySelectorAll("[data-show]")]
 const RATES = [...document.querySelectorAll("[data-rate]")];
 
 let share = null;
@@ -123,14 +123,13 @@ function showState(state) {
 const sum = (stats, ...keys) => keys.reduce((all, key) => all + (stats[key] ?? 0), 0);
 
 function showCounts(stats) {
-  const first = missed.firstVisits(stats);
   const outcomes = [
-    ["fetched", first ? first.fetched : stats.pages_fetched, "good"],
-    ["redirected", first ? first.redirect : stats.pages_redirected, "quiet"],
-    ["failed", first ? first.failed : stats.pages_failed, "bad"],
-    ["excluded", first ? first.excluded : stats.urls_excluded, "quiet"],
-    ["soft 404", first ? first.soft404 : stats.pages_soft404, "warn"],
-    ["blocked", first ? first.blocked : stats.pages_blocked, "warn"],
+    ["fetched", stats.pages_fetched, "good"],
+    ["redirected", stats.pages_redirected, "quiet"],
+    ["failed", stats.pages_failed, "bad"],
+    ["excluded", stats.urls_excluded, "quiet"],
+    ["soft 404", stats.pages_soft404, "warn"],
+    ["blocked", stats.pages_blocked, "warn"],
   ];
   const links = [
     ["found", sum(stats, "links_found", "links_rejected"), "plain"], // the parts below are all of it
@@ -150,10 +149,10 @@ function showCounts(stats) {
   }
   const wrong = missed.wrongOf(stats);
   const broken = sum(wrong, "client", "server", "soft");
+  failures.showTotals(wrong);
   const what = wrong.what === "visits" ? "visits " : "";
-  write(find("failed-now"), format.figure(wrong.failed));
   write(find("broken-note"), broken ? `${what}and ${format.figure(broken)} broken` : "none broken");
-  write(find("outcomes-title"), first ? "Outcomes: URLs at their first visit" : stats.revisits ? "Outcomes of all visits" : "Outcomes: URLs");
+  write(find("outcomes-title"), stats.revisits ? "Outcomes of all visits" : "Outcomes: URLs");
   write(find("statuses-title"), stats.revisits ? "Statuses: URLs at their first visit" : "Statuses: URLs");
 }
 

@@ -27,31 +27,18 @@ const RULES = {
 
 const total = (...numbers) => numbers.reduce((sum, number) => sum + (number ?? 0), 0);
 
-let counted = null; // the survey
-
-// What is wrong. The crawl counts visits; if it visits URLs again, the survey knows how many URLs that are.
+// What went wrong. The crawl counts visits: these are URLs as long as it visits none again.
 export function wrongOf(stats) {
   const { "4xx": client, "5xx": server } = stats.status ?? {};
-  const all = { failed: stats.pages_failed, client, server, soft: stats.pages_soft404, what: stats.revisits ? "visits" : "URLs" };
-  if (!stats.revisits || !counted?.wrong || counted.complete === false || counted.exact === false) return all;
-  const { failed, client_errors, server_errors, soft404 } = counted.wrong;
-  return { failed, client: client_errors, server: server_errors, soft: soft404, what: "URLs" };
+  return { failed: stats.pages_failed, client, server, soft: stats.pages_soft404, what: stats.revisits ? "visits" : "URLs" };
 }
-
-// How the first visits of all URLs came out, if some are visited again: the crawl itself counts every visit.
-export const firstVisits = (stats) => (stats.revisits && counted?.outcomes && counted.complete !== false ? counted.outcomes : null);
-
-export const showWrong = (survey) => {
-  counted = survey;
-};
 
 function lost(stats) {
   const wrong = wrongOf(stats);
-  const answers = wrong.what === "URLs" && stats.revisits ? "URLs that answer" : "answers";
   return [
     ["failed", wrong.failed, `${wrong.what} without an answer`, "listed below Failures; crawler retry --failed", "failed"],
-    ["4xx", wrong.client, `${answers} 4xx, such as 404 not found`, "the links to them are broken", "4xx"],
-    ["5xx", wrong.server, `${answers} 5xx, server errors`, "have them visited again later", "5xx"],
+    ["4xx", wrong.client, "answers 4xx, such as 404 not found", "the links to them are broken", "4xx"],
+    ["5xx", wrong.server, "answers 5xx, server errors", "have them visited again later", "5xx"],
     ["soft404", wrong.soft, "pages that only say “not found”", "the links to them are broken", "soft404"],
     ["blocked", stats.pages_blocked, "pages behind a challenge or a login", "see Walls in the documentation"],
     ["skipped", Math.round(stats.seen?.expected_urls_skipped ?? 0), "URLs probably taken for seen", "expected from the seen-set; a job begun without --no-ledger finds them"],

@@ -2,12 +2,11 @@
 
 import { getIfNew } from "./api.js";
 import { showAnswers as attend } from "./attention.js";
-import { showDepths, showStatuses, showTypes } from "./bars.js";
+import { showStatuses, showTypes } from "./bars.js";
 import { find, mark, write } from "./dom.js";
 import { showAnswers, showFailures } from "./failures.js";
 import * as format from "./format.js";
 import { showMap } from "./map.js";
-import { showWrong } from "./missed.js";
 import { forget, showRecords } from "./ticker.js";
 
 // Milliseconds. The ticks say how many records are new: without any, the answer would be the same.
@@ -29,12 +28,10 @@ function show(survey) {
   mark(document.querySelector("main"), "unread", survey.complete === false && !survey.records);
   if (survey.records < records) forget(); // another job
   records = survey.records;
-  showWrong(survey);
   showFailures(survey);
   showAnswers(survey.hosts);
   attend(survey.hosts ?? []);
   showMap(survey);
-  showDepths(survey.depths);
   showStatuses(survey.statuses);
   showTypes(survey.types);
   showRecords(survey.recent ?? []);

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.settings import RETRY_CLASSES, PolitenessSettings, RetrySettings
-from crawler.frontier.jitter import jitter
 from crawler.frontier.politeness import (
     HoldReason,
     gap,
@@ -71,19 +70,6 @@ def test_jitter_only_lengthens_and_no_hold_is_longer_than_the_longest(name: str,
         wait, plain = hold(settings)[0], hold(PLAIN)[0]
         assert plain <= wait <= plain * (1 + jitter)
         assert wait <= longest_hold(settings)
-
-
-@given(names, st.integers(0, 1_000))
-def test_jitter_is_a_number_that_can_be_repeated(name: str, number: int) -> None:
-    assert 0 <= jitter(name, number) < 1
-    assert jitter(name, number) == jitter(name, number)
-
-
-def test_jitter_parts_hosts_that_failed_together() -> None:
-    settings = PolitenessSettings(backoff_first=60.0, jitter=0.5)
-    waits = sorted(hold_after_throttle(None, 0, settings, f"h{n}.test:80")[0] for n in range(1_000))
-    for share in range(1, 10):
-        assert waits[100 * share] == pytest.approx(60 + 3 * share, abs=1.5), "spread evenly from 60 to 90 s"
 
 
 @pytest.mark.parametrize("name", RETRY_CLASSES)

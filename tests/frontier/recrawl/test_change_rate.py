@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.recrawl import ChangeRate, after_visit, first_guess, from_counts
+from crawler.frontier.recrawl import after_visit, first_guess
 
 DAY = 86_400.0
 
@@ -25,15 +25,6 @@ def test_the_estimate_comes_near_the_rate_though_visits_are_irregular(rate: floa
             known = after_visit(known, elapsed, changed=changed, first=guess)
         found.append(known.mean * DAY)
     assert 0.7 * rate < sum(found) / len(found) < 1.5 * rate
-
-
-def test_the_ratio_of_changes_to_visits_would_be_misled_by_several_changes_between_two_visits() -> None:
-    chance, known = random.Random(5), first_guess(DAY)
-    visits = [chance.random() < -math.expm1(-2.5) for _ in range(200)]
-    for changed in visits:
-        known = after_visit(known, DAY, changed=changed, first=first_guess(DAY))
-    assert sum(visits) / len(visits) < 1
-    assert 1.5 < known.mean * DAY < 4
 
 
 def test_a_page_may_change_its_habits() -> None:
@@ -60,10 +51,3 @@ def test_no_history_leads_to_a_number_that_is_not_finite_and_positive(
         assert 0 < known.mean < math.inf
         assert before > 0
         assert 0 <= known.unchanged(elapsed) <= 1
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.floats(0, 1e9))
-def test_counts_of_older_jobs_are_an_estimate(visits: int, changes: int, interval: float) -> None:
-    known = from_counts(visits, changes, interval, first_guess(DAY))
-    assert 0 < known.mean < math.inf
-    assert isinstance(known, ChangeRate)

@@ -80,14 +80,3 @@ def test_redirects_are_edges_and_links_that_are_not_followed_too(tmp_path: Path)
     assert found["/away"] == [(f"{B}/", "redirect", None, None, "off_scope")]
     assert found["/closed"] == [(f"{A}/never", "a", "never", None, "nofollow")]
     assert [edge[4] for edge in found["/2"]] == ["too_deep", "too_deep"]
-
-
-def test_strings_are_quoted_wherever_they_stand(tmp_path: Path) -> None:
-    texts = ["plain", 'a "b"', "back\\slash", "\N{SNOWMAN}", "\x01\x7f"]
-    for text in texts:
-        page = f'<a href="/1">one</a><a href="/2?\\">{text}</a><a rel="\\" href="/3">{text}</a>'
-        assert edges(tmp_path / str(texts.index(text)), {f"{A}/": page})["/"] == [
-            (f"{A}/1", "a", "one", None, True),
-            (f"{A}/2?\\", "a", text, None, True),
-            (f"{A}/3", "a", text, "\\", True),
-        ]

@@ -52,15 +52,3 @@ def test_never_more_pages_than_that_are_asked_for(tmp_path: Path, most: int, con
     lab.with_politeness(delay=0.1)
     assert lab.run(*(href for href in web if href.endswith("/"))) is Stop.MAX_PAGES
     assert len(lab.records()) == len(pages_asked(lab)) == most
-
-
-def test_a_page_that_waits_to_learn_whose_fault_its_failure_was_holds_no_place(tmp_path: Path) -> None:
-    web = dict(SITE) | {f"http://h{number}.test/": "" for number in range(10)} | {DEAD: UNREACHABLE}
-    lab = Laboratory(tmp_path / "job", web, limited(12, robots=False)).with_politeness(delay=0.5)
-    lab.slow = {"dead.test": 0.3}
-    assert lab.run(*(href for href in web if href.endswith(".test/") and href != DEAD), "http://live.test/0") is (
-        Stop.MAX_PAGES
-    )
-    assert lab.now - START < 2.0
-    assert len([each for each in lab.records() if each["outcome"] == "fetched"]) == 12
-    assert lab.requests_to("dead.test"), "it was asked"

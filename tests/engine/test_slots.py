@@ -53,18 +53,6 @@ def test_hosts_whose_bodies_wait_keep_no_other_from_being_asked(tmp_path: Path) 
         assert second.begin >= first.end + 1.0, "the gap follows the body"
 
 
-def test_at_most_as_many_slots_are_lent_as_there_are(tmp_path: Path) -> None:
-    hosts = [f"large{number}.test" for number in range(3 * SLOTS)]
-    laboratory = beside_large_bodies(tmp_path, hosts)
-    assert laboratory.run(*seeds_of(hosts)) is Stop.FINISHED
-    events = sorted((at, by) for each in laboratory.asked for at, by in ((each.begin, 1), (each.end, -1)))
-    under_way = most = 0
-    for _, by in events:
-        under_way += by
-        most = max(most, under_way)
-    assert most == 2 * SLOTS
-
-
 @pytest.mark.parametrize("kind", ["sitemap", "page"])
 def test_hosts_with_long_lists_of_links_keep_no_other_from_being_asked(tmp_path: Path, kind: str) -> None:
     """They are read piece by piece, and each piece waits for its turn."""

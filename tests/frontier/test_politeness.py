@@ -15,7 +15,7 @@ from crawler.frontier.politeness import (
     longest_hold,
     snooze,
 )
-from crawler.frontier.request_outcome import FailureClass, longest_retry, retry_wait, tries_of
+from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
 
 PLAIN = PolitenessSettings(jitter=0.0)
 names = st.text(max_size=40)
@@ -83,18 +83,3 @@ def test_each_class_has_tries_and_a_wait_of_its_own(name: str) -> None:
     assert [retry_wait(failure, n, own, "u") for n in (1, 2, 3)] == [3.0, 6.0, 12.0]
     for other in (FailureClass[each.upper()] for each in RETRY_CLASSES if each not in (name, "tls")):
         assert (tries_of(other, own), retry_wait(other, 1, own, "u")) == (4, 5.0)
-
-
-def test_what_another_try_cannot_mend_has_one() -> None:
-    settings = RetrySettings(tries=9)
-    assert [
-        tries_of(failure, settings) for failure in (FailureClass.TLS, FailureClass.PROTOCOL, FailureClass.OTHER)
-    ] == [1, 1, 1]
-
-
-@given(st.sampled_from(FailureClass), st.integers(1, 255), st.text(), st.floats(0, 1), st.floats(1, 1_000))
-def test_no_retry_waits_longer_than_the_longest(
-    failure: FailureClass, tries: int, name: str, jitter: float, growth: float
-) -> None:
-    settings = RetrySettings(jitter=jitter, growth=growth)
-    assert 0 < retry_wait(failure, tries, settings, name) <= longest_retry(settings)

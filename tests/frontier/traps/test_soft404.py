@@ -70,18 +70,6 @@ def test_a_page_is_learned_by_its_probe_alone() -> None:
     assert Host(host.store, soft404=False).kind("/x/", "not found") is PageKind.PAGE
 
 
-def test_another_answer_to_the_probe_ends_the_suspicion() -> None:
-    host = Host()
-    for path in ("/a/b/", "/c/", "/d/e/f/", "/g/", "/h/i/", "/k/l/m/n/"):
-        assert host.kind(path, "the same") is PageKind.PAGE
-    assert len(host.probes) == 1
-    assert host.judge(host.probes[0].removeprefix(SITE), "something else", probe=True).lesson is None
-    again = Host(host.store)
-    for path in ("/a/b/", "/c/", "/d/e/f/", "/g/"):
-        assert again.kind(path, "the same") is PageKind.PAGE
-    assert again.probes == []
-
-
 @pytest.mark.parametrize(
     "paths",
     [

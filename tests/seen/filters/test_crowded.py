@@ -112,14 +112,3 @@ def test_new_slices_cannot_be_crowded(given: KeyHash | None) -> None:
         probe = on_one_bucket(100) + on_few_buckets(100)
         assert again.contains_digests(probe) == seen.contains_digests(probe)
         assert again.snapshot().state == seen.snapshot().state
-
-
-def test_no_natural_digests_crowd_a_full_table_or_a_full_cuckoo_filter() -> None:
-    pick = np.random.default_rng(3)
-    for seen in (DigestTable(50_000, hash=HASH), DigestTable(50_000, digest_bits=64, hash=HASH)):
-        seen.restore(pick.bytes(16 * 50_000))
-        assert len(seen.statistics()["slices"]) == 1
-    cuckoo = CuckooFilter(0.001, 50_000, hash=HASH)
-    cuckoo.restore(pick.bytes(16 * 50_000))
-    assert len(cuckoo.statistics()["slices"]) == 1
-    assert stashed(cuckoo) == 0

@@ -134,11 +134,3 @@ def test_many_prefixes_and_long_paths_cost_little() -> None:
     assert made.contains("http://h.example/19999/a")
     assert not made.contains("http://h.example/20000/a")
     assert not made.contains("http://h.example" + "/" * 1_000_000)
-
-
-def test_remembered_answers_are_bounded() -> None:
-    made = Scope("host", origins_remembered=10)
-    made.widen("http://h7.example/")
-    inside = [number for number in range(100) if made.contains(f"http://h{number}.example/")]
-    assert inside == [7]
-    assert made.origins_known <= 10

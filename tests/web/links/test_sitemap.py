@@ -127,14 +127,6 @@ def test_members_without_end_are_given_up() -> None:
     assert [one.href for one in listed] == ["http://h.test/a"]
 
 
-def test_an_index_and_names_with_a_prefix() -> None:
-    body = b'<s:sitemapindex xmlns:s="x"><s:sitemap><s:loc>http://h.test/1.xml</s:loc></s:sitemap></s:sitemapindex>'
-    found = Sitemap(body, LinkSettings())
-    assert [one.href for group in found for one in group] == ["http://h.test/1.xml"]
-    assert found.is_index
-    assert is_sitemap(body)
-
-
 def test_the_dates_and_the_guesses_of_a_site() -> None:
     body = (
         HEAD

@@ -26,16 +26,12 @@ LONGEST = (
     "durability/test_crash_points.py",
     "seen/filters/test_kinds.py",
     "durability/test_signals.py",
-    "engine/test_recrawl.py",
     "inspect/backup/test_backup.py",
     "durability/test_flipped_store.py",
-    "frontier/test_gate.py",
     "durability/test_crash_points_beside.py",
-    "seen/filters/test_truth.py",
     "job/metrics/test_with_prometheus.py",
     "durability/test_output_taken.py",
     "cli/test_terminal.py",
-    "engine/test_lifted_limits.py",
     "test_docs.py",
 )
 assert not [name for name in LONGEST if not (HERE / name).exists()], "a file that was moved keeps its place here"
@@ -53,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("LONG", "20")
     _set_examples()
     config.addinivalue_line("markers", "long: takes too long for each run; pytest --long")
-    _let_interrupts_through()
+    _let_signals_through(config)
     _forget_proxies()
     config.addinivalue_line("markers", "real_secrets: secrets differ in each run, as they do for users")
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
@@ -118,14 +114,17 @@ def _forget_proxies() -> None:
         del os.environ[name]
 
 
-def _let_interrupts_through() -> None:
-    """Let child processes start with the default action for SIGINT.
+def _let_signals_through(config: pytest.Config) -> None:
+    """Let child processes start with the default action for SIGINT and SIGHUP.
 
-    A process that inherits an ignored SIGINT keeps ignoring it: under ``nohup`` or behind ``&`` in a script, no test of
-    Ctrl-C could pass. A handler is not inherited, and this one does what ignoring did for the tests' own process.
+    A process that inherits an ignored signal keeps ignoring it: under ``nohup`` or behind ``&`` in a script, no test of
+    Ctrl-C or of a closed terminal could pass. A handler is not inherited, and this one does what ignoring did for the
+    tests' own process. Workers of pytest-xdist are such children themselves: a closed terminal must not end them.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        ignored = signal.getsignal(number) is signal.SIG_IGN
+        if ignored or (number == signal.SIGHUP and hasattr(config, "workerinput")):
+            signal.signal(number, lambda *_: None)
 
 
 def _keep_bytecode_aside(config: pytest.Config) -> None:

@@ -69,17 +69,19 @@ def test_every_test_has_a_limit(request: pytest.FixtureRequest) -> None:
 
 
 def test_programs_start_with_ctrl_c_at_its_default() -> None:
-    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    """The same for the signal of a closed terminal."""
+    asked = "from signal import *; print(getsignal(SIGINT) is default_int_handler, getsignal(SIGHUP) is SIG_DFL)"
     ran = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert ran.stdout == "True\n"
+    assert ran.stdout == "True True\n"
 
 
 def test_so_they_do_where_pytest_was_started_with_it_ignored() -> None:
     """As under ``nohup``, or behind ``&`` in a script."""
     name = f"{Path(__file__)}::{test_programs_start_with_ctrl_c_at_its_default.__name__}"
-    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    kept = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
     try:
         code, told = pytest_in_a_worker(name)
     finally:
-        signal.signal(signal.SIGINT, kept)
+        for number, handler in kept.items():
+            signal.signal(number, handler)
     assert code == 0, told

@@ -34,7 +34,7 @@ from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
 from crawler.job.store import RocksStore
 from crawler.seen.exact import Answers, ExactSeenSet
-from crawler.seen.filters import UNKEYED, ScalableBloomFilter
+from crawler.seen.filters import ScalableBloomFilter
 
 BATCH = 64
 HOSTS = 100_000
@@ -143,7 +143,7 @@ def measure(directory: Path, keys: int) -> list[str]:
     unknown = [url(number) for number in range(keys, keys + million)]
     foreign = [unmet(number) for number in range(keys, keys + million)]
     crowd = ScalableBloomFilter(0.001, 2 * million)
-    crowd.restore(UNKEYED.digest_keys(unknown) + UNKEYED.digest_keys(foreign))
+    crowd.restore(HASH.digest_keys(unknown) + HASH.digest_keys(foreign))
     alone = ExactSeenSet(store, crowd)
     met_alone, unmet_alone = ask(alone, store, unknown), ask(alone, store, foreign)
     lines += [met_alone.line("  the rows alone, host met"), unmet_alone.line("  the rows alone, host never met")]

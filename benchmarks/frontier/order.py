@@ -2,7 +2,7 @@
 
     python benchmarks/frontier/order.py [--webs 5]
 
-Synthetic webs of 60 hosts and 3,000 pages each (``tests/frontier/web_graph.py``): half of all links stay on their host,
+Synthetic webs of 60 hosts and 3,000 pages each (``web_graph.py``): half of all links stay on their host,
 the others lead to hosts by a Zipf law. The figures are shares of the PageRank (damping 0.85) of all pages on the first
 5 to 50% of those fetched, means over the webs; 8 requests in flight, 0.1 s each.
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.frontier.web_graph import WebGraph, crawled, early
 from crawler.frontier import Order
-from tests.frontier.web_graph import WebGraph, crawled, early
 
 PARTS = (0.05, 0.1, 0.2, 0.3, 0.5)
 

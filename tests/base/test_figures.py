@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.figures import count, listed, probability, share
+from crawler.base.figures import probability
 
 # On the terminal and on the page: ``tests/service/dashboard/test_page.py`` asks the page.
 PROBABILITIES = [
@@ -52,17 +52,3 @@ def test_no_probability_needs_a_calculator(value: float) -> None:
         named = {None: 1.0, "million": 1e6, "billion": 1e9, "trillion": 1e12}
         often = float(found[1].replace(",", "")) * named[found[2]]
         assert 1 / often == pytest.approx(value, rel=0.06)
-
-
-def test_shares_are_whole_only_if_they_are() -> None:
-    told = [share(value) for value in (0.0, 0.0001, 0.02, 0.996, 1.0, 1.2)]
-    assert told == ["0%", "less than 1%", "2%", "99%", "100%", "120%"]
-
-
-def test_what_is_listed_reads_as_a_sentence() -> None:
-    assert [listed(range(length)) for length in (1, 2, 3)] == ["0", "0 and 1", "0, 1 and 2"]
-
-
-def test_counts_are_read_by_thousands() -> None:
-    assert count(1_204_332) == "1,204,332"
-    assert count(None) == "-"

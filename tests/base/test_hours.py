@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -87,30 +87,11 @@ def test_it_opens_at_the_first_minute_that_is_open(windows: tuple[str, ...], zon
         assert Hours(windows, zone).opens(now + (opens - now) * 0.5) == opens
 
 
-def test_answers_are_the_same_in_any_order() -> None:
-    start = at("2026-06-10T00:00")
-    times = [start + timedelta(hours=hour).total_seconds() for hour in (50, 3, 26, 7, 50, 0)]
-    assert [NIGHTS.opens(time) for time in times] == [Hours(("22:00-06:00",), "Europe/Berlin").opens(t) for t in times]
-
-
-def test_no_window_is_no_limit() -> None:
-    assert Hours((), None).opens(5.0) == 5.0
-
-
 @pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ({"hours": ["22-6"]}, "politeness.hours '22-6' must be like"),
-        ({"hours": ["22:00-25:00"]}, "must be like"),
-        ({"hours": ["22:00-24:30"]}, "nor after 24:00"),
-        ({"hours": ["08:00-08:00"]}, "must not end when it begins"),
-        ({"hours": ["22:00-06:00"], "time_zone": "Mars/Olympus"}, "politeness.time_zone 'Mars/Olympus' is not a time"),
-        ({"time_zone": "../etc/passwd"}, "is not a time zone"),
-    ],
+    "keys", [{"hours": ["22:00-25:00"]}, {"hours": ["08:00-08:00"]}, {"time_zone": "../etc/passwd"}]
 )
-def test_settings_that_are_refused(keys: dict[str, object], words: str) -> None:
-    with pytest.raises(SettingsError) as error:
+def test_settings_that_are_refused(keys: dict[str, object]) -> None:
+    with pytest.raises(SettingsError, match=f"politeness.{next(iter(keys))}"):
         settings_from({"politeness": keys}, "crawl.toml")
-    assert words in str(error.value)
     with pytest.raises(HoursError):
         Hours(("x",), None)

@@ -42,31 +42,6 @@ def test_every_setting_holds_at_once_or_needs_a_restart() -> None:
     assert ("politeness", "host_key") not in merged.settings.places
 
 
-def test_the_same_settings_change_nothing() -> None:
-    assert merge(Settings(), Settings()) == merge(Settings(), settings_from({}))
-    assert not merge(Settings(), Settings()).changed
-
-
-def test_rules_and_sites_are_counted_and_named() -> None:
-    one = settings_from({"site": [{"match": "a.org", "delay": 1}, {"match": "b.org", "delay": 1}]})
-    two = settings_from({"site": [{"match": "a.org", "delay": 1}, {"match": "b.org", "delay": 2}]})
-    swapped = settings_from({"site": [{"match": "b.org", "delay": 1}, {"match": "a.org", "delay": 1}]})
-    assert [change.words for change in merge(one, two).changed] == ["[[site]] (b.org) 2 tables -> 2 tables"]
-    assert [change.words for change in merge(one, swapped).changed] == ["[[site]] (their order) 2 tables -> 2 tables"]
-    rules = settings_from({"priority": [{"class": 1}]})
-    assert [change.words for change in merge(Settings(), rules).changed] == ["[[priority]] 0 rules -> 1 rule"]
-
-
-def test_which_hosts_share_a_gap_needs_a_restart() -> None:
-    one = settings_from({"site": [{"match": "a.org", "group": "library"}]})
-    two = settings_from({"site": [{"match": "a.org", "group": "library", "delay": 2}]})
-    other = settings_from({"site": [{"match": "a.org", "delay": 2}]})
-    assert [change.setting for change in merge(one, two).changed] == ["[[site]] (a.org)"]
-    for before, after in ((one, other), (other, one)):
-        assert [change.setting for change in merge(before, after).restart] == ["[[site]] (a.org)"]
-        assert merge(before, after).settings.site == before.site
-
-
 def test_each_setting_is_taken_or_named() -> None:
     """One that is neither would be ignored in silence."""
     for table in TABLES:

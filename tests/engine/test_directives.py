@@ -47,11 +47,6 @@ FORBID = {
     "header and element": answer(meta("robots", "nofollow") + ONE_LINK, (X, "noindex")),
     "header for several": answer(ONE_LINK, (X, "otherbot: none, tester: noindex, nofollow")),
 }
-ALLOW = {
-    "element for another": answer(meta("otherbot", "nofollow") + ONE_LINK),
-    "header for another": answer(ONE_LINK, (X, "otherbot: nofollow")),
-    "nothing new": answer(meta("robots", "index, follow") + ONE_LINK, (X, "all")),
-}
 
 
 @pytest.mark.parametrize("page", FORBID.values(), ids=FORBID)
@@ -69,26 +64,6 @@ def test_unless_the_settings_say_otherwise(tmp_path: Path, page: Response) -> No
     assert sorted(found[A]["robots"]) == ["nofollow", "noindex"]
 
 
-@pytest.mark.parametrize("page", ALLOW.values(), ids=ALLOW)
-def test_what_is_for_others_is_neither_obeyed_nor_recorded(tmp_path: Path, page: Response) -> None:
-    found = records(tmp_path, {A: page, f"{A}b": "b"})
-    assert list(found) == [A, f"{A}b"]
-    assert "robots" not in found[A]
-
-
-def test_a_page_that_is_out_of_date_is_not_to_be_indexed(tmp_path: Path) -> None:
-    past, future = "unavailable_after: 25 Jun 2010 15:00:00 GMT", "unavailable_after: 2090-01-01"
-    found = records(tmp_path, {A: answer(ONE_LINK, (X, past)), f"{A}b": answer(meta("robots", future))})
-    assert found[A]["robots"] == ["unavailable_after:2010-06-25T15:00:00Z", "noindex"]
-    assert found[f"{A}b"]["robots"] == ["unavailable_after:2090-01-01T00:00:00Z"]
-
-
-@pytest.mark.parametrize("status", [200, 404])
-def test_directives_of_what_is_no_page_are_recorded(tmp_path: Path, status: int) -> None:
-    pdf = answer(None, (X, "noindex"), status=status, kind="application/pdf")
-    assert records(tmp_path, {A: pdf})[A]["robots"] == ["noindex"]
-
-
 def test_headers_name_links(tmp_path: Path) -> None:
     page = answer(
         f'<base href="{A}base/">' + links(["1"]),
@@ -103,13 +78,6 @@ def test_headers_name_links(tmp_path: Path) -> None:
     assert found[f"{A}next"]["depth"] == 1
 
 
-def test_headers_of_what_is_no_page_name_links_too(tmp_path: Path) -> None:
-    pdf = answer(None, ("Link", f"<{A}paper>; rel=canonical"), kind="application/pdf")
-    found = records(tmp_path, {A: pdf, f"{A}paper": "x"})
-    assert list(found) == [A, f"{A}paper"]
-    assert found[A]["links"] == 1
-
-
 @pytest.mark.parametrize("html", [None, ONE_LINK])
 def test_nofollow_is_for_links_in_headers_too(tmp_path: Path, html: str | None) -> None:
     page = answer(
@@ -117,8 +85,3 @@ def test_nofollow_is_for_links_in_headers_too(tmp_path: Path, html: str | None) 
     )
     assert list(records(tmp_path, {A: page})) == [A]
     assert len(records(tmp_path / "all", {A: page}, respect_meta_robots=False)) > 1
-
-
-def test_kinds_that_are_switched_off_are_not_followed(tmp_path: Path) -> None:
-    page = answer(ONE_LINK, ("Link", "</next>; rel=next"), ("Refresh", "3; url=/refresh"))
-    assert list(records(tmp_path, {A: page}, kinds=())) == [A, f"{A}b"]

@@ -91,19 +91,3 @@ def test_a_page_of_the_site_that_is_embedded_first_is_still_a_page(tmp_path: Pat
     lab = Laboratory(tmp_path, pages, settings("any"))
     lab.run(HOME)
     assert crawled(lab) == dict.fromkeys(pages, False)
-
-
-def test_pages_off_the_site_bring_nothing_but_themselves(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path, web() | {f"{CDN}page": "<p>cdn page<img src=inner.png>"}, settings("any"))
-    lab.settings = replace(lab.settings, crawl=replace(lab.settings.crawl, hops_outside=1))
-    lab.run(HOME)
-    found = crawled(lab)
-    assert f"{CDN}page" in found
-    assert f"{CDN}inner.png" not in found
-
-
-def test_a_page_that_must_not_be_followed_embeds_nothing(tmp_path: Path) -> None:
-    pages = {HOME: '<meta name=robots content=nofollow><img src="/i.png">', f"{HOME}i.png": IMAGE}
-    lab = Laboratory(tmp_path, pages, settings("any"))
-    lab.run(HOME)
-    assert set(crawled(lab)) == {HOME}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import random
@@ -73,12 +72,6 @@ def test_max_pages_is_exact_and_the_next_run_carries_on(tmp_path: Path) -> None:
         assert crawler(start, "--job", job, *FAST).code == 0
         assert len(outcomes(job)) == 60
         assert len(site.pages_asked()) == 60
-
-
-def test_max_pages_reached_with_the_last_page_is_an_end(tmp_path: Path) -> None:
-    with Site(tree(10)) as site:
-        ran = crawler(seeds(tmp_path, site.url("/")), "--job", tmp_path / "job", *FAST, "--max-pages", "10")
-        assert ran.code == 0
 
 
 def test_max_depth_and_max_time(tmp_path: Path) -> None:
@@ -186,62 +179,3 @@ def test_seeds_are_read_from_standard_input_while_the_crawl_runs(tmp_path: Path)
         assert process.returncode == 0
         assert set(outcomes(job)) == {site.url(path) for path in ("/a", "/b", "/c")}
         assert crawler("-", "--job", job, *FAST, stdin="").code == 0, "resuming needs no seeds"
-
-
-def test_an_endless_input_does_not_keep_the_program_from_stopping(tmp_path: Path) -> None:
-    with Site({"/": "x"}) as site, running("-", "--job", tmp_path / "job", *FAST, stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write(f"{site.url('/')}\n".encode())
-        process.stdin.flush()
-        wait_until(lambda: site.count("/") == 1, "the seed is crawled")
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-        assert process.returncode == 130
-
-
-def test_politeness_one_request_at_a_time_and_the_gap_kept(tmp_path: Path) -> None:
-    with Site(tree(12), ports=2, latency=0.02) as site:
-        start = seeds(tmp_path, site.url("/"), site.url("/", 1))
-        assert crawler(start, "--job", tmp_path / "job", "--allow-private", "--delay", "0.1").code == 0
-        for host in site.hosts:
-            asked = sorted((a for a in site.asked if a.host == host), key=lambda a: a.start)
-            assert len(asked) == 13
-            gaps = [later.start - earlier.end for earlier, later in itertools.pairwise(asked)]
-            assert min(gaps) >= 0.095, "the gap runs from the end of a request to the start of the next"
-
-
-def test_the_global_rate_is_kept(tmp_path: Path) -> None:
-    with Site(tree(12), ports=2) as site:
-        start = seeds(tmp_path, site.url("/"), site.url("/", 1))
-        assert crawler(start, "--job", tmp_path / "job", *FAST, "--rate", "20").code == 0
-        times = sorted(a.start for a in site.asked)
-        assert len(times) == 26
-        # Requests may come in pairs, a tenth of a second apart; over the whole the rate is never exceeded.
-        assert times[-1] - times[0] >= (len(times) - 2) / 20 * 0.95
-
-
-def test_a_limit_that_is_reached_already_still_takes_new_seeds_in(tmp_path: Path) -> None:
-    with Site({"/a": "a", "/b": "b"}) as site:
-        job, start = tmp_path / "job", seeds(tmp_path, site.url("/a"))
-        words = (start, "--job", job, *FAST, "--max-pages", "1")
-        assert crawler(*words).code == 0
-        assert crawler(*words).code == 0, "nothing is left: the limit has stopped nothing"
-        seeds(tmp_path, site.url("/a"), site.url("/b"))
-        assert crawler(*words).code == 3
-        assert crawler("-", "--job", job, *FAST).code == 0
-        assert set(outcomes(job)) == {site.url("/a"), site.url("/b")}
-
-
-def test_another_scope_on_resume_knows_the_seeds(tmp_path: Path) -> None:
-    with Site(tree(30)) as site:
-        job, start = tmp_path / "job", seeds(tmp_path, site.url("/"))
-        assert crawler(start, "--job", job, *FAST, "--max-pages", "3").code == 3
-        assert crawler("-", "--job", job, *FAST, "--scope", "domain").code == 0
-        assert len(outcomes(job)) == 30
-
-
-def test_the_rate_does_not_outlast_the_time_limit(tmp_path: Path) -> None:
-    with Site(tree(30)) as site:
-        start = seeds(tmp_path, site.url("/"))
-        words = (start, "--job", tmp_path / "job", *FAST, "--ignore-robots", "--rate", "0.001", "--max-time", "1")
-        assert crawler(*words).code == 3

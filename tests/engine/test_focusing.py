@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,13 @@ from crawler.base.settings import (
     CrawlSettings,
     HookSettings,
     OutputSettings,
-    PriorityRule,
-    PrioritySettings,
     Settings,
 )
 from crawler.engine.link_judge import Link
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.job.job import Job
-from crawler.job.platform import Platform
-from crawler.job.store import MemoryStore
-from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.simulated import Answer, redirect
-from tests.driving import Driven
-from tests.durability.power import Inline
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
 
@@ -101,18 +93,6 @@ def test_promising_links_go_first(tmp_path: Path) -> None:
     }
 
 
-def test_what_a_link_says_of_itself(tmp_path: Path) -> None:
-    judge = Judge()
-    page = '<a href="/a" rel="Nofollow">0.25</a><area href="/b"><a href="/c#x">0.5</a>'
-    crawled(tmp_path, {f"{A}/": page, f"{A}/a": links(("/d", 0.5)), f"{A}/d": "<p>d"}, judge)
-    assert judge.met[:3] == [
-        Link(f"{A}/a", f"{A}/", "0.25", "nofollow", "a", 1, 0.1),
-        Link(f"{A}/b", f"{A}/", "", "", "area", 1, 0.1),
-        Link(f"{A}/c", f"{A}/", "0.5", "", "a", 1, 0.1),
-    ]
-    assert judge.met[3:] == [Link(f"{A}/d", f"{A}/a", "0.5", "", "a", 2, 0.1)]
-
-
 def test_a_url_that_waits_goes_earlier_when_it_is_found_again_with_a_better_score(tmp_path: Path) -> None:
     pages: dict[str, Answer] = {
         f"{A}/": links(("/first", 0.9), ("/hidden", 0.1), ("/other", 0.3), ("/kept", 0.6)),
@@ -128,26 +108,6 @@ def test_a_url_that_waits_goes_earlier_when_it_is_found_again_with_a_better_scor
     lab.run(f"{A}/", during=during)
     assert paths(lab) == ["/", "/first", "/hidden", "/kept", "/other"], "and a worse score takes no place away"
     assert runs[0].stats()["urls_raised"] == 1
-
-
-def test_a_rule_goes_before_a_score(tmp_path: Path) -> None:
-    rules = PrioritySettings((PriorityRule(class_=6, pattern="*/ruled"),))
-    pages: dict[str, Answer] = {
-        f"{A}/": links(("/ruled", 1.0), ("/first", 0.9), ("/other", 0.3)),
-        f"{A}/first": links(("/ruled", 1.0)),
-    }
-    pages |= {f"{A}/{name}": f"<p>{name}" for name in ("ruled", "other")}
-    assert paths(crawled(tmp_path, pages, priority=rules)) == ["/", "/first", "/other", "/ruled"]
-
-
-def test_the_target_of_a_redirect_has_the_place_of_its_url(tmp_path: Path) -> None:
-    pages: dict[str, Answer] = {
-        f"{A}/": links(("/moved", 0.9), ("/fair", 0.6)),
-        f"{A}/moved": redirect(f"{A}/there"),
-        f"{A}/there": "<p>there",
-        f"{A}/fair": "<p>fair",
-    }
-    assert paths(crawled(tmp_path, pages)) == ["/", "/moved", "/there", "/fair"]
 
 
 @pytest.mark.parametrize("scores", [True, False])
@@ -190,12 +150,6 @@ def test_links_that_are_refused_are_counted_shown_and_come_back_without_the_filt
     assert "/b" in paths(lab)
 
 
-def test_seeds_and_what_they_redirect_to_are_not_refused(tmp_path: Path) -> None:
-    pages: dict[str, Answer] = {f"{A}/": redirect(f"{A}/start"), f"{A}/start": links(("/a", 0.5))}
-    lab = crawled(tmp_path, pages, Judge(wants=lambda _: False))
-    assert paths(lab) == ["/", "/start"]
-
-
 def test_code_that_is_slow_is_no_time_of_the_host(tmp_path: Path) -> None:
     pages: dict[str, Answer] = {f"{A}/": links(*((f"/{number}", 0.5) for number in range(12)))}
     pages |= {f"{A}/{number}": links((f"/{number}/below", 0.1)) for number in range(12)}
@@ -218,42 +172,6 @@ def test_code_that_is_slow_is_no_time_of_the_host(tmp_path: Path) -> None:
     assert in_flight[0] > 1, "until the links have their scores"
 
 
-def test_the_harvest(tmp_path: Path) -> None:
-    pages: dict[str, Answer] = {f"{A}/": links(("/good", 0.5), ("/x", 0.5), ("/y/good", 0.5))}
-    pages |= {f"{A}/good": "<p>1", f"{A}/x": "<p>2", f"{A}/y/good": "<p>3"}
-    for page, scored in ((0.1, 4), (None, 2)):
-        runs: list[Run] = []
-
-        async def during(run: Run, _: Job, runs: list[Run] = runs) -> None:
-            runs.append(run)
-
-        lab = Laboratory(tmp_path / str(scored), pages, settings(), link_judge=Judge(page=page))
-        lab.run(f"{A}/", during=during)
-        assert runs[0].stats()["harvest"] == {
-            "rated": 4,
-            "relevant": 2,
-            "rate": 0.5,
-            "recent_pages": 4,
-            "recent_rate": 0.5,
-        }
-        assert sum("score" in record for record in lab.records()) == scored, "without a score it is not relevant"
-
-
-def test_a_sitemap_lists_links_too(tmp_path: Path) -> None:
-    listed = "".join(f"<url><loc>{A}/{name}</loc></url>" for name in ("a", "b", "c"))
-    sitemap = f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{listed}</urlset>'
-    judge = Judge(wants=lambda link: not link.url.endswith("/b"))
-    lab = Laboratory(
-        tmp_path / "job",
-        {f"{A}/sitemap.xml": sitemap, f"{A}/a": "<p>a", f"{A}/c": "<p>c"},
-        settings(),
-        link_judge=judge,
-    )
-    lab.run(f"{A}/sitemap.xml")
-    assert paths(lab) == ["/sitemap.xml", "/a", "/c"]
-    assert judge.met == [Link(f"{A}/{name}", f"{A}/sitemap.xml", kind="sitemap", depth=1) for name in ("a", "c")]
-
-
 WEB: dict[str, Answer] = {
     f"{A}/": links(*((f"/s{number}", f"0.{9 - number}") for number in range(8))),
     **{
@@ -265,14 +183,7 @@ WEB: dict[str, Answer] = {
 }
 
 
-class Neutral(Judge):
-    """Knows nothing."""
-
-    async def score_links(self, links: Sequence[Link]) -> Sequence[float]:
-        return [0.5] * len(links)
-
-
-@pytest.mark.parametrize("seconds", [1.3, 20.7])
+@pytest.mark.parametrize("seconds", [20.7])
 def test_the_order_survives_the_death_of_the_process(tmp_path: Path, seconds: float) -> None:
     whole = crawled(tmp_path / "whole", WEB)
     assert len(whole.asked) == len(WEB) == 57
@@ -292,53 +203,3 @@ def test_the_order_survives_the_death_of_the_process(tmp_path: Path, seconds: fl
     again = found[cut:]
     assert len(found) - len(set(found)) <= 1, "what was in flight"
     assert [path for path in again if path not in found[:cut]] == paths(whole)[len(set(found[:cut])) :]
-
-
-def test_what_waits_has_its_place_although_nobody_scores_any_more(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path / "job", WEB, settings(), link_judge=Judge())
-
-    async def dies(run: Run, _: Job) -> None:
-        await asyncio.sleep(0.3)
-        raise PowerCutError
-
-    with pytest.raises(PowerCutError):
-        lab.run(f"{A}/", during=dies)
-    lab.link_judge = Neutral()
-    lab.run()
-    shelves = [path for path in dict.fromkeys(paths(lab)) if path in {f"/s{number}" for number in range(7)}]
-    assert shelves == [f"/s{number}" for number in range(7)]
-
-
-class Refusing(Judge):
-    """Refuses all links of large pages, and lets others run meanwhile."""
-
-    async def wanted(self, links: Sequence[Link]) -> Sequence[bool]:
-        self.met += links
-        self.now += 1
-        self.most = max(self.most, self.now)
-        for _ in range(100):
-            await asyncio.sleep(0)
-        self.now -= 1
-        return [link.text == "0.5" for link in links]
-
-    async def score_links(self, links: Sequence[Link]) -> Sequence[float]:
-        return [0.5] * len(links)
-
-
-async def test_large_pages_wait_one_at_a_time_and_lose_no_link(tmp_path: Path) -> None:
-    """In real time: large pages are parsed in a process."""
-    many, hosts = 4_100, ["http://b.test", "http://c.test"]
-    pages = {A + "/": "".join(f'<a href="{host}/">0.5</a>' for host in hosts)}
-    pages |= {f"{host}/": "".join(f"<a href={number}>x</a>" for number in range(many)) for host in hosts}
-    judge, chosen = Refusing(), replace(settings(), crawl=SETTINGS.crawl)
-
-    async def seeds() -> AsyncIterator[list[str]]:
-        yield [f"{A}/"]
-
-    job = Job(tmp_path / "job", chosen, time.time(), Platform(open_store=lambda _: MemoryStore(), executor=Inline))
-    try:
-        await Driven(job, SimulatedWeb(pages), chosen, time.time, seeds(), judge=judge).to_the_end()
-    finally:
-        job.close()
-    assert len({link.url for link in judge.met}) == len(judge.met) == 2 * many + 2
-    assert judge.most == 1

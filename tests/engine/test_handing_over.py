@@ -125,14 +125,6 @@ def test_so_many_pages_are_in_the_hands_of_the_code(tmp_path: Path) -> None:
     assert code.most == 16, "as many as there are slots, and those that keep their slots"
 
 
-def test_waiting_overlaps(tmp_path: Path) -> None:
-    code = Slow(0.05)
-    pages = {href: text for number in range(200) for href, text in site(f"h{number}.test", 9).items()}
-    asked = crawl(tmp_path / "job", pages, code, 64, gap=0.0, answers_in=0.001)
-    assert code.ends == Counter({True: len(pages)})
-    assert len(pages) / (asked[-1][1] - asked[0][1]) > 1_000, "64 at once, with 20 pages a second for each"
-
-
 def test_what_is_withdrawn_is_handed_over_again_by_its_name(tmp_path: Path) -> None:
     code = Slow(1.0, withdraws=2)
     asked = crawl(tmp_path / "job", site("h.test", 3), code, 8)

@@ -9,13 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import RealDisk
-from crawler.base.settings import ScopeSettings, Settings, settings_from
+from crawler.base.settings import Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
-from crawler.job.inbox import Inbox
-from crawler.job.output.finished import Choice, select
 from crawler.job.recovery import stored_counters
-from crawler.url.scope import Boundary, Scope
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import redirect
 from tests.jobs import findings
@@ -67,7 +63,7 @@ def test_links_outward_are_followed_so_far_and_not_beyond(tmp_path: Path, hops: 
     }
 
 
-@pytest.mark.parametrize("pages_a_run", range(1, 6))
+@pytest.mark.parametrize("pages_a_run", [1, 4])
 def test_a_hop_is_the_same_over_restarts(tmp_path: Path, pages_a_run: int) -> None:
     lab = Laboratory(tmp_path, web(), settings(1))
     lab.run(HOME)
@@ -112,19 +108,6 @@ def test_a_redirect_off_the_site_is_a_hop_and_one_out_there_is_none(tmp_path: Pa
     assert {href for href, far in found.items() if far} == {href for href in pages if not href.startswith(HOME)}
 
 
-def test_depth_and_patterns_hold_out_there_but_include_is_about_the_site(tmp_path: Path) -> None:
-    pages = {
-        HOME: links([f"{HOME}docs/", f"{HOME}other", f"{OUT}x", f"{OUT}y.pdf"]),
-        f"{HOME}docs/": links([f"{OUT}docs"]),
-        f"{OUT}x": links([f"{HOME}docs/deep"]),
-        f"{OUT}docs": "<p>docs",
-    }
-    narrow = ScopeSettings(include=("/docs/*",), exclude=("*.pdf",))
-    lab = Laboratory(tmp_path, pages, settings(1, crawl={"max_depth": 1}, scope=narrow))
-    lab.run(HOME)
-    assert set(crawled(lab)) == {HOME, f"{HOME}docs/", f"{OUT}x"}
-
-
 def test_what_a_sitemap_of_the_site_lists_elsewhere_is_a_hop(tmp_path: Path) -> None:
     listed = f"<urlset><url><loc>{OUT}</loc></url><url><loc>{HOME}in</loc></url></urlset>".encode()
     out = f"<urlset><url><loc>{FAR}</loc></url><url><loc>{HOME}in2</loc></url></urlset>".encode()
@@ -146,29 +129,7 @@ def test_what_a_sitemap_of_the_site_lists_elsewhere_is_a_hop(tmp_path: Path) -> 
     assert set(crawled(lab)) == set(pages) - {FAR}
 
 
-@pytest.mark.parametrize("reach", range(4))
+@pytest.mark.parametrize("reach", [0, 3])
 def test_the_reach_is_stored_with_an_entry(reach: int) -> None:
     entry = Entry(HOME, 3, FAR, True, 1, 2, 3, 4, 0.5, True, True, 3, True, reach)
     assert decode_entry(encode_entry(entry)) == entry
-
-
-def test_a_page_that_the_scope_has_reached_since_is_on_the_site() -> None:
-    scope = Scope("host")
-    scope.widen(HOME)
-    made = Boundary(scope, settings_from({"crawl": {"hops_outside": 1}}))
-    assert made.reach(OUT, 1).page == 1
-    scope.widen(OUT)
-    assert made.reach(OUT, 1).page == 0
-    assert any("1 hop off the scope" in said for said in made.explain(FAR, None))
-
-
-def test_a_page_out_there_that_is_put_back_leads_no_further(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path, web(), settings(1))
-    lab.run(HOME)
-    lines = (tmp_path / "pages.jsonl").read_bytes().splitlines(keepends=True)
-    pasts = [past for past in select(lambda: lines, Choice(hrefs=frozenset((OUT,)))) if past is not None]
-    assert [past.reach for past in pasts] == [1]
-    Inbox(tmp_path, RealDisk()).put_back(pasts, answer=False)
-    lab.run(HOME)
-    assert set(crawled(lab)) == ONE
-    assert Counter(record["url"] for record in lab.records())[OUT] == 2

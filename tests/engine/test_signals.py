@@ -110,20 +110,3 @@ def test_feeds_that_pages_link_to_are_read_only_if_pages_are_visited_again(
         stored = lab.store.get(Family.PAGES, f"{HOST}/feed".encode())
         assert stored is not None
         assert unpack_page(stored).entry.sitemap, "it is a page with a change rate of its own"
-
-
-def test_what_a_sitemap_guesses_is_kept_until_the_page_was_visited(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path / "job", {}, replace(SETTINGS, recrawl=RECRAWL)).with_politeness(delay=0.0)
-    guess = "<url><loc>/a</loc><changefreq>hourly</changefreq></url><url><loc>/b</loc></url>"
-    foreign = "<url><loc>http://other.test/</loc><changefreq>hourly</changefreq></url>"
-    lab.pages = {
-        f"{HOST}/sitemap.xml": xml(f"<urlset>{guess}{foreign}</urlset>"),
-        f"{HOST}/a": page("a"),
-        f"{HOST}/b": page("b"),
-        "http://other.test/": page("other"),
-    }
-    lab.run(f"{HOST}/sitemap.xml", max_time=5.0)
-    guesses = {}
-    for key, value in lab.store.scan(Family.PAGES, b""):
-        guesses[key.decode()] = unpack_page(value).entry.changefreq
-    assert guesses == {f"{HOST}/sitemap.xml": 0, f"{HOST}/a": 1, f"{HOST}/b": 0, "http://other.test/": 0}

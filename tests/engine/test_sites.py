@@ -90,38 +90,6 @@ def test_robots_and_budget_of_a_site(tmp_path: Path) -> None:
     assert all(record["outcome"] == "fetched" for record in lab.of("ours.test") + lab.of("other.test"))
 
 
-def test_a_site_may_be_asked_several_things_at_once(tmp_path: Path) -> None:
-    lab, seeds = laboratory(
-        tmp_path,
-        ["wide.test", "other.test"],
-        9,
-        politeness={"delay": 0.0},
-        site=[{"match": "wide.test", "per_host": 3}],
-    )
-    lab.run(*seeds)
-
-    def most_at_once(name: str) -> int:
-        asked = lab.requests_to(name)
-        return max(sum(other.begin <= each.begin < other.end for other in asked) for each in asked)
-
-    assert (most_at_once("wide.test"), most_at_once("other.test")) == (3, 1)
-
-
-def test_excluded_paths_and_classes_of_a_site(tmp_path: Path) -> None:
-    lab, seeds = laboratory(
-        tmp_path,
-        ["a.test", "b.test"],
-        6,
-        politeness={"delay": 0.1},
-        site=[{"match": "a.test", "exclude": ["/3"]}, {"match": "*/5", "priority": 0}, {"match": "/4", "priority": 7}],
-        priority={"rules": [{"class": 4}]},
-    )
-    lab.run(*seeds)
-    pages = [asked.href for asked in lab.requests_to("a.test") if not asked.href.endswith("robots.txt")]
-    assert pages == [f"http://a.test/{page}" for page in ("", 5, 0, 1, 2, 4)]
-    assert "http://b.test/3" in {asked.href for asked in lab.requests_to("b.test")}
-
-
 def test_other_settings_hold_in_the_middle_of_a_crawl(tmp_path: Path) -> None:
     lab, seeds = laboratory(
         tmp_path,

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from crawler.base.settings import RobotsSettings, TrapSettings
 from crawler.engine.lifecycle import Stop
-from crawler.job.output.finished import Choice, select
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch.simulated import page, redirect
 from tests.laboratory import Laboratory, links
@@ -67,25 +66,6 @@ def test_a_site_without_a_404_ends(duplicates: str, tmp_path: Path) -> None:
     assert counted.pending == 0
 
 
-def test_it_has_no_end_without_the_setting(tmp_path: Path) -> None:
-    lab = laboratory(tmp_path / "job", REAL, lambda _: LOST, soft404=False, max_segments=0, max_repeats=0)
-    assert lab.run(HOME) is Stop.MAX_PAGES
-    assert set(outcomes(lab)) == {"fetched"}
-
-
-def test_a_page_that_names_its_own_url_is_learned_too(tmp_path: Path) -> None:
-    def lost(href: str) -> str:
-        path = href.removeprefix(HOME.rstrip("/"))
-        return f"<link rel=canonical href='{href}'><p>{path} was not found on this server</p>" + links(
-            ["lost/", "gone/"]
-        )
-
-    lab = laboratory(tmp_path / "job", REAL, lost)
-    assert lab.run(HOME) is Stop.FINISHED
-    assert outcomes(lab)["soft404"] > 3
-    assert len(lab.asked) < 40
-
-
 def test_the_job_remembers_what_it_learned(tmp_path: Path) -> None:
     lab = laboratory(tmp_path / "job", REAL, lambda _: LOST)
     lab.run(HOME)
@@ -94,15 +74,6 @@ def test_the_job_remembers_what_it_learned(tmp_path: Path) -> None:
     new = {record["url"]: record["outcome"] for record in lab.records()[before:]}
     assert new.pop(HOME + "given/") == "fetched", "never a seed"
     assert new == {HOME + "given/lost/": "soft404", HOME + "given/gone/": "soft404"}
-
-
-def test_they_can_be_put_back(tmp_path: Path) -> None:
-    lab = laboratory(tmp_path / "job", REAL, lambda _: LOST)
-    lab.run(HOME)
-    lost = {row["url"] for row in lab.records() if row["outcome"] == "soft404" and not row.get("probe")}
-    lines = (tmp_path / "job" / "pages.jsonl").read_bytes().splitlines(keepends=True)
-    assert {past.href for past in select(lambda: lines, Choice(excluded="soft404")) if past is not None} == lost
-    assert not list(filter(None, select(lambda: lines, Choice(excluded="blocked"))))
 
 
 def test_a_probe_obeys_robots_txt(tmp_path: Path) -> None:
@@ -136,27 +107,3 @@ def test_an_honest_site_with_many_equal_pages_loses_nothing(missing: Any, tmp_pa
     probes = [row for row in lab.records() if row.get("probe")]
     assert len(probes) == 2, "one for the empty lists, one for the aliases"
     assert len(lab.asked) == len(lab.records()) == len(pages) + len(probes) + 2 + (HOME + "list?page=0" not in pages)
-
-
-def test_an_application_is_said_to_be_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """One body for every path, the home page too, with a relative link: it ends, and its pages are pages."""
-    shell = "<div id=app></div>" + links(["about/", "shop/"])
-    lab = laboratory(tmp_path / "job", {}, lambda _: shell)
-    assert lab.run(HOME) is Stop.FINISHED
-    assert len(lab.asked) < 20
-    assert caplog.text.count("is a single-page application") == 1
-    notes = {row["error"] for row in lab.records() if not row.get("probe")}
-    assert notes == {None, "its host sends one page for every path, as single-page applications do; links not followed"}
-    assert {row["outcome"] for row in lab.records() if not row.get("probe")} == {"fetched"}
-
-
-def test_links_that_differ_make_another_page(tmp_path: Path) -> None:
-    """Equal but for one link each, in whose text their own URL is taken out."""
-
-    def lost(href: str) -> str:
-        return "not found" + links([f"{href.removeprefix(HOME.rstrip('/'))}more", "/p1"])
-
-    lab = laboratory(tmp_path / "job", REAL, lost, max_segments=6, max_repeats=0)
-    lab.run(HOME)
-    assert "soft404" not in outcomes(lab)
-    assert not [row for row in lab.records() if row.get("probe")]

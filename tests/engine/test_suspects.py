@@ -33,7 +33,7 @@ def rows(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda number: number.name)
 def test_a_crash_while_a_page_is_read_costs_the_page_its_place_and_nothing_else(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import signal
@@ -11,17 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from crawler.base.disk.failpoints import VARIABLE
 from crawler.base.kv import Family
-from crawler.base.settings import SeenSettings, TrapSettings
-from crawler.engine.run import Run
-from crawler.job.job import Job
 from crawler.job.store import RocksStore
-from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts
 from tests.jobs import repair, verify
-from tests.laboratory import Laboratory
 from tests.program import crawler
 from tests.site import Site, linked
 
@@ -129,88 +122,3 @@ def test_damaged_counts_are_named_and_repaired(tmp_path: Path) -> None:
         assert crawler("verify", job).code == 0
         assert crawl(tmp_path, site) == 0
     assert set(REAL) <= {path_of(row) for row in rows(job) if row["outcome"] == "fetched"}
-
-
-class Soft(dict[str, str]):
-    """A site that answers what it does not have with one page, whose links lead on."""
-
-    def get(self, path: str, default: Any = None) -> Any:
-        real = super().get(path)
-        return linked(["lost/", "gone/"]) if real is None and path != "/robots.txt" else real
-
-
-def test_a_site_without_a_404_ends_when_the_links_of_copies_are_left_alone(tmp_path: Path) -> None:
-    real = {"/": linked(["/a", "/b", "/missing/"]), "/a": linked(["/c"]), "/b": linked(["/c"]), "/c": linked([])}
-    (tmp_path / "crawl.toml").write_text(
-        "[traps]\nduplicates = 'skip-links'\nmax_segments = 0\nmax_repeats = 0\nsoft404 = false\n"
-    )
-    (tmp_path / "seeds").write_text("")
-    with Site(Soft(real)) as site:
-        (tmp_path / "seeds").write_text(site.url("/") + "\n")
-        ran = crawler(
-            *("crawl", tmp_path / "seeds", "--config", tmp_path / "crawl.toml", "--job", tmp_path / "job"),
-            *("--allow-private", "--ignore-robots", "--delay", "0"),
-        )
-        assert ran.code == 0, ran.err
-    done = {path_of(row): row for row in rows(tmp_path / "job")}
-    beyond = {f"/missing/{first}/{second}/" for first in ("lost", "gone") for second in ("lost", "gone")}
-    assert set(done) == {*real, "/missing/", "/missing/lost/", "/missing/gone/", *beyond}
-    first = next(row for row in done.values() if row["url"].endswith("/missing/"))
-    for path in ("/missing/lost/", "/missing/gone/"):
-        assert done[path]["digest"] == first["digest"]
-        assert done[path]["duplicate_of"] == first["url"]
-    assert "duplicate_of" not in first
-    for path in beyond:
-        assert done[path]["outcome"] == "excluded"
-        assert done[path]["error"] == f"traps.duplicates: on a page that says the same as {first['url']}"
-        assert done[path]["via"] in (done["/missing/lost/"]["url"], done["/missing/gone/"]["url"])
-    twins = [done[path] for path in ("/a", "/b")]
-    assert sum("duplicate_of" in row for row in twins) == 1
-    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
-    assert (stats["pages_copies"], stats["links_of_copies"]) == (3, 5)
-    assert crawler("verify", tmp_path / "job").code == 0
-
-
-@pytest.mark.parametrize("most", [0, 5])
-def test_links_of_copies_are_counted_only_where_a_host_has_had_its_records(most: int, tmp_path: Path) -> None:
-    same = linked(["one/", "two/", "three/"])
-    pages = {f"http://a.test/{path}": same for path in ("", "x/", "y/", "z/", "w/")}
-    pages["http://a.test/start"] = linked(["/", "/x/", "/y/", "/z/", "/w/", "/late"])
-    pages["http://a.test/late"] = linked(["/w/three/"])
-    lab = Laboratory(tmp_path / "job", pages)
-    traps = TrapSettings(duplicates="skip-links", max_records=most)
-    lab.settings = replace(lab.settings, traps=traps, crawl=replace(lab.settings.crawl, concurrency=1))
-    stats: dict[str, Any] = {}
-
-    async def look(crawl: Run, job: Job) -> None:
-        while True:
-            stats.update(crawl.stats())
-            await asyncio.sleep(0.1)
-
-    lab.run("http://a.test/start", during=look)
-    excluded = [record for record in lab.records() if record["outcome"] == "excluded"]
-    assert len(excluded) == (6 if most else 0), "two pages, the second beyond the number"
-    assert len({record["url"] for record in lab.records()}) == len(lab.records())
-    assert stats["links_of_copies"] == 12
-    assert stats["urls_admitted"] == len(lab.records())
-    assert [r["outcome"] for r in lab.records() if r["url"] == "http://a.test/w/three/"] == ["fetched"], "found later"
-    lab.settings = replace(lab.settings, traps=replace(traps, duplicates="record"))
-    lab.run("http://a.test/start")
-
-
-def test_what_the_ledger_finds_to_be_new_is_asked_of_the_traps_too(tmp_path: Path) -> None:
-    """A seen-set that is wrong more often than right, so that most of the calendar comes by the ledger."""
-    days = [f"/calendar/{n}" for n in range(400)]
-    lists = {f"http://a.test/list/{chr(97 + n)}": linked(days[20 * n : 20 * n + 20]) for n in range(20)}
-    pages = {"http://a.test/": linked(list(lists)), **lists, **{f"http://a.test{day}": linked([]) for day in days}}
-    lab = Laboratory(tmp_path / "job", pages)
-    seen = SeenSettings(kind="bitmap", capacity=20, fpp=0.3, ledger=True)
-    traps = TrapSettings(max_variants=10, max_records=1_000)
-    lab.settings = replace(lab.settings, seen=seen, traps=traps)
-    lab.run("http://a.test/", "http://a.test/calendar/7")
-    outcomes = Counter(record["outcome"] for record in lab.records())
-    assert outcomes == {"fetched": 1 + 1 + 20 + 10, "excluded": 400 - 1 - 10}
-    late = [record for record in lab.records() if record["outcome"] == "excluded"]
-    assert {record["error"] for record in late} == {"traps.max_variants: more than 10 URLs like /calendar/#"}
-    counts = LedgerCounts.decode(lab.store.get(Family.META, LEDGER_COUNTS))
-    assert counts.false_positives > 200

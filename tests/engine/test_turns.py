@@ -7,8 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from crawler.engine.loop_lag import STALL, LoopLag
-from crawler.engine.reading import Reading
 from crawler.engine.turns import Turns
 
 SHARE = 0.02
@@ -88,23 +86,6 @@ def test_what_comes_every_second_comes_on_while_dear_work_is_done() -> None:
         assert max(later - earlier for earlier, later in pairwise(came)) <= 1.0 + 4 * PIECE
 
 
-async def test_small_pieces_share_a_pass() -> None:
-    clock, looks = Clock(), 0
-    turns = Turns(SHARE, clock)
-
-    async def work() -> None:
-        for _ in range(10):
-            await turns.turn()
-            clock.now += SHARE / 40
-            await asyncio.sleep(0)
-
-    tasks = [asyncio.create_task(work()) for _ in range(30)]
-    while not all(task.done() for task in tasks):
-        looks += 1
-        await asyncio.sleep(0)
-    assert looks < 60, "with one piece a pass it would be 300"
-
-
 async def test_everybody_gets_a_turn_beside_work_that_asks_for_none() -> None:
     clock, left = Clock(), 20
     turns = Turns(SHARE, clock)
@@ -121,84 +102,3 @@ async def test_everybody_gets_a_turn_beside_work_that_asks_for_none() -> None:
 
     async with asyncio.timeout(10):
         await asyncio.gather(rude(), *(work() for _ in range(left)))
-
-
-async def test_bulk_work_of_many_holds_up_nobody_and_goes_on() -> None:
-    clock = Clock()
-    turns, order, open_ = Turns(SHARE, clock), list[str](), True
-
-    async def bulk() -> None:
-        while open_:
-            await turns.turn(bulk=True)
-            clock.now += PIECE
-            order.append("bulk")
-            await asyncio.sleep(0)
-
-    async def page() -> None:
-        await turns.turn()
-        clock.now += PIECE
-        order.append("page")
-
-    tasks = [asyncio.create_task(bulk()) for _ in range(60)]
-    for _ in range(100):
-        await asyncio.sleep(0)
-    del order[:]
-    pages = [asyncio.create_task(page()) for _ in range(30)]
-    longest = await passes(clock, pages)
-    open_ = False
-    await asyncio.gather(*tasks)
-    done = order[: len(order) - order[::-1].index("page")]
-    assert done.count("page") == 30
-    assert 5 <= done.count("bulk") <= 12, "one pass of four"
-    assert longest <= 2 * PIECE + 1e-9
-
-
-async def test_a_task_that_is_cancelled_takes_no_turn() -> None:
-    clock, done = Clock(), list[int]()
-    turns = Turns(SHARE, clock)
-
-    async def work(number: int) -> None:
-        await turns.turn()
-        clock.now += PIECE
-        done.append(number)
-
-    tasks = [asyncio.create_task(work(number)) for number in range(6)]
-    await asyncio.sleep(0)
-    tasks[2].cancel()
-    tasks[4].cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert done == [0, 1, 3, 5]
-
-
-async def test_without_company_there_is_no_wait() -> None:
-    turns = Turns()
-    waiting = turns.turn()
-    with pytest.raises(StopIteration):
-        waiting.send(None)
-
-
-async def test_stalls_are_counted_and_the_longest_piece_of_work_is_named() -> None:
-    lag = LoopLag()
-    assert lag.stall_figures() == {"count": 0, "work": None}
-    lag.observe(STALL - 0.01)
-    lag.held("quick", STALL - 0.01)
-    assert lag.stall_figures() == {"count": 0, "work": None}
-    lag.observe(STALL)
-    lag.held("slow", 0.4)
-    lag.held("less", 0.3)
-    await asyncio.to_thread(lag.held, "in another thread", 0.9)
-    assert lag.stall_figures() == {"count": 1, "work": "slow"}
-
-
-def test_reading_tells_which_parsers_took_long() -> None:
-    clock, told = Clock(), list[tuple[str, float]]()
-
-    def parse(text: str, seconds: float) -> int:
-        clock.now += seconds
-        return int(text)
-
-    reading = Reading(lambda work, seconds: told.append((work, seconds)), clock)
-    reading.read(parse, "7", STALL)
-    reading.read(parse, "not a number", 2 * STALL)
-    reading.read(parse, "7", STALL / 2)
-    assert told == [("parse", STALL), ("parse", 2 * STALL)]

@@ -10,21 +10,20 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
 from crawler.base.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.ending import Ending
-from crawler.engine.lifecycle import Lifecycle, State, Stop
-from crawler.engine.run import GRACE, Run
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.url.urls import Canonical, Canonicaliser
 from crawler.web.fetch import Fetcher
-from tests.laboratory import SETTINGS, START, Laboratory, links
+from tests.laboratory import SETTINGS, links
 
 CONCURRENCY = 2
 RATE = 40.0
@@ -99,29 +98,6 @@ async def test_one_worker_drives_two_runs_to_their_ends_with_one_concurrency_and
     assert changes > PAGES // 2, f"they take turns: {''.join(turns)}"
 
 
-async def test_a_run_that_a_limit_stops_leaves_the_slots_to_the_other(tmp_path: Path) -> None:
-    load = Load()
-    sites = [await serve(name, load) for name in "ab"]
-    few = replace(BOTH, crawl=replace(BOTH.crawl, max_pages=5))
-    settings = [few, BOTH]
-    jobs = [Job(tmp_path / name, each, time.time()) for name, each in zip("ab", settings, strict=True)]
-    try:
-        async with Fetcher(BOTH.fetch, concurrency=CONCURRENCY, per_host=8) as fetcher:
-            worker = Worker(fetcher, BOTH, time.time)
-            runs = [
-                Run(job, each, worker.context, only(url))
-                for job, each, (_, url) in zip(jobs, settings, sites, strict=True)
-            ]
-            await worker.drive(*runs)
-        assert [run.life.reason for run in runs] == [Stop.MAX_PAGES, Stop.FINISHED]
-        assert [job.counters.fetched for job in jobs] == [5, PAGES]
-    finally:
-        for job in jobs:
-            job.close()
-        for runner, _ in sites:
-            await runner.cleanup()
-
-
 async def test_a_crawl_is_over_when_nothing_that_lasts_is_left(tmp_path: Path) -> None:
     job = Job(tmp_path / "job", SETTINGS, 0.0)
     try:
@@ -143,36 +119,3 @@ async def test_a_crawl_is_over_when_nothing_that_lasts_is_left(tmp_path: Path) -
         assert not Ending(job, inbox, finite=True, endless=True).is_reached()
     finally:
         job.close()
-
-
-@pytest.mark.parametrize("pages", [1, 3])
-def test_a_limit_that_the_last_url_reaches_left_nothing_over(tmp_path: Path, pages: int) -> None:
-    web = {"http://h.test/": links(["/a", "/b"]), "http://h.test/a": "", "http://h.test/b": ""}
-    lab = Laboratory(tmp_path / "job", dict(web))
-    lab.settings = replace(lab.settings, crawl=replace(lab.settings.crawl, max_pages=pages))
-    assert lab.run("http://h.test/") is (Stop.FINISHED if pages == 3 else Stop.MAX_PAGES)
-
-
-def test_a_run_ends_soon_after_its_time_whatever_is_in_flight(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path / "job", {f"http://{n}.test/": "" for n in range(8)}, seconds=1e9)
-    assert lab.run(*lab.pages, max_time=10.0) is Stop.MAX_TIME
-    assert lab.now - START == pytest.approx(10.0 + GRACE, abs=0.01)
-    lab.seconds = 0.2
-    assert lab.run(*lab.pages) is Stop.FINISHED
-    assert len(lab.records()) == 8, "nothing is lost"
-
-
-def test_a_run_that_is_over_keeps_its_reason() -> None:
-    life = Lifecycle(CrawlSettings(max_pages=3, max_time=10.0), 100.0)
-    assert life.state is State.RUNNING
-    assert life.limit_reached(109.0, 2) is None
-    assert life.limit_reached(109.0, 3) is Stop.MAX_PAGES
-    assert life.limit_reached(110.0, 3) is Stop.MAX_TIME
-    assert life.stop(Stop.MAX_PAGES)
-    assert not life.stop(Stop.MIN_FREE)
-    assert (life.reason, life.state) == (Stop.MAX_PAGES, State.STOPPING)
-    assert not life.stop(Stop.INTERRUPTED)
-    assert life.reason is Stop.INTERRUPTED, "the user is told of the interruption"
-    life.end(Stop.FINISHED)
-    assert not life.stop(Stop.INTERRUPTED), "while the last checkpoint is written, say"
-    assert (life.reason, life.state) == (Stop.FINISHED, State.ENDED)

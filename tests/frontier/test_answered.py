@@ -49,17 +49,3 @@ def test_a_slot_that_is_lent_is_given_back_once(lent: str, answered: bool) -> No
         frontier.lend(lease, False)
     assert (held(frontier), frontier.leased, frontier.queued) == (0, 0, 1)
     assert frontier.next_ready() == START + (1.5 if answered else 21.0)
-
-
-def test_the_host_is_asked_again_and_a_page_that_is_released_is_queued() -> None:
-    frontier, lease, _ = leased()
-    frontier.answered(lease, ANSWERED, START + 0.5)
-    assert frontier.take(START + 1.0) is None, "the gap"
-    other = frontier.take(START + 1.5)
-    assert other is not None
-    assert other.entry != lease.entry
-    assert frontier.take(START + 9.0) is None, "its only slot is taken"
-    frontier.release(lease)
-    assert (frontier.leased, frontier.queued, held(frontier)) == (1, 1, 1)
-    frontier.release(other)
-    assert (frontier.leased, frontier.queued, held(frontier)) == (0, 2, 0)

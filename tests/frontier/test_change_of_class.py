@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Family
 from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Lease, Limits, MemoryLimits, Order, Retry, decode_entry
-from crawler.frontier.entry import is_retry, is_revisit, split_pending_key
+from crawler.frontier.entry import split_pending_key
 from crawler.job.store import MemoryStore
 
 NOW = 1_700_000_000.0
@@ -107,60 +106,3 @@ def test_urls_are_taken_by_their_new_classes_whatever_is_in_memory(
     assert world.frontier.queued == len(world.store.scan(Family.PENDING, b""))
     assert [entry.href for entry in world.drain()] == sorted(waiting, key=lambda href: waiting[href])
     assert world.store.scan(Family.PENDING, b"") == []
-
-
-@pytest.mark.parametrize("memory", [MemoryLimits(), TIGHT])
-def test_what_is_in_flight_keeps_its_class(memory: MemoryLimits) -> None:
-    world = World(Limits(memory=memory))
-    world.add([Entry(f"http://h.test/{number}", 0, priority=3) for number in range(6)])
-    lease = world.take()
-    assert lease is not None
-    assert lease.entry is not None
-    assert world.change({f"http://h.test/{number}" for number in range(6)}, 1) == 5
-    world.frontier.release(lease)
-    assert [entry.priority for entry in world.drain()] == [1] * 5 + [3]
-
-
-@pytest.mark.parametrize("memory", [MemoryLimits(), TIGHT])
-def test_retries_and_revisits_keep_their_places(memory: MemoryLimits) -> None:
-    world = World(Limits(memory=memory))
-    world.add([Entry("http://h.test/retry", 0, priority=2)])
-    lease = world.take()
-    assert lease is not None
-    assert lease.entry is not None
-    world.finish(lease, Retry(lease.entry._replace(tries=1), 10.0))
-    world.add([Entry(f"http://h.test/again{number}", 0, priority=2, revisit=True) for number in range(4)])
-    hrefs = {decode_entry(value).href for _, value in world.store.scan(Family.PENDING, b"")}
-    before = [split_pending_key(key)[1] for key, _ in world.store.scan(Family.PENDING, b"")]
-    assert world.change(hrefs, 0) == 5
-    rows = world.store.scan(Family.PENDING, b"")
-    assert [split_pending_key(key)[1] for key, _ in rows] == before
-    assert [(is_retry(slot), is_revisit(slot)) for slot in before] == [(True, False)] + [(False, True)] * 4
-    assert {decode_entry(value).priority for _, value in rows} == {0}
-    world.now += 11.0
-    assert len(world.drain()) == 5
-
-
-@pytest.mark.parametrize("order", Order)
-@pytest.mark.parametrize("revisit", [False, True])
-def test_what_is_put_first_is_next(order: Order, revisit: bool) -> None:
-    world = World(Limits(memory=TIGHT), order)
-    world.add([Entry(f"http://h.test/{number}", 0, priority=0) for number in range(9)])
-    world.add([Entry(f"http://h.test/old{number}", 0, priority=0, revisit=True) for number in range(9)])
-    world.add([Entry("http://h.test/now", 7, priority=0, revisit=revisit)], first=True)
-    for restart in (False, True):
-        if restart:
-            world.restart()
-            world.add([Entry("http://h.test/now", 7, priority=0, revisit=revisit)], first=True)
-        lease = world.take()
-        assert lease is not None
-        assert lease.entry is not None
-        assert lease.entry.href == "http://h.test/now"
-        world.finish(lease)
-
-
-def test_a_revisit_that_is_given_a_class_waits_there() -> None:
-    world = World(Limits(memory=TIGHT))
-    world.add([Entry(f"http://h.test/{number}", 0, priority=number) for number in (1, 2, 4, 5)])
-    world.add([Entry("http://h.test/3", 0, priority=3, revisit=True)], first=True)
-    assert [entry.href[-1] for entry in world.drain()] == list("12345")

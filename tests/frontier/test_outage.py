@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.outage import GOOD_MOST, HOSTS, Failed, OutageJudge, Pace
+from crawler.frontier.outage import GOOD_MOST, HOSTS, Failed, OutageJudge
 
 
 def href(host: int) -> str:
@@ -76,24 +76,6 @@ def test_hosts_that_never_answered_make_none(count: int) -> None:
     assert not judge.local
 
 
-@given(st.integers(HOSTS, 100), st.integers(1, HOSTS - 1))
-def test_many_hosts_at_few_addresses_make_none(count: int, addresses: int) -> None:
-    judge = OutageJudge()
-    for host in range(count):
-        answer(judge, host, 0.0)
-    for host in range(count):
-        fail(judge, host, 1.0, address(host % addresses))
-    assert not judge.many
-
-
-def test_hosts_at_unknown_addresses_count_as_different() -> None:
-    judge = OutageJudge()
-    for host in range(HOSTS):
-        answer(judge, host, 0.0)
-        fail(judge, host, 1.0)
-    assert judge.many
-
-
 def test_a_host_that_this_machine_knows_no_way_to_needs_no_other() -> None:
     judge = OutageJudge()
     fail(judge, 0, 1.0, local=True)
@@ -112,13 +94,3 @@ def test_good_hosts_that_have_not_failed_are_asked_first() -> None:
     assert next(judge.untried()) == href(last - 1)
     assert judge.targets(4) == [href(last - 1), href(last - 2), href(last), href(3 * GOOD_MOST)]
     assert len(list(judge.untried())) == GOOD_MOST - 1, "memory is bounded"
-
-
-def test_patience_is_the_usual_time_of_several_requests() -> None:
-    assert Pace(16, 5.0, 120.0).patience == 5.0
-    assert Pace(16, 5.0, 120.0, rate=0.5).patience == 32.0
-    pace = Pace(16, 5.0, 120.0, rate=0.001)
-    assert pace.patience == 120.0
-    for second in range(10):
-        pace.ended(second * 3.0)
-    assert pace.patience == 48.0

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.settings import RETRY_CLASSES, PolitenessSettings, RetrySettings
-from crawler.frontier.jitter import jitter
 from crawler.frontier.politeness import (
     HoldReason,
     gap,
@@ -16,7 +15,7 @@ from crawler.frontier.politeness import (
     longest_hold,
     snooze,
 )
-from crawler.frontier.request_outcome import FailureClass, longest_retry, retry_wait, tries_of
+from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of
 
 PLAIN = PolitenessSettings(jitter=0.0)
 names = st.text(max_size=40)
@@ -73,19 +72,6 @@ def test_jitter_only_lengthens_and_no_hold_is_longer_than_the_longest(name: str,
         assert wait <= longest_hold(settings)
 
 
-@given(names, st.integers(0, 1_000))
-def test_jitter_is_a_number_that_can_be_repeated(name: str, number: int) -> None:
-    assert 0 <= jitter(name, number) < 1
-    assert jitter(name, number) == jitter(name, number)
-
-
-def test_jitter_parts_hosts_that_failed_together() -> None:
-    settings = PolitenessSettings(backoff_first=60.0, jitter=0.5)
-    waits = sorted(hold_after_throttle(None, 0, settings, f"h{n}.test:80")[0] for n in range(1_000))
-    for share in range(1, 10):
-        assert waits[100 * share] == pytest.approx(60 + 3 * share, abs=1.5), "spread evenly from 60 to 90 s"
-
-
 @pytest.mark.parametrize("name", RETRY_CLASSES)
 def test_each_class_has_tries_and_a_wait_of_its_own(name: str) -> None:
     failure = FailureClass[name.upper()]
@@ -97,18 +83,3 @@ def test_each_class_has_tries_and_a_wait_of_its_own(name: str) -> None:
     assert [retry_wait(failure, n, own, "u") for n in (1, 2, 3)] == [3.0, 6.0, 12.0]
     for other in (FailureClass[each.upper()] for each in RETRY_CLASSES if each not in (name, "tls")):
         assert (tries_of(other, own), retry_wait(other, 1, own, "u")) == (4, 5.0)
-
-
-def test_what_another_try_cannot_mend_has_one() -> None:
-    settings = RetrySettings(tries=9)
-    assert [
-        tries_of(failure, settings) for failure in (FailureClass.TLS, FailureClass.PROTOCOL, FailureClass.OTHER)
-    ] == [1, 1, 1]
-
-
-@given(st.sampled_from(FailureClass), st.integers(1, 255), st.text(), st.floats(0, 1), st.floats(1, 1_000))
-def test_no_retry_waits_longer_than_the_longest(
-    failure: FailureClass, tries: int, name: str, jitter: float, growth: float
-) -> None:
-    settings = RetrySettings(jitter=jitter, growth=growth)
-    assert 0 < retry_wait(failure, tries, settings, name) <= longest_retry(settings)

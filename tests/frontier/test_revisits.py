@@ -23,11 +23,9 @@ from crawler.frontier import (
     pack_page,
     split_due_key,
     unpack_page,
-    validator,
 )
 from crawler.frontier.page import visited
 from crawler.frontier.recrawl import ChangeRate
-from crawler.frontier.revisits import HOST_MAX, QUEUED_MAX
 from crawler.job.store import MemoryStore
 
 NOW = 1_700_000_000.0
@@ -85,18 +83,6 @@ def test_times_are_ordered_as_their_keys_are_and_survive_being_read(one: float, 
         assert -0.0000011 <= read - due <= 0.0011
 
 
-@pytest.mark.parametrize("key", [b"", b"1234567", b"12345678", b"12345678\xff"])
-def test_what_is_no_time_and_page(key: bytes) -> None:
-    with pytest.raises(PageError):
-        split_due_key(key)
-
-
-def test_validators_that_can_be_sent_back() -> None:
-    assert validator(' W/"a b" ') == 'W/"a b"'
-    for text in (None, "", " ", "a\r\nb", "\u00e9", "\udcff", "x" * 1_025):
-        assert validator(text) is None
-
-
 def walk(probability_per_second: float, visits: int, chance: random.Random) -> tuple[Page, float]:
     """A page that changes with that probability in each second, visited so often; and the share of changes found."""
     entry = Entry("http://h.test/", 0)
@@ -121,23 +107,6 @@ def test_the_interval_settles_where_six_visits_of_ten_find_a_change() -> None:
         assert 0.55 < sum(shares) / 3 < 0.66, rate
     assert walk(10.0, 50, chance)[0].interval == SETTINGS.min_interval
     assert walk(0.0, 50, chance)[0].interval == SETTINGS.max_interval
-
-
-def test_what_an_answer_says() -> None:
-    entry = Entry("http://h.test/", 0, seed=True)
-    first, changed = visited(None, entry, Answer(b"1" * 16, '"e"', "Mon"), NOW, SETTINGS, last_resort=False)
-    assert (changed, first.visits, first.interval, first.due) == (None, 1, 100.0, NOW + 100)
-    assert first.conditions == {"If-None-Match": '"e"', "If-Modified-Since": "Mon"}
-    assert first.entry == entry._replace(revisit=True)
-    same, changed = visited(first, first.entry, Answer(None), NOW, SETTINGS, last_resort=False)
-    assert (changed, same.interval, same.fingerprint) == (False, 140.0, b"1" * 16)
-    assert same.conditions == first.conditions, "a 304 need not repeat them"
-    other, changed = visited(same, same.entry, Answer(b"2" * 16), NOW, SETTINGS, last_resort=False)
-    assert (changed, other.interval, other.changes, other.conditions) == (True, 112.0, 1, {})
-    silent, changed = visited(other, other.entry, None, NOW, SETTINGS, last_resort=False)
-    assert (changed, round(silent.interval, 6), silent.fingerprint) == (None, 156.8, b"2" * 16)
-    refused, changed = visited(silent, silent.entry, None, NOW, SETTINGS, last_resort=True)
-    assert (changed, refused.interval) == (None, SETTINGS.max_interval)
 
 
 def schedule(store: MemoryStore, settings: RecrawlSettings = SETTINGS) -> Revisits:
@@ -188,64 +157,6 @@ def test_pages_come_in_the_order_of_their_times_and_not_before() -> None:
     assert rows(store) == (9, 5)
 
 
-def test_a_host_with_many_due_pages_leaves_the_others_their_turn() -> None:
-    store = MemoryStore()
-    revisits = schedule(store)
-    many = [f"http://slow.test/{number}" for number in range(4 * HOST_MAX)]
-    for href in many:
-        finish(store, revisits, Entry(href, 0), NOW)
-    finish(store, revisits, Entry("http://quick.test/", 0), NOW + 1)
-    now = NOW + 200
-    begun = begin(store, revisits, now, room=2 * len(many))
-    assert begun == [*sorted(many)[:HOST_MAX], "http://quick.test/"]
-    assert rows(store) == (len(many) + 1, len(many) - HOST_MAX)
-    times = sorted(split_due_key(key)[0] for key, _ in store.scan(Family.DUE, b""))
-    assert times[0] >= now + 2.0 * HOST_MAX, "when the queued ones are through"
-    assert len(set(times)) == len(times), "one after the other, at the host's pace"
-    assert begin(store, revisits, now + 2.0 * HOST_MAX) == []
-    for href in begun[:HOST_MAX]:
-        page = revisits.page(href)
-        assert page is not None
-        finish(store, revisits, page.entry, now + 30)
-    assert len(begin(store, revisits, times[7])) == 8
-
-
-@pytest.mark.parametrize("seconds", [1.0, 2.0])
-def test_the_pages_of_a_host_that_cannot_keep_up_are_visited_in_the_order_in_which_they_were_due(
-    seconds: float,
-) -> None:
-    """``seconds`` between two visits: by the host's gap it is one, and two if first visits share its turns."""
-    store = MemoryStore()
-    revisits = Revisits(store, SETTINGS, lambda _: 1.0)
-    hrefs = [f"http://h.test/{number}" for number in range(400)]
-    for number, href in enumerate(hrefs):
-        finish(store, revisits, Entry(href, 0), NOW + number)  # due one after the other, a second apart
-    now, queued, visited_ = NOW + 100, list[str](), list[str]()
-    while len(visited_) < 250:
-        now += seconds
-        queued += begin(store, revisits, now, room=300)
-        if queued:
-            visited_.append(href := queued.pop(0))
-            batch = store.batch()
-            page = revisits.page(href)
-            assert page is not None
-            revisits.finish(page.entry, None, now, batch, excluded=True)
-            store.write(batch)
-    assert visited_ == hrefs[: len(visited_)], "nobody is overtaken by who became due later"
-
-
-def test_slow_hosts_do_not_hold_all_places() -> None:
-    store = MemoryStore()
-    revisits = schedule(store)
-    for number in range(8):
-        for host in range(QUEUED_MAX // 8):
-            finish(store, revisits, Entry(f"http://slow{host}.test/{number}", 0), NOW)
-    finish(store, revisits, Entry("http://quick.test/", 0), NOW + 1)
-    begun = begin(store, revisits, NOW + 200, room=2 * QUEUED_MAX)
-    assert "http://quick.test/" in begun
-    assert len(begun) < 0.7 * QUEUED_MAX
-
-
 def test_only_what_is_to_be_visited_again_is_scheduled() -> None:
     store = MemoryStore()
     batch = store.batch()
@@ -258,28 +169,6 @@ def test_only_what_is_to_be_visited_again_is_scheduled() -> None:
     finish(store, on, Entry("http://h.test/", 0), NOW)
     begin(store, on, NOW + 1_000)
     assert off.finish(Entry("http://h.test/", 0, revisit=True), None, NOW, batch, excluded=True) is not None
-
-
-def test_the_end_of_a_visit_is_taken_back() -> None:
-    store = MemoryStore()
-    revisits = schedule(store)
-    entry = Entry("http://h.test/", 0)
-    batch = store.batch()
-    assert revisits.take_back(entry, batch) == (True, 0)
-    finish(store, revisits, entry, NOW)
-    batch = store.batch()
-    assert revisits.take_back(entry, batch) == (True, 1)
-    store.write(batch)
-    assert rows(store) == (0, 0)
-    finish(store, revisits, entry, NOW)
-    begin(store, revisits, NOW + 200)
-    again = entry._replace(revisit=True)
-    assert revisits.take_back(again, batch) == (False, 0), "it is queued already"
-    finish(store, revisits, again, NOW + 200)
-    batch = store.batch()
-    assert revisits.take_back(again, batch) == (True, 1)
-    store.write(batch)
-    assert rows(store) == (1, 0)
 
 
 def test_a_visit_that_is_taken_back_or_refused_is_compared_with_nothing() -> None:
@@ -317,19 +206,6 @@ def test_a_visit_that_is_taken_back_or_refused_is_compared_with_nothing() -> Non
         assert visit(answer) is False
 
 
-def test_a_page_that_was_read_after_all_did_not_kill_the_crawler() -> None:
-    store = MemoryStore()
-    revisits = schedule(store)
-    entry = Entry("http://h.test/", 0, crashes=1)
-    for answer, crashes in ((None, 1), (Answer(b"1" * 16), 0)):
-        batch = store.batch()
-        revisits.finish(entry, answer, NOW, batch, excluded=False)
-        store.write(batch)
-        page = revisits.page(entry.href)
-        assert page is not None
-        assert page.entry.crashes == crashes
-
-
 def test_a_page_that_is_gone_leaves_the_schedule() -> None:
     store = MemoryStore()
     revisits = schedule(store, replace(SETTINGS, gone_after=2))
@@ -348,15 +224,6 @@ def test_a_page_that_is_gone_leaves_the_schedule() -> None:
     assert kept[-1] is not None
     assert (kept[-1][0].due, kept[-1][0].visits) == (None, 4)
     assert rows(store) == (0, 0)
-
-
-def test_an_unanswered_visit_does_not_say_that_a_page_is_there() -> None:
-    entry = Entry("http://h.test/", 0)
-    page, _ = visited(None, entry, Answer(b"1" * 16, gone=True), NOW, SETTINGS, last_resort=False)
-    page, _ = visited(page, entry, None, NOW + 50, SETTINGS, last_resort=False)
-    assert page.gone == 1
-    page, _ = visited(page, entry, Answer(None), NOW + 90, SETTINGS, last_resort=False)
-    assert page.gone == 0
 
 
 def test_by_default_a_budget_sets_the_intervals_and_its_threshold_is_kept_for_the_next_run() -> None:

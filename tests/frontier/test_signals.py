@@ -14,13 +14,11 @@ from crawler.base.kv import Family
 from crawler.base.settings import RecrawlSettings
 from crawler.frontier import Answer, Entry, Page, Revisits, Stated, due_key, unpack_page
 from crawler.frontier.page import HASTENED, SIGNALLED
-from crawler.frontier.recrawl import ChangeRate, after_signal, after_visit, first_guess
+from crawler.frontier.recrawl import ChangeRate, first_guess
 from crawler.frontier.signals import (
     LEAST,
     Trust,
-    apparent_age,
     hear,
-    in_silence,
     pack_trust,
     trust_key,
     unpack_trust,
@@ -49,14 +47,6 @@ def test_any_history_leaves_a_trust_between_none_and_nearly_all_that_can_be_stor
     assert 0.0 <= trust.excess <= 0.95
     assert 0.05 <= trust.silence <= 1.0
     assert unpack_trust(pack_trust(trust)) == trust
-
-
-@given(st.binary(max_size=60))
-def test_what_is_no_record_of_a_host_is_none(data: bytes) -> None:
-    for stored in (data, b"\x01" + data):
-        trust = unpack_trust(stored)
-        assert trust is None or min(trust) >= 0.0
-    assert unpack_trust(None) is None
 
 
 @given(visits)
@@ -109,40 +99,6 @@ def test_what_a_date_says() -> None:
 rates = st.builds(ChangeRate, st.floats(0.01, 1e3), st.floats(1, 1e9))
 
 
-@given(rates, st.floats(0, 1e8), st.floats(0, 0.95))
-def test_a_signal_makes_a_page_look_older(rate: ChangeRate, age: float, excess: float) -> None:
-    apparent = apparent_age(rate, age, excess)
-    assert apparent >= age * (1 - 1e-9)
-    if apparent < 1e300:
-        assert rate.unchanged(apparent) == pytest.approx((1 - excess) * rate.unchanged(age), rel=1e-6, abs=1e-12)
-
-
-@given(rates, visits)
-def test_silence_never_makes_a_page_change_more_often(
-    rate: ChangeRate, history: list[tuple[bool, bool, float]]
-) -> None:
-    assert in_silence(rate, after(history)).mean <= rate.mean
-
-
-def test_visits_that_come_when_a_page_changes_do_not_mislead_the_estimate() -> None:
-    chance, guess = random.Random(5), first_guess(DAY)
-    told = taken = guess
-    for _ in range(200):
-        elapsed = chance.expovariate(0.5) * DAY
-        told = after_signal(told, elapsed, changed=True, first=guess)
-        taken = after_visit(taken, elapsed, changed=True, first=guess)
-    assert 0.3 < told.mean * DAY < 0.8
-    assert taken.mean > 2 * told.mean, "as if each visit had come at any time"
-
-
-@given(st.integers(0, 3), st.floats(60, 1e8))
-def test_the_guess_of_a_site_moves_ours_by_a_factor_of_three_at_most(frequency: int, interval: float) -> None:
-    ours, theirs = first_guess(interval), first_guess(interval, frequency)
-    assert ours.shape == theirs.shape
-    assert 1 / 3.01 < theirs.exposure / ours.exposure < 3.01
-    assert first_guess(interval, 1).mean >= first_guess(interval, 2).mean >= first_guess(interval, 3).mean
-
-
 def visit(store: MemoryStore, revisits: Revisits, href: str, now: float, version: int) -> None:
     entry = Entry(href, 1, revisit=store.get(Family.PAGES, href.encode()) is not None)
     batch = store.batch()
@@ -192,15 +148,6 @@ def test_a_page_that_changed_is_due_soon_if_its_host_is_believed(policy: str) ->
     store.write(batch)
     assert known(store, "b").marks == 0
     assert known(store, "b").stated == NOW + 60
-
-
-def test_a_visit_never_comes_sooner_than_the_least_interval() -> None:
-    store = MemoryStore()
-    revisits = Revisits(store, SETTINGS, lambda _: 1.0)
-    believed(store)
-    visit(store, revisits, f"{HOST}/a", NOW, 1)
-    heed(store, revisits, NOW + 60, a=NOW + 30)
-    assert known(store, "a").due == NOW + SETTINGS.min_interval
 
 
 @given(

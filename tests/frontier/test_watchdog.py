@@ -11,7 +11,6 @@ from crawler.base.kv import Family
 from crawler.base.settings import PolitenessSettings
 from crawler.frontier import Done, Entry, Frontier, Host, Lease
 from crawler.frontier.host import host_name
-from crawler.frontier.watchdog import MARGIN, UNASKED
 from crawler.job.store import MemoryStore
 
 START = 1_700_000_000.0
@@ -78,30 +77,3 @@ def test_a_host_whose_state_was_written_to_is_named(spoil: Callable[[Host, int],
     crawl.go_on(6)
     assert crawl.named() == ["b.test:80"]
     assert crawl.named(serving=False) == ["b.test:80"]
-
-
-def test_hosts_that_wait_for_a_reason_are_not_named() -> None:
-    crawl = Crawl()
-    crawl.go_on(3)
-    for name, change in (("a.test:80", crawl.frontier.overrides.pause), ("b.test:80", crawl.frontier.overrides.block)):
-        batch = crawl.store.batch()
-        change(name, batch)
-        crawl.store.write(batch)
-    held = [lease for lease in crawl.take() if lease.host.name == "c.test:80"]
-    assert held
-    crawl.now += 10 * UNASKED
-    assert crawl.named() == []
-
-
-def test_a_lease_that_lasts_is_no_oversight_and_a_crawl_that_asks_nobody_is() -> None:
-    crawl = Crawl()
-    leases = crawl.take()
-    assert [lease.host.name for lease in leases] == list(HOSTS)
-    crawl.now += 10 * UNASKED
-    assert crawl.named() == []
-    crawl.finish(leases)
-    crawl.now += UNASKED / 2
-    assert crawl.named() == [], "the heaps have them; they are served soon"
-    crawl.now += UNASKED + 2 * MARGIN
-    assert crawl.named() == list(HOSTS)
-    assert crawl.named(serving=False) == [], "a crawl that is paused asks nobody"

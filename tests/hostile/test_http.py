@@ -46,11 +46,7 @@ def test_http_as_careless_servers_write_it(hostile: Hostile) -> None:
     crawled = hostile.crawl()
     rows = crawled.of()
     assert {path: row["outcome"] for path, row in rows.items()} == dict.fromkeys(hostile.pages[EVIL], "fetched")
-    assert {path: row["error"] for path, row in rows.items() if row["error"]} == {
-        "/6": "what follows the end of x-gzip in the body is left out",
-        "/9": "the body is said to be gzip and is not",
-        "/10": "what follows the end of br in the body is left out",
-    }
+    assert {path for path, row in rows.items() if row["error"]} == {"/6", "/9", "/10"}
     host = crawled.host()
     assert (host["errors"], host["state"]) == ({}, "idle")
 

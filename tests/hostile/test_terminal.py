@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.printable import PrintableStream, printable, terminal
-from crawler.service.progress.live_line import Progress
+from crawler.base.printable import printable
 from tests.hostile.server import head, page
 from tests.hostile.web import EVIL, Hostile
 from tests.program import crawler
@@ -31,23 +28,6 @@ def test_printable_text_has_lines_of_printable_characters_and_is_kept_where_it_i
     if is_safe(text):
         assert shown == text
     shown.encode("utf-8")  # no lone surrogates either
-
-
-def test_a_stream_is_itself_but_for_what_is_written() -> None:
-    inner = io.StringIO()
-    stream = PrintableStream(inner)
-    print(f"a{ESCAPES}b", file=stream)
-    assert inner.getvalue() == "a\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202etxt.exe\\u2066\\rb\n"
-    assert stream.getvalue() == inner.getvalue()
-    assert terminal(stream) is inner is terminal(inner)
-
-
-def test_a_line_above_the_live_view_is_printable() -> None:
-    inner = io.StringIO()
-    with Progress(inner, force=True) as view:
-        view.say(f"[bold]x{ESCAPES}")
-    assert "[bold]x\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202e" in inner.getvalue()
-    assert "owned\x07" not in inner.getvalue()
 
 
 def test_no_command_hands_what_a_host_says_to_the_terminal(hostile: Hostile) -> None:

@@ -325,7 +325,7 @@ class TestValues:
         assert await carrier.get([], "a") == []
 
     async def test_a_value_that_is_too_large_is_a_mistake_of_the_caller(self, carrier: Carrier) -> None:
-        with pytest.raises(ValueError, match="65537 bytes"):
+        with pytest.raises(ValueError, match="65537"):
             await carrier.put("p1", {"a": b"x" * (64 * 1024 + 1), "b": b""})
         assert await carrier.get(["p1"], "b") == [None]
 
@@ -381,40 +381,3 @@ class TestLoss:
         await writer.append("p1", "p2", 1, [b"c"])
         async with asyncio.timeout(LONG / 2):
             assert [entry.data for entry in (await read)["p1"]] == [b"c"]
-
-
-async def test_closing_twice_does_no_harm(kit: Kit) -> None:
-    carrier = await kit.open()
-    await carrier.close()
-    await carrier.close()
-
-    async def test_an_older_value_never_takes_the_place_of_a_newer_one(self, kit: Kit) -> None:
-        one, other = await kit.open(), await kit.open()
-        assert await one.put("p1", {"a": b"first"}, (7, 2**53 - 1))
-        assert await other.put("p1", {"a": b"second"}, (8, 0))
-        assert not await one.put("p1", {"a": b"late"}, (7, 2**53 - 1))
-        assert await other.get(["p1"], "a") == [b"second"]
-        assert await other.put("p1", {"a": b"said again"}, (8, 0))
-        assert await one.put("p1", {"a": b""}, (8, 10))
-        assert not await other.put("p1", {"a": b"late"}, (8, 9))
-        assert await one.get(["p1"], "a") == [b""]
-
-    async def test_of_values_that_are_put_together_none_is_set_if_one_is_older(self, carrier: Carrier) -> None:
-        assert await carrier.put("p1", {"a": b"1"}, (3, 3))
-        assert not await carrier.put("p1", {"b": b"2", "a": b"2"}, (3, 2))
-        assert await carrier.get(["p1"], "b") == [None]
-        assert await carrier.put("p2", {"a": b"2"}, (3, 2)), "of another name"
-        assert await carrier.put("p1", {"b": b"2"}, (3, 2)), "of another key"
-        assert await carrier.get(["p1", "p2"], "a") == [b"1", b"2"]
-
-    async def test_what_was_put_without_an_order_gives_way_to_any(self, carrier: Carrier) -> None:
-        await carrier.put("p1", {"a": b"of an older program"})
-        assert await carrier.put("p1", {"a": b"1"}, (0, 0))
-        assert await carrier.get(["p1"], "a") == [b"1"]
-
-    async def test_an_order_is_lost_with_its_value(self, kit: Kit) -> None:
-        carrier = await kit.open()
-        await carrier.put("p1", {"a": b"1"}, (9, 9))
-        await kit.lose()
-        assert await carrier.put("p1", {"a": b"2"}, (1, 1))
-        assert await carrier.get(["p1"], "a") == [b"2"]

@@ -21,7 +21,6 @@ from crawler.base.carrier.verbs import (
     Carrier,
     CarrierError,
     CarrierFullError,
-    CarrierRefusedError,
     StaleEpochError,
 )
 from tests.base.carrier.kits import crawl_name
@@ -218,19 +217,6 @@ async def test_a_paused_server_costs_our_patience_and_no_more(tmp_path: Path, ca
         assert "does not answer" in await refused(read)
 
 
-async def test_after_a_pause_it_goes_on(tmp_path: Path, carriers: list[RedisCarrier]) -> None:
-    with redis_server(tmp_path / "r") as server:
-        carrier = carrier_on(server, patience=0.2)
-        carriers.append(carrier)
-        position = await carrier.append("p1", "p2", 1, [b"a"])
-        server.say("CLIENT", "PAUSE", 600)
-        await refused(carrier.append("p1", "p2", 1, [b"lost"]))
-        await refused(carrier.read({"p1": position}, 10, 0.1))
-        await eventually(carrier)
-        await carrier.append("p1", "p2", 1, [b"b"])
-        assert await data_of(carrier, "p1") in ([b"a", b"b"], [b"a", b"lost", b"b"])
-
-
 async def test_a_full_server_refuses_entries_and_keeps_claims(tmp_path: Path, carriers: list[RedisCarrier]) -> None:
     with redis_server(tmp_path / "r", "maxmemory 6mb") as server:
         carrier = carrier_on(server)
@@ -279,22 +265,6 @@ async def test_a_replica_is_not_written_to(tmp_path: Path, carriers: list[RedisC
         await carrier.append("p1", "p2", 1, [b"c"])
 
 
-async def test_a_policy_that_was_changed_is_seen_when_it_connects_again(
-    tmp_path: Path, carriers: list[RedisCarrier]
-) -> None:
-    with redis_server(tmp_path / "r") as server:
-        carrier = carrier_on(server)
-        carriers.append(carrier)
-        await carrier.append("p1", "p2", 1, [b"a"])
-        server.say("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
-        server.say("CLIENT", "KILL", "TYPE", "normal")
-        await refused(carrier.last(["p1"]))
-        with pytest.raises(
-            CarrierRefusedError, match=r"drops keys when its memory is full .*set maxmemory-policy noev"
-        ):
-            await carrier.last(["p1"])
-
-
 async def test_lost_connections_are_made_again(tmp_path: Path, carriers: list[RedisCarrier]) -> None:
     with redis_server(tmp_path / "r") as server:
         carrier = carrier_on(server)
@@ -307,20 +277,6 @@ async def test_lost_connections_are_made_again(tmp_path: Path, carriers: list[Re
             await eventually(carrier)
             await carrier.append("p1", "p2", 1, [b"%d" % turn])
         assert await data_of(carrier, "p1") == [b"%d" % turn for turn in range(5)]
-
-
-async def test_reads_that_nobody_waits_for_do_not_pile_up(tmp_path: Path, carriers: list[RedisCarrier]) -> None:
-    with redis_server(tmp_path / "r") as server:
-        carrier = carrier_on(server)
-        carriers.append(carrier)
-        for _ in range(50):
-            read = asyncio.create_task(carrier.read({"p1": START}, 10, LONG))
-            await asyncio.sleep(0.005)
-            read.cancel()
-            await asyncio.gather(read, return_exceptions=True)
-        clients = server.say("CLIENT", "LIST", "TYPE", "normal")
-        text = clients.decode() if isinstance(clients, bytes) else str(clients)
-        assert text.count("xread") <= 2
 
 
 class TestCluster:

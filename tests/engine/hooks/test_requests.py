@@ -15,16 +15,13 @@ from aiohttp import web
 import crawler
 from crawler.base.settings import (
     CrawlSettings,
-    HookSettings,
     PolitenessSettings,
     RecrawlSettings,
     RobotsSettings,
     Settings,
 )
 from crawler.engine.hooks.answers import CallFailed
-from crawler.engine.hooks.hook import Hook
-from crawler.engine.hooks.named_code import load_code
-from crawler.engine.hooks.requests import OnVisit, headers_of, verdict
+from crawler.engine.hooks.requests import headers_of
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.engine.user_code import PreviousVisit, UserCode
@@ -159,15 +156,6 @@ def test_headers_that_cannot_be_sent_are_a_failure_that_shows_no_value(returned:
     assert "secret" not in str(failed.value)
 
 
-def test_what_functions_return() -> None:
-    assert headers_of(None) == {}
-    assert headers_of({"Authorization": "Bearer a"}) == {"Authorization": "Bearer a"}
-    assert verdict(True)
-    for wrong in (None, 1, "yes"):
-        with pytest.raises(CallFailed, match="not True or False"):
-            verdict(wrong)
-
-
 async def test_functions_of_a_program(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Over real sockets: headers reach the server and no archive; failures are counted, and cost nothing else."""
     got: dict[str, str | None] = {}
@@ -202,29 +190,3 @@ async def test_functions_of_a_program(tmp_path: Path, caplog: pytest.LogCaptureF
     kept = gzip.decompress(archive.read_bytes())
     assert b"GET /page HTTP/1.1" in kept
     assert b"hidden" not in kept
-
-
-async def test_async_functions_have_an_event_loop_of_their_own_and_may_raise_anything() -> None:
-    loops = set[asyncio.AbstractEventLoop]()
-
-    async def headers(url: str) -> dict[str, str]:
-        loops.add(asyncio.get_running_loop())
-        if url == "leaves":
-            raise SystemExit(3)
-        if url == "cancels":
-            raise asyncio.CancelledError
-        return {"X-Url": url}
-
-    hook = Hook("request_headers", load_code(headers, ["url"]), HookSettings())
-    asked = OnVisit({"request_headers": hook})
-    assert asked.headers is not None
-    assert [await asked.headers(url) for url in ("a", "leaves", "cancels", "b")] == [
-        {"X-Url": "a"},
-        {},
-        {},
-        {"X-Url": "b"},
-    ]
-    assert (hook.figures.calls, hook.figures.failed) == (4, 2)
-    (own,) = loops
-    assert own is not asyncio.get_running_loop()
-    asked.close()

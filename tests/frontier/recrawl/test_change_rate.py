@@ -27,15 +27,6 @@ def test_the_estimate_comes_near_the_rate_though_visits_are_irregular(rate: floa
     assert 0.7 * rate < sum(found) / len(found) < 1.5 * rate
 
 
-def test_the_ratio_of_changes_to_visits_would_be_misled_by_several_changes_between_two_visits() -> None:
-    chance, known = random.Random(5), first_guess(DAY)
-    visits = [chance.random() < -math.expm1(-2.5) for _ in range(200)]
-    for changed in visits:
-        known = after_visit(known, DAY, changed=changed, first=first_guess(DAY))
-    assert sum(visits) / len(visits) < 1
-    assert 1.5 < known.mean * DAY < 4
-
-
 def test_a_page_may_change_its_habits() -> None:
     guess = known = first_guess(DAY)
     for _ in range(100):

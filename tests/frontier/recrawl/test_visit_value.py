@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import random
 
-import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.frontier.freshness import DAY, Fixed, Freshness, best, run
 from crawler.base.settings import RecrawlSettings
-from crawler.frontier.recrawl import Budget, ChangeRate, first_guess, interval_at, worth
+from crawler.frontier.recrawl import Budget, ChangeRate, interval_at, worth
 
 SETTINGS = RecrawlSettings(enabled=True)
 rates = st.builds(ChangeRate, st.floats(0.01, 1e3), st.floats(1, 1e9))
@@ -26,12 +25,6 @@ def test_a_visit_is_worth_more_the_longer_it_waits_and_never_more_than_the_wait(
     assert more >= less - 1e-6 * seconds
 
 
-def test_the_worth_is_the_freshness_that_a_visit_wins() -> None:
-    known = ChangeRate(1e6, 1e6 * DAY)  # once a day, for certain
-    for days in (0.1, 1.0, 3.0):
-        assert worth(known, days * DAY) == pytest.approx(DAY * (1 - (1 + days) * math.exp(-days)), rel=1e-3)
-
-
 @given(rates, st.floats(1e-3, 1e9))
 def test_the_interval_is_within_its_bounds_and_worth_the_threshold(rate: ChangeRate, threshold: float) -> None:
     interval = interval_at(rate, threshold, 3_600.0, 30 * DAY)
@@ -40,29 +33,12 @@ def test_the_interval_is_within_its_bounds_and_worth_the_threshold(rate: ChangeR
         assert worth(rate, interval * 1.01) >= threshold - 1e-6 * interval
 
 
-@example(ChangeRate(0.015625, 1.0), 1.0)
-@given(rates, st.floats(1e-3, 1e9))
-def test_the_interval_is_that_of_halving_to_a_hundredth(rate: ChangeRate, threshold: float) -> None:
-    low, high = math.log(3_600.0), math.log(30 * DAY)
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if worth(rate, math.exp(middle)) < threshold else (low, middle)
-    assert interval_at(rate, threshold, 3_600.0, 30 * DAY) == pytest.approx(math.exp(high), rel=0.01)
-
-
 @given(st.lists(rates, max_size=50), st.none() | st.floats())
 def test_any_pages_leave_a_threshold_that_can_be_stored(pages: list[ChangeRate], threshold: float | None) -> None:
     budget = Budget(SETTINGS, threshold)
     for rate in pages:
         assert SETTINGS.min_interval <= budget.interval(rate) <= SETTINGS.max_interval
         assert 0 < budget.threshold < math.inf
-
-
-def test_pages_that_change_all_the_time_still_have_visits_and_calm_ones_few() -> None:
-    budget = Budget(SETTINGS)
-    assert budget.interval(ChangeRate(20.0, 60.0)) <= SETTINGS.mean_interval
-    assert budget.interval(ChangeRate(0.5, 1_000 * DAY)) == SETTINGS.max_interval
-    assert budget.interval(first_guess(DAY)) < 2 * DAY
 
 
 def test_the_budget_is_kept_and_buys_more_freshness_than_a_fixed_interval() -> None:

@@ -74,31 +74,6 @@ def test_a_calendar_ends_and_costs_a_bounded_number_of_records() -> None:
     assert len(web.seen) == 2 * 9 + 1, "a closed trap is not remembered link by link"
 
 
-def test_made_up_parameters_end_too_and_known_ones_go_on() -> None:
-    web = Web()
-    web.links(url("/s?q=1"))
-    for word in range(100):
-        web.links(url(f"/s?{'x' * (word + 1)}=1"))
-    web.links(url("/s?q=2"))
-    assert web.queued == [url("/s?q=1"), url("/s?x=1"), url("/s?xx=1"), url("/s?q=2")]
-    assert web.records == ["traps.max_query_shapes: more than 3 sets of parameters of /s"] * 4
-
-
-def test_odd_paths_are_refused_from_the_first() -> None:
-    web = Web()
-    web.links(*(url("/" + "/".join("abcdefgh"[:size])) for size in range(1, 9)))
-    web.links(url("/a/b/a/b/a"))
-    assert len(web.queued) == 6
-    assert [rule.partition(":")[0] for rule in web.records] == ["traps.max_segments"] * 2 + ["traps.max_repeats"]
-
-
-def test_zero_is_no_limit() -> None:
-    web = Web(max_segments=0, max_repeats=0, max_variants=0, max_query_shapes=0)
-    hrefs = [url(f"/{'a/' * n}{n}?{'x' * n}") for n in range(1, 60)]
-    web.links(*hrefs)
-    assert web.queued == hrefs
-
-
 def test_a_limit_that_was_raised_opens_what_was_closed() -> None:
     web = Web()
     web.links(*(url(f"/{n}") for n in range(20)))
@@ -140,23 +115,6 @@ def test_neither_restarts_nor_a_small_memory_change_what_is_decided(
     assert sum(check_row(*row) for row in stored) == other.counted == plain.counted
 
 
-def test_it_explains_what_is_counted() -> None:
-    web = Web()
-    assert list(web.traps.explain(url("/about"))) == ["No trap: nothing in its path or query is counted."]
-    web.links(url("/s?q=1"))
-    assert list(web.traps.explain(url("/s?q=2"))) == [
-        "Counted as URLs like /s?q: 1 so far, traps.max_variants is 5.",
-        "Counted as sets of parameters of /s: 1 so far, traps.max_query_shapes is 3.",
-    ]
-    web.links(*(url(f"/{n}") for n in range(6)))
-    assert list(web.traps.explain(url("/7"))) == [
-        "Counted as URLs like /#: 6 so far, traps.max_variants is 5; new ones are refused."
-    ]
-    web.links(*(url(f"/{n}") for n in range(20)))
-    (said,) = web.traps.explain(url("/7"))
-    assert said.endswith("closed: links to new ones are dropped.")
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -194,31 +152,9 @@ def test_a_domain_of_many_hosts_with_endless_pages_ends() -> None:
     )
 
 
-def test_a_domain_of_many_hosts_with_endless_sets_of_parameters_ends() -> None:
-    web = Web(max_query_shapes=300, domain_factor=1, max_records=10)
-    for number in range(12):
-        names = [f"{first}{second}" for first in "abcdefghijklmnop" for second in "abcdefghijklmnop"]
-        web.links(*(f"http://h{number}.spam.test/list?{name}=x" for name in names))
-    assert 300 <= len(web.queued) <= 300 + 12 * 100 + 256
-    assert web.records[-1] == "traps.domain_factor: spam.test has more than 300 sets of parameters of /list"
-
-
 def test_many_honest_hosts_of_a_domain_are_left_alone() -> None:
     web = Web(max_variants=1_000, domain_factor=2)
     for number in range(1_000):
         web.links(*pages(f"h{number}.university.test", 20))
     assert len(web.queued) == 20_000
     assert web.records == []
-
-
-def test_the_limit_of_a_domain_holds_after_a_restart_and_goes_with_its_setting() -> None:
-    web = Web(max_variants=400, domain_factor=1, max_records=10)
-    for number in range(10):
-        web.links(*pages(f"h{number}.spam.test", 300))
-    queued = len(web.queued)
-    web.restart()
-    web.links(*pages("other.spam.test", 300))
-    assert len(web.queued) == queued + 100
-    web.restart(domain_factor=0)
-    web.links(*pages("third.spam.test", 300))
-    assert len(web.queued) == queued + 400

@@ -44,7 +44,7 @@ def test_the_markup_of_a_wall_is_told(by: str) -> None:
     wall = wall_by_markup(body, 1)
     assert wall is not None
     assert wall.by == by
-    assert wall.words.startswith(f"{by}: its page has ")
+    assert str(by) in wall.words
 
 
 @pytest.mark.parametrize("by", PAGES)

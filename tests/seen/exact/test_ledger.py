@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from crawler.frontier import Entry
 from crawler.job.store.memory_store import MemoryStore
 from crawler.seen.exact import LEDGER_COUNTS, Ledger, LedgerCounts
 from crawler.seen.exact.rows import HOST_BYTES
-from crawler.seen.filters import SEED_ZERO, BloomFilter, FilterError
+from crawler.seen.filters import SEED_ZERO, BloomFilter
 from tests.examples import TIMES
 
 
@@ -116,33 +115,3 @@ def test_repeated_links_are_written_down_once_or_not_at_all() -> None:
     assert doubting.ledger.counts.waiting == 300, "after a restart nothing is remembered: each is confirmed once more"
     doubting.decide(300)
     assert doubting.ledger.counts.confirmed == 300
-
-
-def test_a_batch_is_looked_up_in_the_order_of_its_rows() -> None:
-    doubting = Doubting(waiting=1000, settled=1000)
-    doubting.meet_all(300)
-    before = [row for row, _ in doubting.store.scan(Family.LEDGER, b"")]
-    doubting.decide(7)
-    assert len(before) > 20
-    assert [row for row, _ in doubting.store.scan(Family.LEDGER, b"")] == before[7:]
-
-
-@pytest.mark.parametrize("value", [b"", b"\x02" + bytes(24), LedgerCounts(1, 0, 0).encode() + b"x"])
-def test_counts_of_an_unknown_form_are_refused(value: bytes) -> None:
-    store = MemoryStore()
-    batch = store.batch()
-    batch.put(Family.META, LEDGER_COUNTS, value)
-    store.write(batch)
-    with pytest.raises(FilterError, match="unknown version"):
-        Ledger(store)
-
-
-def test_a_ledger_that_lost_a_row_is_refused() -> None:
-    doubting = Doubting(waiting=1000, settled=1000)
-    doubting.meet_all(300)
-    (row, _), *_ = doubting.store.scan(Family.LEDGER, b"")
-    batch = doubting.store.batch()
-    batch.delete(Family.LEDGER, row)
-    doubting.store.write(batch)
-    with pytest.raises(FilterError, match=r"counts \d+ doubted URLs, but \d+ were read"):
-        doubting.reopen()

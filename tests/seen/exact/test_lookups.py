@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.base.kv import Family, Store
 from crawler.job.store import MemoryStore, RocksStore
-from tests.examples import TIMES
 
 # Rows that share their first eight bytes or nearly do, and the last possible ones.
 heads = st.sampled_from([b"\0" * 8, b"aaaaaaaa", b"aaaaaaab", b"\xff" * 7 + b"\0", b"\xff" * 8])
 rows = st.builds(bytes.__add__, heads, st.sampled_from([b"\0" * 16, b"m" * 16, b"\xff" * 16]))
-prefixes = heads | rows | st.sampled_from([b"", b"a", b"aaaaaaa", b"\xff"])
 
 
 @pytest.fixture(params=["memory", "rocks"])
@@ -32,21 +29,6 @@ def put(store: Store, family: Family, keys: list[bytes]) -> None:
     for key in keys:
         batch.put(family, key, b"")
     store.write(batch)
-
-
-@settings(max_examples=28 * TIMES)
-@given(held=st.sets(rows), asked=st.lists(rows), prefix=prefixes, family=st.sampled_from([Family.SEEN, Family.HOSTS]))
-def test_lookups_agree_with_a_set(
-    store: Store, held: set[bytes], asked: list[bytes], prefix: bytes, family: Family
-) -> None:
-    empty = store.batch()
-    empty.delete_range(family, b"", b"\xff" * 25)
-    store.write(empty)
-    put(store, family, sorted(held))
-    assert store.get_many(family, asked) == [b"" if row in held else None for row in asked]
-    assert store.holds_prefix(family, prefix) == any(row.startswith(prefix) for row in held)
-    after = sorted(row for row in held if row >= prefix)
-    assert [row for row, _ in store.scan(family, prefix)] == after, "a scan goes on behind the prefix it starts in"
 
 
 def test_lookups_agree_with_a_set_when_rows_lie_in_several_tables(tmp_path: Path) -> None:

@@ -59,31 +59,3 @@ def test_what_has_room_is_remembered(where: str) -> None:
     assert recent.meet(chosen[0] * 3) == []
     new = digests(1, 2)[0]
     assert recent.meet(new + chosen[0] + new) == [0], "twice in one batch: it is remembered the second time"
-
-
-@pytest.mark.parametrize("where", ["compiled", "reference"])
-def test_what_comes_again_and_again_stays_while_others_pass(where: str) -> None:
-    """As the links of every page of a site do, between many that come once."""
-    recent, often = made(2**16, where), b"".join(digests(20, 3))
-    recent.meet(often)
-    forgotten = 0
-    for number in range(300):
-        recent.meet(b"".join(digests(100, 10 + number)))
-        forgotten += len(recent.meet(often))
-    assert forgotten < 300
-
-
-@pytest.mark.parametrize("where", ["compiled", "reference"])
-def test_the_digest_without_a_bit_is_one_as_any_other(where: str) -> None:
-    assert made(ROOM, where).meet(NOTHING) == [0]
-
-
-def test_the_compiled_memo_takes_whole_digests_only() -> None:
-    recent = made(ROOM, "compiled")
-    assert recent.meet(b"") == []
-    with pytest.raises(ValueError, match="16 bytes each"):
-        recent.meet(bytes(17))
-    with pytest.raises(TypeError):
-        recent.meet("text")  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        type(recent)()

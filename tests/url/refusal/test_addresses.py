@@ -64,21 +64,8 @@ def test_public(address: str) -> None:
     assert special_use(address) is None
 
 
-@given(st.ip_addresses(v=4))
-def test_a_carried_address_is_judged_like_the_plain_one(address: IPv4Address) -> None:
-    plain = special_use(str(address))
-    assert special_use(f"::ffff:{address}") == plain
-    assert special_use(str(IPv6Address((0x64FF9B << 96) | int(address)))) == plain
-
-
 @given(st.ip_addresses())
 def test_public_is_at_least_what_the_library_calls_global(address: IPv4Address | IPv6Address) -> None:
     if special_use(str(address)) is None and not (isinstance(address, IPv6Address) and address.sixtofour):
         assert address.is_global
         assert not address.is_multicast
-
-
-@pytest.mark.parametrize("text", ["", "localhost", "1.2.3", "127.1"])
-def test_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match="address"):
-        special_use(text)

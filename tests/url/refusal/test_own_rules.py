@@ -118,12 +118,6 @@ def test_metadata_only_by_that_very_address(address: str) -> None:
     assert refusal_of_address(address, Permits.of(networks(refusal.subject))) is None
 
 
-@pytest.mark.parametrize("name", ["metadata.google.internal", "metadata", "instance-data.", "metadata.goog"])
-def test_names_of_metadata_are_known_without_a_name_server(name: str) -> None:
-    assert rule_of(f"http://{name}/", PRIVATE) is Rule.METADATA_ADDRESS
-    assert rule_of(f"http://{name}/", networks("169.254.169.254")) is None
-
-
 @pytest.mark.parametrize("network", ["127.0.0.1", "::1", "127.0.0.0/8"])
 def test_a_name_with_two_addresses_is_permitted_by_either(network: str) -> None:
     assert rule_of("http://localhost/", networks(network)) is None
@@ -156,11 +150,3 @@ def test_ports_that_browsers_block(port: int) -> None:
 @pytest.mark.parametrize("port", [80, 443, 8080, 8443, 3000, 65535])
 def test_ports_that_they_do_not_block(port: int) -> None:
     assert refusal_of("a.test", port, NOTHING) is None
-
-
-def test_the_words_name_the_rule_and_what_permits_it() -> None:
-    refusal = refusal_of("10.0.0.1", 80, NOTHING)
-    assert refusal is not None
-    assert refusal.error == (
-        "private-address: 10.0.0.1 is private; --allow-private or --allow-network 10.0.0.1 permits it"
-    )

@@ -86,15 +86,6 @@ def test_pages_name_crawlers(metas: list[tuple[str, str]], names: tuple[str, ...
     assert of_page(*metas) == names
 
 
-def test_headers_and_page_are_added_up() -> None:
-    assert directives(["noindex"], [("robots", "noindex, nofollow")], "x", NOW) == ("noindex", "nofollow")
-
-
-def test_a_crawler_without_a_name_obeys_what_is_for_all() -> None:
-    assert of_headers("noindex", "otherbot: nofollow", agent="") == ("noindex",)
-    assert of_page(("robots", "noindex"), ("", "nofollow"), agent="") == ("noindex",)
-
-
 DATES = [
     "25 Jun 2010 15:00:00 GMT",
     "Fri, 25 Jun 2010 15:00:00 GMT",
@@ -113,11 +104,6 @@ def test_dates(date: str, after: str) -> None:
     wanted = ("unavailable_after:2010-06-25T15:00:00Z", *(["noarchive"] if after else []), "noindex")
     assert of_page(("robots", f"unavailable_after: {date}{after}")) == wanted
     assert of_headers(f"Unavailable_After:{date}{after}") == wanted
-
-
-def test_a_date_to_come_says_nothing_yet() -> None:
-    assert of_headers("unavailable_after: 2030-01-31") == ("unavailable_after:2030-01-31T00:00:00Z",)
-    assert directives(["unavailable_after: 2023-11-14T22:13:20Z"], (), "x", NOW)[-1] == "noindex", "this very second"
 
 
 @pytest.mark.parametrize("date", ["soon", "", "2010-13-45", "25 Jun 99999999999999999999 15:00:00 GMT", "0001-01-01"])

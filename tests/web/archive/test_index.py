@@ -11,7 +11,7 @@ import pytest
 from crawler.web.archive.capture_records import Capture, Earlier
 from crawler.web.archive.cdxj import HEAD_MOST, line_of
 from crawler.web.archive.gzip_member import members
-from crawler.web.archive.payloads import PayloadError, decode_payload, encode_payload
+from crawler.web.archive.payloads import decode_payload, encode_payload
 from crawler.web.archive.surt import surt
 from crawler.web.archive.warc_reader import read_records
 from tests.web.archive.exchanges import AT, HTML, PAGE, archived, exchange, head
@@ -115,20 +115,3 @@ def test_a_payload_row_keeps_the_capture() -> None:
     assert decode_payload(digest, bytes(8) + encode_payload(AT, "http://h.test/a")) == Earlier(
         "http://h.test/a", AT, digest
     )
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        b"",
-        bytes(16),
-        bytes(8) + b"\2" + bytes(8) + b"http://h/",
-        bytes(8) + b"\1" + bytes(8) + b"\xff",
-        bytes(8) + encode_payload(1, ""),
-    ],
-)
-def test_other_bytes_are_no_payload_row(row: bytes) -> None:
-    with pytest.raises(PayloadError):
-        decode_payload(bytes(20), row)
-    with pytest.raises(PayloadError):
-        decode_payload(bytes(19), bytes(8) + encode_payload(1, "http://h/"))

@@ -21,12 +21,6 @@ def test_a_text_is_the_same_after_its_way_out_of_the_process(text: str) -> None:
     assert decode_text(encode_text({"text": "", "markdown": text})) == PageText("", sent)
 
 
-def test_a_text_that_is_cut_ends_with_a_whole_character() -> None:
-    found = decode_text(encode_text({"text": "a" + "€" * BYTES_MOST}))
-    assert found.cut
-    assert found.text == "a" + "€" * ((BYTES_MOST - 1) // 3)
-
-
 HEAD = b'{"forms":["text"],"cut":false}\n'
 
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from crawler.base.settings import FetchSettings, Settings, Sites, SitesSettings, SiteTable
 from crawler.web.fetch import Failure, FailureKind, Fetcher, RawExchange, Response, Truncation, is_html, with_own
-from tests.web.fetch.proxies import proxy
 from tests.web.fetch.sites import LOCAL, page, site
 
 
@@ -77,12 +76,6 @@ async def test_what_is_kept_is_what_was_on_the_wire(answer: bytes) -> None:
     assert (raw.truncated, raw.chunked) == (None, False)
 
 
-async def test_a_body_is_held_once_if_nothing_was_undone() -> None:
-    raw, result = await raw_of(WHOLE["page"])
-    assert isinstance(result, Response)
-    assert raw.body is result.body
-
-
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
 @pytest.mark.parametrize("html", [True, False])
 async def test_the_transfer_coding_is_removed_and_said(end: bytes, html: bool) -> None:
@@ -92,28 +85,11 @@ async def test_the_transfer_coding_is_removed_and_said(end: bytes, html: bool) -
     assert raw == RawExchange(raw.request, head, b"abcde", None, chunked=True, address="127.0.0.1")
 
 
-async def test_what_came_before_the_answer_is_no_part_of_it() -> None:
-    raw, _ = await raw_of(b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n" + WHOLE["page"])
-    assert (raw.head, raw.body) == split(WHOLE["page"])
-
-
 async def test_a_head_that_only_browsers_read_is_kept_as_it_was_sent() -> None:
     head = b"HTTP/1.1 200 OK\nContent-Type : text/html\nBad Header: x\nContent-Length: 2\n\n"
     raw, result = await raw_of(b"\r\n" + head + b"ab")
     assert isinstance(result, Response)
     assert (raw.head, raw.body, result.body) == (head, b"ab", b"ab")
-
-
-async def test_a_head_that_comes_byte_by_byte() -> None:
-    async def slowly(writer: asyncio.StreamWriter) -> None:
-        for byte in WHOLE["coded"]:
-            writer.write(bytes([byte]))
-            await writer.drain()
-
-    async with site(slowly) as served:
-        result = await fetch(served.url)
-    assert result.raw is not None
-    assert (result.raw.head, result.raw.body) == split(WHOLE["coded"])
 
 
 async def test_each_exchange_of_a_connection_has_its_own() -> None:
@@ -134,11 +110,6 @@ async def test_each_exchange_of_a_connection_has_its_own() -> None:
         assert (raw.head, raw.body) == split(answers[number])
 
 
-async def test_nothing_is_kept_unless_it_is_wanted() -> None:
-    async with site(page(b"x")) as served:
-        assert (await fetch(served.url, None)).raw is None
-
-
 # -- not the whole body ----------------------------------------------------------------------------------------
 
 
@@ -148,15 +119,6 @@ async def test_a_body_that_is_longer_than_what_is_kept_is_cut() -> None:
     assert (result.body, raw.body, raw.truncated) == (b"0123456789", b"0123", Truncation.LENGTH)
     raw, _ = await raw_of(page(b"0123"), Keep(max_size=4))
     assert (raw.body, raw.truncated) == (b"0123", None)
-
-
-async def test_one_that_nobody_else_wants_is_not_asked_for() -> None:
-    raw, result = await raw_of(page(b"x" * 500_000, kind="image/png"), Keep(max_size=100))
-    assert isinstance(result, Response)
-    assert (raw.body, raw.truncated, result.received) == (b"", Truncation.LENGTH, 0)
-    unsaid = b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n"
-    raw, _ = await raw_of(unsaid + b"x" * 500_000, Keep(max_size=100))
-    assert (raw.head, raw.body, raw.truncated) == (unsaid, b"x" * 100, Truncation.LENGTH)
 
 
 @pytest.mark.parametrize("coded", [True, False])
@@ -169,28 +131,6 @@ async def test_a_body_that_is_too_large_to_be_read(coded: bool) -> None:
     assert raw.head == split(answer)[0]
     assert split(answer)[1].startswith(raw.body)
     assert raw.truncated is (None if raw.body == split(answer)[1] else Truncation.LENGTH)
-
-
-async def test_a_robots_txt_that_is_cut() -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
-    raw, result = await raw_of(head + b"y" * 400_000, accept=lambda _: True, max_body=1_000, truncate=True)
-    assert isinstance(result, Response)
-    assert (result.body, raw.truncated) == (b"y" * 1_000, Truncation.LENGTH)
-    assert raw.body.startswith(b"y" * 1_000)
-
-
-@pytest.mark.parametrize("kind", ["text/html", "image/png"])
-async def test_a_connection_that_ends_before_the_body(kind: str) -> None:
-    answer = page(b"x" * 1_000, kind=kind)
-    raw, result = await raw_of(answer[:-400])
-    assert (raw.head, raw.body) == (split(answer)[0], b"x" * 600)
-    assert raw.truncated is Truncation.DISCONNECT
-    if is_html(kind):
-        assert isinstance(result, Failure)
-        assert result.kind is FailureKind.CUT_OFF
-    else:
-        assert isinstance(result, Response), "nobody else wants its body"
-        assert (result.status, result.body, result.received) == (200, None, 600)
 
 
 @pytest.mark.parametrize("kind", ["text/html", "image/png"])
@@ -217,25 +157,6 @@ async def test_a_body_that_cannot_be_decoded_is_kept_whole(coding: str) -> None:
         assert isinstance(result, Failure)
         assert result.kind is FailureKind.ENCODING
         assert (raw.body, raw.truncated) == (kept, truncated)
-
-
-async def test_the_rest_of_a_body_that_cannot_be_decoded_need_not_come() -> None:
-    answer = page(BROKEN, "Content-Encoding: gzip, klingon")[:-400]
-    raw, result = await raw_of(answer)
-    assert (raw.body, raw.truncated) == (BROKEN[:-400], Truncation.DISCONNECT)
-    assert isinstance(result, Failure)
-    assert result.kind is FailureKind.ENCODING, "it is not tried again, as without an archive"
-
-    async def halting(writer: asyncio.StreamWriter) -> None:
-        writer.write(answer)
-        await asyncio.Event().wait()
-
-    async with site(halting) as served:
-        result = await fetch(served.url, settings=replace(LOCAL, body_timeout=0.2))
-    assert result.raw is not None
-    assert result.raw.truncated is Truncation.TIME
-    assert isinstance(result, Failure)
-    assert (result.kind, result.message[:17]) == (FailureKind.ENCODING, "content encoding:")
 
 
 async def test_an_answer_without_a_head_is_nothing_to_keep() -> None:
@@ -268,12 +189,3 @@ async def test_secrets_are_sent_and_not_kept(tmp_path: Path) -> None:
         sent = sent.replace(line + b"\r\n", b"")
     assert result.raw.request == sent
     assert b'If-None-Match: "x"\r\n' in sent
-
-
-async def test_behind_a_proxy_nobody_knows_the_address() -> None:
-    async with site(WHOLE["page"]) as served, proxy(to=served.url) as relay:
-        result = await fetch("http://shop.example/a", settings=replace(LOCAL, proxy=relay.address))
-    assert result.raw is not None
-    assert result.raw.address is None
-    assert (result.raw.head, result.raw.body) == split(WHOLE["page"])
-    assert result.raw.request.startswith(b"GET http://shop.example/a HTTP/1.1\r\nHost: shop.example\r\n")

@@ -71,7 +71,7 @@ async def test_unreachable() -> None:
         result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/", RobotsSettings())
     assert isinstance(result, RobotsResult)
     assert isinstance(result.answer, Failure)
-    assert (result.answer.kind, result.answer.message) == (FailureKind.REFUSED, "connection refused")
+    assert result.answer.kind == FailureKind.REFUSED
     assert result.may_pass
 
 

@@ -10,7 +10,6 @@ import threading
 import pytest
 
 from crawler.web.fetch import Failure, FailureKind, Fetcher, Response
-from crawler.web.fetch.kept import ANSWERS, Kept
 from tests.web.fetch.sites import LOCAL, page, site
 
 URLS = 10
@@ -74,24 +73,6 @@ async def test_a_new_connection_that_ends_so_is_the_hosts_fault() -> None:
     assert [result.kept for result in results if isinstance(result, Failure)] == [False, False]
 
 
-async def test_a_kept_connection_that_ends_in_an_answer_is_the_hosts_fault() -> None:
-    async def half(writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 2")
-        await writer.drain()
-        writer.close()
-
-    async with (
-        site(page(b"x"), half, keep_alive=True) as served,
-        Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher,
-    ):
-        await fetcher.fetch(served.url)
-        failure = await fetcher.fetch(served.url)
-    assert served.connections == 1
-    assert isinstance(failure, Failure)
-    assert failure.kind is FailureKind.CUT_OFF
-    assert not failure.kept
-
-
 async def test_a_connection_that_ended_before_the_request_left_is_replaced_at_once() -> None:
     """The end has come in and the event loop had no turn to read it. The server cannot have read what was not sent."""
     leaves, answered = threading.Event(), 0
@@ -119,22 +100,3 @@ async def test_a_connection_that_ended_before_the_request_left_is_replaced_at_on
             assert isinstance(await fetcher.fetch(url), Response)
         server.join(60)
     assert answered == 2
-
-
-def test_many_answers_between_two_ends_forgive_the_first() -> None:
-    kept = Kept[str]()
-    kept.lost("h")
-    for _ in range(ANSWERS):
-        kept.served("h")
-    kept.lost("h")
-    assert kept.keeps("h")
-    kept.lost("h")
-    assert not kept.keeps("h")
-    assert kept.keeps("other")
-
-
-def test_the_table_is_bounded() -> None:
-    kept = Kept[int](most=2)
-    for host in (1, 1, 2, 2, 3, 3):
-        kept.lost(host)
-    assert [kept.keeps(host) for host in (1, 2, 3)] == [True, False, False]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,55 +116,6 @@ async def test_a_dead_proxy_is_its_own_fault(address: str, url: str, caplog: pyt
         assert failure.kind is FailureKind.PROXY, failure
         assert failure.kind.transient
     assert len(caplog.messages) == 1, "one line, not one for each URL"
-
-
-async def test_a_proxy_that_never_answers() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        address = f"socks5://127.0.0.1:{mute.getsockname()[1]}"
-        failure = await fetch("http://shop.example/", replace(HASTY, proxy=address))
-    assert isinstance(failure, Failure)
-    assert failure.kind is FailureKind.CONNECT_TIMEOUT, "nobody can tell who was slow"
-
-
-@pytest.mark.parametrize("url", ["http://shop.example/", "https://shop.example/"])
-async def test_a_proxy_that_wants_another_login(url: str) -> None:
-    refuse = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
-    async with proxy(refuse=refuse) as relay:
-        failure = await fetch(url, replace(PUBLIC, proxy=relay.address))
-    assert isinstance(failure, Failure)
-    assert failure.kind is FailureKind.PROXY
-    assert failure.message == f"{relay.address}: it wants another login (407)"
-
-
-@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"HTTP/1.1 103 X\r\n\r\n" * 1_000])
-async def test_what_is_no_answer_to_connect_is_the_fault_of_the_proxy(answer: bytes) -> None:
-    async with proxy(refuse=answer) as relay:
-        failure = await fetch("https://shop.example/", replace(PUBLIC, proxy=relay.address))
-    assert isinstance(failure, Failure)
-    assert failure.kind is FailureKind.PROXY, failure
-    assert failure.kind.transient
-
-
-async def test_a_proxy_that_does_not_reach_the_host() -> None:
-    async with proxy(refuse=b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n") as relay:
-        failure = await fetch("https://shop.example/", replace(PUBLIC, proxy=relay.address))
-        answer = await get("http://shop.example/", replace(PUBLIC, proxy=relay.address))
-    assert isinstance(failure, Failure)
-    assert (failure.kind, failure.message) == (FailureKind.UNREACHABLE, "the proxy answered 502")
-    assert answer.status == 502
-
-
-async def test_the_proxy_answers_again(caplog: pytest.LogCaptureFixture) -> None:
-    async with site(page(b"hello")) as served, proxy(to=served.url) as relay:
-        relay.refuse = b"HTTP/1.1 407 X\r\nContent-Length: 0\r\n\r\n"
-        settings = replace(PUBLIC, proxy=relay.address)
-        with caplog.at_level(logging.WARNING, "crawler"):
-            async with Fetcher(settings, concurrency=1, per_host=1, environ={}) as fetcher:
-                assert isinstance(await fetcher.fetch("http://shop.example/"), Failure)
-                relay.refuse = None
-                assert isinstance(await fetcher.fetch("http://shop.example/"), Response)
-    assert len(caplog.messages) == 2
-    assert caplog.messages[1] == "the proxy answers again"
 
 
 async def test_addresses_are_not_looked_up_behind_a_proxy() -> None:

@@ -10,7 +10,7 @@ from crawler.base.kv import Batch, Family
 from crawler.base.settings import RobotsSettings
 from crawler.job.store import MemoryStore
 from crawler.url.robots import RobotsRecordError
-from crawler.web.fetch.robots_cache import LARGE, GoodCopy, RobotsCache, RobotsRefusal, encode_robots
+from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
 from crawler.web.fetch.simulated import page
 
 RULES = "User-agent: *\n" + "".join(f"Disallow: /{n:x}\n" for n in range(20_000))
@@ -44,24 +44,6 @@ def test_the_memory_of_parsed_rules_is_bounded() -> None:
     assert not cache.at_hand(held[0])
 
 
-def test_one_file_larger_than_the_memory_is_kept_all_the_same() -> None:
-    cache = cache_of(store_with(h=encode_robots(page(RULES), 1.0)), cache_bytes=1)
-    assert cache.get("h") is cache.get("h")
-
-
-async def test_a_large_file_is_parsed_aside() -> None:
-    stored = encode_robots(page(RULES), 1.0)
-    assert len(stored) > LARGE
-    cache = cache_of(store_with(large=stored, short=encode_robots(page(SHORT), 1.0)))
-    assert [cache.at_hand(name) for name in ("large", "short", "unknown")] == [False, True, True]
-    for name in ("large", "short", "unknown"):
-        await cache.prepare(name)
-    assert cache.at_hand("large")
-    large = cache.get("large")
-    assert large is not None
-    assert large.refusal("http://h/1f") is RobotsRefusal.DISALLOWED
-
-
 @pytest.mark.parametrize(("age", "found"), [(0.0, True), (59.0, True), (61.0, False)])
 def test_the_good_copy_grows_old(age: float, found: bool) -> None:
     first = encode_robots(page(SHORT), 1_000.0)
@@ -73,12 +55,6 @@ def test_the_good_copy_grows_old(age: float, found: bool) -> None:
         assert again is not None
         assert again.asked_at == 1_000.0, "its age is its own, not that of the answer after it"
         assert (again.body, again.stands_in, copy.stands_in) == (copy.body, True, False)
-
-
-def test_without_a_good_copy_there_is_none() -> None:
-    down = encode_robots(page("", status=500), 1_000.0)
-    cache = cache_of(store_with(down=down, damaged=b"\x07", empty=b""))
-    assert [cache.good_copy(name, 1_000.0) for name in ("down", "damaged", "empty", "unknown")] == [None] * 4
 
 
 @given(st.binary(max_size=60) | st.tuples(st.sampled_from([b"\x01", b"\x02"]), st.binary(max_size=60)).map(b"".join))

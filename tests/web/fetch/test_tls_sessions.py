@@ -23,7 +23,6 @@ from crawler.web.fetch.tls_sessions import (
     Session,
     Sessions,
     current_opening,
-    verifying_context,
 )
 from tests.web.fetch.certificates import Authority, date
 from tests.web.fetch.nginx import nginx
@@ -240,40 +239,8 @@ async def test_a_large_certificate_counts(authority: Authority) -> None:
     assert context.sessions.size > 4 * len(names)
 
 
-async def test_a_context_without_a_place_resumes_nothing(authority: Authority) -> None:
-    context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cafile=str(authority.file))
-    async with watched(authority.server(HERE)) as (served, resumed):
-        for _ in range(3):
-            port = int(served.url.split(":")[2].strip("/"))
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-            writer.write(b"GET / HTTP/1.1\r\n\r\n")
-            await reader.read()
-            writer.close()
-    assert resumed == [False] * 3
-    assert len(context.sessions) == 0
-
-
-def test_certificates_are_verified_as_strictly_as_by_default() -> None:
-    ours, default = verifying_context(), ssl.create_default_context()
-    for name in ("verify_mode", "check_hostname", "verify_flags", "options", "minimum_version", "maximum_version"):
-        assert getattr(ours, name) == getattr(default, name), name
-    assert ours.cert_store_stats() == default.cert_store_stats()
-    assert ours.get_ciphers() == default.get_ciphers()
-
-
 def taken(handle: str, size: int = 0, *, begins: float = 0, ends: float = 100) -> Session:
     return Session(handle, begins, ends, size)
-
-
-def test_the_store_is_bounded_in_number() -> None:
-    sessions = Sessions(most=3)
-    for place in "abc":
-        sessions.put(place, taken(place), 100)
-    assert sessions.of("a", 1) == "a"
-    sessions.put("d", taken("d"), 100)
-    assert [sessions.of(place, 1) for place in "abcd"] == ["a", None, "c", "d"], "unused for longest goes first"
-    assert len(sessions) == 3
 
 
 def test_the_store_is_bounded_in_bytes() -> None:
@@ -290,60 +257,3 @@ def test_the_store_is_bounded_in_bytes() -> None:
     sessions.put("huge", taken("huge", 10_000_000), 100)
     assert sessions.size == len(sessions) == 0
     assert sessions.of("huge", 1) is None
-
-
-def test_a_session_is_offered_in_its_time() -> None:
-    sessions = Sessions()
-    sessions.put("a", taken("a", begins=10, ends=20), 15)
-    assert [sessions.of("a", now) for now in (10, 14.9)] == ["a", "a"]
-    assert sessions.of("a", 9) is None, "the clock was set back"
-    sessions.put("a", taken("a", begins=10, ends=20), 15)
-    assert sessions.of("a", 15) is None
-    assert sessions.size == 0
-    sessions.put("a", taken("next", begins=14, ends=50), None)
-    assert sessions.of("a", 14) == "next"
-    assert sessions.of("a", 15) is None, "it follows from the same whole handshake"
-
-
-def test_a_server_that_declines_is_left_for_a_while() -> None:
-    sessions = Sessions()
-    assert not sessions.wants("a", 0, offered=False, resumed=False), "the first connection may be the only one"
-    assert sessions.wants("a", 0, offered=False, resumed=False)
-    for _ in range(DECLINED - 1):
-        sessions.put("a", taken("a"), 100)
-        assert sessions.wants("a", 1, offered=True, resumed=False)
-    sessions.put("a", taken("a"), 100)
-    assert not sessions.wants("a", 1, offered=True, resumed=False)
-    assert sessions.of("a", 1) is None
-    assert not sessions.wants("a", LIFETIME, offered=False, resumed=False)
-    assert sessions.wants("a", LIFETIME + 1, offered=False, resumed=False)
-
-
-def test_a_server_that_gives_nothing_to_resume_is_left_for_a_while() -> None:
-    sessions = Sessions()
-    assert not sessions.wants("a", 0, offered=False, resumed=False)
-    for _ in range(DECLINED):
-        assert sessions.wants("a", 1, offered=False, resumed=False)
-        sessions.declined("a", 1)
-    assert not sessions.wants("a", LIFETIME, offered=False, resumed=False), "to look costs a copy of the session"
-    assert sessions.wants("a", LIFETIME + 1, offered=False, resumed=False)
-
-
-def test_of_a_server_that_takes_a_ticket_once_each_ticket_is_taken() -> None:
-    sessions = Sessions()
-    sessions.put("a", taken("1"), 100)
-    assert not sessions.wants("a", 1, offered=True, resumed=True), "a ticket that is still good is not replaced"
-    assert sessions.wants("a", 1, offered=True, resumed=False)
-    sessions.put("a", taken("2"), 100)
-    assert sessions.wants("a", 1, offered=True, resumed=True)
-
-
-def test_a_session_that_failed_is_dropped() -> None:
-    sessions = Sessions()
-    sessions.put("a", taken("a"), 100)
-    sessions.drop("a")
-    assert sessions.of("a", 1) is None
-    assert sessions.wants("a", 1, offered=False, resumed=False)
-    sessions.refused("a", 1)
-    assert not sessions.wants("a", 2, offered=False, resumed=False)
-    assert sessions.size == 0

@@ -44,11 +44,6 @@ def test_link(value: str, targets: list[str]) -> None:
     assert header_links([value], None, ALL) == targets
 
 
-def test_several_headers_and_each_target_once() -> None:
-    values = ["</a>; rel=next, </b>; rel=next", "</b>; rel=canonical, </c>; rel=canonical"]
-    assert header_links(values, "5; url=/d", ALL) == ["/a", "/b", "/c", "/d"]
-
-
 @pytest.mark.parametrize("kind", ["canonical", "next", "alternate", "refresh"])
 def test_each_kind_can_be_switched_off(kind: str) -> None:
     values, refresh = ["</canonical>; rel=canonical, </next>; rel=next, </alternate>; rel=alternate"], "0; url=/refresh"
@@ -56,12 +51,6 @@ def test_each_kind_can_be_switched_off(kind: str) -> None:
     assert f"/{kind}" in header_links(values, refresh, ALL)
     assert f"/{kind}" not in header_links(values, refresh, LinkSettings(kinds=kinds))
     assert header_links(values, refresh, LinkSettings(kinds=(kind,))) == [f"/{kind}"]
-
-
-def test_nofollow() -> None:
-    values = ['</a>; rel="next nofollow", </b>; rel=next']
-    assert header_links(values, None, ALL) == ["/a", "/b"]
-    assert header_links(values, None, LinkSettings(respect_rel_nofollow=True)) == ["/b"]
 
 
 @pytest.mark.parametrize(
@@ -72,11 +61,6 @@ def test_long_headers_cost_little(piece: str) -> None:
     found = header_links([piece * 100_000] * 50, f"0; url={piece * 100_000}", ALL)
     assert time.process_time() - started < 1
     assert len(found) <= LINKS_MOST + 1
-
-
-def test_many_links_are_cut() -> None:
-    values = [", ".join(f"</{n}>; rel=next" for n in range(400))] * 3
-    assert header_links(values, None, ALL) == [f"/{n}" for n in range(LINKS_MOST)]
 
 
 @given(st.lists(st.text('<>;=", \\relnxt\t/é')), st.text())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,14 +33,6 @@ def test_the_query_is_sent_in_the_encoding_of_the_page(encoding: str, href: str,
     assert url.href == expected
 
 
-def test_a_long_query_costs_time_in_proportion() -> None:
-    for encoding in ("windows-1252", "shift_jis", "gbk", "iso-2022-jp", "euc-kr"):
-        for text in ("é" * 50_000, "日" * 50_000, "é日a" * 15_000):
-            started = time.process_time()
-            encode_queries(["/?" + text], encoding)
-            assert time.process_time() - started < 1  # 0.03 on a machine that does nothing else
-
-
 LEGACY = ("windows-1252", "shift_jis", "gb18030", "euc-kr", "big5", "euc-jp", "koi8-r")
 
 
@@ -69,9 +59,3 @@ def test_links_with_a_query_that_is_too_long_are_left_out(encoding: str) -> None
     assert encode_queries(hrefs, encoding, most) == [
         sent for sent in all_sent if len(sent.partition("?")[2].partition("#")[0]) <= most
     ]
-
-
-def test_foreign_characters_in_turn_with_others_cost_time_in_proportion() -> None:
-    started = time.process_time()
-    encode_queries(["/?" + "aé\u0590b" * 4_000] * 100, "windows-1252")
-    assert time.process_time() - started < 1.5  # 0.2 on a machine that does nothing else

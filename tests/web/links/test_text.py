@@ -63,18 +63,6 @@ def test_a_page_without_text_has_no_digest() -> None:
     assert digest("<html><script src=/app.js></script><div id=app></div> \n") is None
 
 
-def test_what_never_ends_hides_nothing_but_its_tag() -> None:
-    assert digest("<script a>one <!-- two") != digest("<script a>one <!-- three")
-    assert digest("<p>one</p><style>two") != digest("<p>one</p><style>three")
-
-
-def test_wide_encodings_are_read_as_what_they_say() -> None:
-    page = "<p>\u3c3e one</p>"  # its bytes contain those of tags
-    assert digest(page.encode("utf-16")) == digest(b"\xfe\xff" + page.encode("utf-16-be"))
-    assert digest(page.encode("utf-16")) == digest("\ufeff" + page)
-    assert digest(page.encode("utf-16")) != digest(page.replace("one", "two").encode("utf-16"))
-
-
 @given(st.binary(max_size=300) | st.text("<!-script>/ a\"'", max_size=300).map(str.encode))
 def test_any_bytes_have_one_digest_wherever_they_are_cut(body: bytes) -> None:
     assert digest(body) == digest(body)

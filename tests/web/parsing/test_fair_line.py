@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from crawler.web.parsing.fair_line import HOSTS_MOST, FairLine
+from crawler.web.parsing.fair_line import FairLine
 
 DEAR = 0.3
 CHEAP = 0.001
@@ -48,38 +48,6 @@ def test_a_host_that_has_cost_much_waits_for_one_that_has_not() -> None:
     assert served(line) == "bbba"
 
 
-def test_what_a_page_has_cost_counts_also_for_those_that_wait_already() -> None:
-    line = line_of("a", "b")
-    for _ in range(2):
-        line.put("a", "a", 0.1)
-    assert line.take() == "a"
-    for _ in range(2):
-        line.put("b", "b", 0.1)
-    line.charge("a", 5.0)
-    assert served(line) == "bba"
-
-
-def test_nobody_saves_up_a_share_or_pays_for_ever() -> None:
-    line = line_of("a", "late")
-    for _ in range(100):
-        line.put("a", "a", 1.0)
-        line.take()
-        line.charge("a", 0.0)
-    line.put("a", "a", 1.0)
-    for _ in range(3):
-        line.put("late", "b", 1.0)
-    assert served(line) == "babb"
-
-
-def test_newcomers_share_one_time() -> None:
-    line = line_of("k")
-    for _ in range(3):
-        line.put("k", "k", 1.0)
-        for host in "ab":
-            line.put(host, host, 1.0)
-    assert served(line) == "kakbkabab"
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_dear_pages_of_newcomers_cost_a_known_host_one_turn_of_theirs(seed: int) -> None:
     """However many they are, and whatever each is thought to cost before it is parsed."""
@@ -109,41 +77,3 @@ def test_dear_pages_of_newcomers_cost_a_known_host_one_turn_of_theirs(seed: int)
             asked[page] = clock
             line.put(page, page, CHEAP)
     assert {*line, *out} == set(known), "no newcomer waits for ever"
-
-
-def test_nothing_is_taken_while_too_many_newcomers_are_not_done() -> None:
-    line = FairLine[str](2)
-    for host in "abc":
-        line.put(host, host, CHEAP)
-    assert line.take() + line.take() == "ab"
-    assert line.first() is None
-    assert len(line) == 1
-    line.charge("k", 0.0)
-    line.put("k", "k", CHEAP)
-    assert line.take() == "k"
-    line.charge("k", 0.0)
-    assert line.first() is None
-    line.charge("b", DEAR)
-    assert line.take() == "c"
-
-
-def test_the_host_that_was_served_longest_ago_becomes_a_newcomer_again() -> None:
-    line = line_of("first", *(f"{n}.test" for n in range(HOSTS_MOST - 1)))
-    line.charge("first", 0.0)
-    line.charge("one more", 0.0)
-    for host in ("first", "0.test", "x", "y"):
-        line.put(host, host, 1.0)
-    assert [line.take() for _ in range(4)] == ["first", "0.test", "x", "y"]
-    line.put("z", "z", 1.0)
-    assert line.first() is None, "three newcomers are not done"
-
-
-def test_it_forgets_hosts_and_what_waits() -> None:
-    line = FairLine[str]()
-    for n in range(5_000):
-        line.put(f"{n}.test", "x", 1.0)
-    assert list(line) == ["x"] * 5_000
-    assert len(line) == 5_000
-    line.clear()
-    assert not len(line)
-    assert line.first() is None

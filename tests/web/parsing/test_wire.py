@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from crawler.web.links import Described, Listed, PageLinks, SitemapForm, about, without_fragments
 from crawler.web.parsing.wire import (
-    ANSWER,
     SITEMAP_LIMITS,
     Answers,
     SitemapRead,
@@ -87,14 +86,6 @@ def test_what_else_is_told_of_a_sitemap_comes_back(form: SitemapForm) -> None:
         decode_sitemap(encode_sitemap(SitemapRead(form, limit="links.none")), ())
 
 
-@pytest.mark.parametrize("payload", [b"", b"{}", b"null", b"[1]", b'[["x"]]', b'[["x", "y"]]', b"[" * 100_000])
-def test_what_no_reader_of_sitemaps_sends_is_refused(payload: bytes) -> None:
-    with pytest.raises(WireError):
-        decode_listed(payload)
-    with pytest.raises(WireError):
-        decode_sitemap(payload, ())
-
-
 PAGE = PageLinks("b", ["x", "y"], "utf-8", False)
 SAID = replace(PAGE, described=Described({"x": "one", "y": "two"}, of=PAGE.hrefs))
 
@@ -123,8 +114,3 @@ SAID = replace(PAGE, described=Described({"x": "one", "y": "two"}, of=PAGE.hrefs
 def test_what_no_parser_sends_is_refused(payload: bytes) -> None:
     with pytest.raises(WireError):
         decode_links(payload)
-
-
-def test_an_unknown_kind_of_answer_is_refused() -> None:
-    with pytest.raises(WireError):
-        Answers().add(ANSWER.pack(9, 0, 0), lambda *_: None)

@@ -36,6 +36,7 @@ from crawler.job.store import RocksStore
 from crawler.seen.exact import Answers, ExactSeenSet
 from crawler.seen.filters import ScalableBloomFilter
 
+HASH = Blake2b(b"")
 BATCH = 64
 HOSTS = 100_000
 _READS = "rocksdb.block.cache.miss"

@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawler.seen.filters.advisor import plan, plan_compacted
+from crawler.seen.filters.planning import plan, plan_compacted
 from crawler.tools.bench.machine import describe_machine
 
 DEDUP = [sys.executable, "-m", "crawler", "dedup", "--raw"]

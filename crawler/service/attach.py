@@ -21,9 +21,8 @@ from crawler.base.kv import Family
 from crawler.base.settings import Settings
 from crawler.frontier import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
-from crawler.inspect.host_outlook import sortable, with_outlook
 from crawler.inspect.host_table import HostTableSettings, Row, all_host_rows
-from crawler.inspect.hosts_now import hosts_now, is_running
+from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.inspect.sort_values import SortValues
@@ -154,14 +153,10 @@ class WatchedJob:
         with open_job(self.directory) as job:
             settings = HostTableSettings.of(job.settings)
             beside = hosts_now(self.live, job.store, job.settings, now)
-            running = is_running(self.live)
-            selection = asked.selection(
-                SortValues(asked.sort, settings, now, beside.serving, running=running).of_record
-            )
+            selection = asked.selection(SortValues(asked.sort, settings, now, beside.serving).of_record)
             rows = all_host_rows(job.store, settings, now, beside, selection.wants)
-            told = (row for row in rows if row is not None)
-            selection.add(sortable(asked.sort, told, settings.politeness, running=running))
-            return Table(selection.total, with_outlook(selection.rows(), settings.politeness, running=running))
+            selection.add(row for row in rows if row is not None)
+            return Table(selection.total, selection.rows())
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:
         """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
@@ -170,7 +165,7 @@ class WatchedJob:
             beside = hosts_now(self.live, job.store, job.settings, now)
             rows = (row for row in all_host_rows(job.store, settings, now, beside) if row is not None)
             while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
-                yield with_outlook(some, settings.politeness, running=is_running(self.live))
+                yield some
 
     def host(self, name: str, now: float) -> dict[str, Any] | None:
         """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""
@@ -183,8 +178,8 @@ class WatchedJob:
             held = beside.holds_on(job.store, name, table.politeness(name))
             host = beside.host(name, stored, held)
             own, budget = table.politeness(name), table.budget(name)
-            shown = snapshot(host, now, own, budget, beside.serving, job.settings.retry)
-            page = host_page(job.store, settings, shown, running=is_running(self.live))
+            shown = snapshot(host, now, own, budget, beside.serving)
+            page = host_page(job.store, settings, shown)
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
         return page | {"recent": [row for row in rows if row is not None]}
 

@@ -13,7 +13,6 @@ from msgspec.structs import asdict
 from crawler.base.kv import Reader
 from crawler.base.settings import Settings
 from crawler.frontier import HostSnapshot, queue_of
-from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_settings import host_settings
 from crawler.inspect.host_table import HostTableSettings, table_row
 from crawler.inspect.job_reader import queue
@@ -36,10 +35,9 @@ class HostPageSettings(Struct, frozen=True):
         return cls(HostTableSettings.of(settings), settings.fetch.user_agent)
 
 
-def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot, *, running: bool = True) -> dict[str, Any]:
-    """Return everything about one host except its last records. ``running``: the crawl hands out URLs."""
-    (row,) = with_outlook([table_row(host.row)], settings.table.politeness, running=running)
-    name = host.row.host
+def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot) -> dict[str, Any]:
+    """Return everything about one host except its last records."""
+    row, name = table_row(host.row), host.row.host
     own = settings.table.sites.of_host(name)
     robots = RobotsCache(store, own.robots, settings.user_agent).get(name)
     row["robots"] = {

@@ -146,7 +146,7 @@ class BoardJob:
             }
         job, stats = self._open.job, self._open.job.stats(self._clock())
         words = job.course.words(stats)
-        left = words["left"]
+        left = stats["time_left"]
         told = needs(stats)
         if job.was_killed():
             told = [Need("killed", "its last run did not end in order: nothing is lost, resume it"), *told]

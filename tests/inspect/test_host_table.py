@@ -13,8 +13,7 @@ from crawler.base.kv import Family
 from crawler.base.settings import PolitenessSettings, Settings
 from crawler.frontier import Entry, FailureClass, Frontier, HoldReason, RobotsKnown
 from crawler.frontier.host import encode_host
-from crawler.inspect.host_outlook import OUTLOOK_SORTS, sortable
-from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
+from crawler.inspect.host_table import SORTS, HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.sort_values import SortValues
 from crawler.job.store import MemoryStore
@@ -52,11 +51,11 @@ def selected(store: MemoryStore, *, sparing: bool, **how: Any) -> tuple[int, lis
                 count += 1
                 yield row
 
-    selection.add(sortable(how["sort"], counted(), SETTINGS.politeness))
+    selection.add(counted())
     return selection.total, selection.rows(), count
 
 
-@pytest.mark.parametrize("sort", OUTLOOK_SORTS)
+@pytest.mark.parametrize("sort", SORTS)
 @pytest.mark.parametrize("descending", [True, False])
 @pytest.mark.parametrize(("offset", "limit", "q"), [(0, 20, ""), (15, 10, "1"), (0, 0, ""), (0, 1_000, "h9")])
 def test_rows_that_are_not_made_are_not_missed(sort: str, descending: bool, offset: int, limit: int, q: str) -> None:
@@ -66,7 +65,7 @@ def test_rows_that_are_not_made_are_not_missed(sort: str, descending: bool, offs
 
 
 @pytest.mark.parametrize(
-    "sort", ["work", "pending", "fetched", "failed", "errors", "state", "pace", "seconds_left", "latency_seconds"]
+    "sort", ["work", "pending", "fetched", "failed", "errors", "state", "share", "latency_seconds"]
 )
 def test_of_many_hosts_few_are_described(sort: str) -> None:
     total, rows, made = selected(store_of(1_000), sparing=True, sort=sort, limit=20)

@@ -100,7 +100,6 @@ HOSTS = (
     Column("gap_seconds", Kind.NUMBER),
     Column("latency_seconds", Kind.NUMBER),
     Column("errors", Kind.COUNTS),
-    Column("slowed_seconds", Kind.NUMBER),
 )
 LINKS = (
     Column("record", Kind.LARGE),

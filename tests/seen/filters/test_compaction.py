@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.seen.filters import JSON, FilterError, ScalableBloomFilter, load_seen
-from crawler.seen.filters.advisor import advise, schedule
 from crawler.seen.filters.chain_compaction import SuccessorSlice
+from crawler.seen.filters.planning import next_size, schedule
 from tests.examples import TIMES
 from tests.hashing import HASH, digest_keys
 from tests.seen.filters.test_scalable import told
@@ -182,18 +182,16 @@ def test_the_schedule_is_the_compacted_chain_that_is_made(layout: str) -> None:
     assert [part.fpp for part in planned] == pytest.approx([real["fpp_design"] for real in slices])
 
 
-def test_the_advice_counts_the_slice_that_will_be_built() -> None:
+def test_the_slice_that_will_be_built_counts_in_the_next_size() -> None:
     digests = np.random.default_rng(9).bytes(1_501 * SIZE)
     seen = ScalableBloomFilter(0.01, 500, hash=HASH)
     seen.restore(digests[: 1_000 * SIZE])
     compacted(seen, digests[: 1_000 * SIZE])
-    advice = advise(seen.statistics(), seen.parameters(), compact_slices=2)
-    alone = advise(seen.statistics(), seen.parameters())
+    both = next_size(seen.statistics(), seen.parameters(), compact_slices=2)
+    alone = next_size(seen.statistics(), seen.parameters())
     before = seen.statistics()["bytes"]
     seen.restore(digests[1_000 * SIZE :])
-    assert advice.full_at == 1_500
-    assert alone.next_size == seen.statistics()["bytes"] - before
-    assert advice.next_size is not None
-    assert alone.next_size is not None
+    assert alone == seen.statistics()["bytes"] - before
+    assert both is not None
     compacted(seen, digests)
-    assert advice.next_size - alone.next_size == pytest.approx(seen.statistics()["bytes"], rel=0.01)
+    assert both - alone == pytest.approx(seen.statistics()["bytes"], rel=0.01)

@@ -1,4 +1,4 @@
-"""The advisor's arithmetic beside the filters as they are really made."""
+"""The planned slices beside the filters as they are really made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawler.seen.filters import (
     ScalableBloomFilter,
     SeenSet,
 )
-from crawler.seen.filters.advisor import advise, plan, plan_compacted, schedule
+from crawler.seen.filters.planning import next_size, plan, plan_compacted, schedule
 from tests.hashing import HASH, digest_keys
 
 
@@ -103,55 +103,13 @@ def test_a_plan_names_every_kind_and_what_it_takes() -> None:
     assert [kind for kind, made in plans.items() if made.forgets] == ["counting", "cuckoo"]
 
 
-def test_a_chain_in_use_is_told_when_the_next_slice_comes_and_what_it_takes() -> None:
+def test_the_next_slice_takes_what_it_really_takes() -> None:
     seen = filled(ScalableBloomFilter(0.01, 1000, hash=HASH), 2500)
-    advice = advise(seen.statistics(), seen.parameters(), rate=10.0)
-    assert (advice.full_at, advice.urls_left, advice.seconds_left) == (3000, 500, 50.0)
-    assert advice.warning is None
     before = seen.statistics()["bytes"]
     filled_up = filled(ScalableBloomFilter(0.01, 1000, hash=HASH), 3001).statistics()
-    assert advice.next_size == filled_up["bytes"] - before
-    assert advice.size_then == filled_up["bytes"]
-    assert advice.fpp_then == pytest.approx(filled_up["fpp_estimated"], rel=0.25)
-    assert advice.fpp_then < 0.01
-
-
-def test_a_chain_warns_when_there_is_no_memory_for_the_next_slice() -> None:
-    seen = filled(ScalableBloomFilter(0.01, 1000, hash=HASH), 2950)
-    advice = advise(seen.statistics(), seen.parameters(), memory=5000)
-    assert advice.warning is not None
-    assert "in 50 URLs" in advice.warning
-    assert "5,000 are free" in advice.warning
-    assert advise(seen.statistics(), seen.parameters(), memory=10**9).warning is None
-
-
-def test_a_filter_of_fixed_size_warns_before_its_target_is_passed() -> None:
-    early = filled(BloomFilter(10_000, 0.01, hash=HASH), 5000)
-    assert advise(early.statistics(), early.parameters()).warning is None
-    assert advise(early.statistics(), early.parameters(), rate=0.1).warning is None
-    hurried = advise(early.statistics(), early.parameters(), rate=10.0).warning
-    assert hurried == "the fpp reaches its target of 1% after 5,000 more URLs, about 500 s, and then climbs"
-    late = filled(BloomFilter(10_000, 0.01, hash=HASH), 9100)
-    advice = advise(late.statistics(), late.parameters())
-    assert advice.warning == "the fpp reaches its target of 1% after 900 more URLs, and then climbs"
-    assert advice.next_size is None
-    assert advice.fpp_then == pytest.approx(0.01)
-    full = filled(BloomFilter(10_000, 0.01, hash=HASH), 10_000)
-    assert advise(full.statistics(), full.parameters()).warning == (
-        "the filter is full, with 10,000 keys: its fpp climbs with more (--capacity makes room)"
-    )
-    passed = filled(BloomFilter(10_000, 0.01, hash=HASH), 15_000)
-    advice = advise(passed.statistics(), passed.parameters())
-    assert advice.warning is not None
-    assert "15,000 keys and was made for 10,000" in advice.warning
-    assert advice.fpp_then > 0.02
-
-
-def test_a_cuckoo_filter_of_fixed_size_warns_before_it_is_full() -> None:
-    seen = filled(CuckooFilter(0.01, 1000, growth=None, hash=HASH), 950)
-    assert advise(seen.statistics(), seen.parameters()).warning == (
-        "the filter is full in 50 URLs, and then accepts no more keys"
-    )
+    assert next_size(seen.statistics(), seen.parameters()) == filled_up["bytes"] - before
+    fixed = BloomFilter(10_000, 0.01, hash=HASH)
+    assert next_size(fixed.statistics(), fixed.parameters()) is None
 
 
 def test_what_cannot_be_planned_is_named() -> None:

@@ -17,7 +17,7 @@ from crawler.inspect.host_states import HostStates
 from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures
 from crawler.job.job import Job
-from crawler.job.metrics import Kind, Look, Observed, SeenAtEnd, SeenWarning, seen_at_end, seen_warning, suspicion
+from crawler.job.metrics import Kind, Look, Observed, SeenAhead, seen_at_end, seen_warning, suspicion
 
 log = logging.getLogger("crawler")
 
@@ -49,8 +49,7 @@ class Gauges:
         self._job = job
         self._context = context
         self.observed = Observed()
-        self.at_end: SeenAtEnd | None = None
-        self.warning: SeenWarning | None = None
+        self.ahead = SeenAhead()
 
     def watches(self, runs: Callable[[], bool]) -> list[Coroutine[Any, Any, None]]:
         """Return the coroutines that keep the gauges up to date. Each runs until cancelled. ``runs()``: whether the run
@@ -98,12 +97,12 @@ class Gauges:
         """Find out what becomes of the seen-set, and warn of each cause once."""
         job, compact_slices = self._job, self._seen.compact_slices
         statistics, parameters = job.seen.statistics(), job.seen.parameters()
-        self.at_end = None
-        if not self._job.revisiting.enabled:
-            pace = self.observed.pace
-            self.at_end = seen_at_end(statistics, parameters, job.counters.pending, pace, compact_slices)
-        self.warning = seen_warning(statistics, parameters, available_memory(), compact_slices)
-        said = {} if self.warning is None else {self.warning.cause: self.warning.text}
+        left, pace = job.counters.pending, self.observed.pace
+        endless = job.revisiting.enabled
+        at_end = None if endless else seen_at_end(statistics, parameters, left, pace, compact_slices)
+        warning = seen_warning(statistics, parameters, available_memory(), compact_slices)
+        self.ahead = SeenAhead(at_end, warning)
+        said = {} if warning is None else {warning.cause: warning.text}
         if statistics["count_suspect"]:
             said["suspect"] = suspicion(statistics)
         for cause, text in said.items():

@@ -339,9 +339,7 @@ class Run:
             job.files.outputs.sizes(),
             job.revisiting.enabled,
         )
-        return assemble(
-            stored, gauges.hosts, figures, state=state, now=now, at_end=gauges.at_end, warning=gauges.warning
-        )
+        return assemble(stored, gauges.hosts, figures, state=state, now=now, ahead=gauges.ahead)
 
     def _stopped(self) -> Stopped | None:
         reason = self.life.reason

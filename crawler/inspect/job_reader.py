@@ -34,7 +34,7 @@ from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import read_course
 from crawler.job.identity import Identity, check_readable
 from crawler.job.live_status import read_live
-from crawler.job.metrics import CourseError, seen_at_end, seen_warning
+from crawler.job.metrics import CourseError, SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
 from crawler.job.output.record_text import text_size
@@ -169,8 +169,10 @@ def job_stats(directory: Path) -> dict[str, Any]:
             None,
             state="stopped" if left else "ended",
             now=now,
-            at_end=None if left else seen_at_end(statistics, parameters, 0, None),
-            warning=seen_warning(statistics, parameters, available_memory(), job.settings.seen.compact_slices),
+            ahead=SeenAhead(
+                None if left else seen_at_end(statistics, parameters, 0, None),
+                seen_warning(statistics, parameters, available_memory(), job.settings.seen.compact_slices),
+            ),
         ) | _of_last_run(job, now, ended=not left)
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from crawler.frontier import ALL, Bar, HostTime, Serving
 from crawler.job.border import BorderCounts
 from crawler.job.checkpoint import Manifest
-from crawler.job.metrics import Pace, SeenAtEnd, SeenWarning, time_left
+from crawler.job.metrics import Pace, SeenAhead, time_left
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import HOOKS_ASKED, Counters, refused_by
 from crawler.seen.exact import LedgerCounts
@@ -147,13 +147,13 @@ def assemble(
     *,
     state: str,
     now: float,
-    at_end: SeenAtEnd | None = None,
-    warning: SeenWarning | None = None,
+    ahead: SeenAhead = SeenAhead(),
 ) -> dict[str, Any]:
     """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None.
-    ``at_end`` and ``warning`` tell of the future of the seen-set."""
+    ``ahead`` is what becomes of the seen-set."""
     pace = None if run is None or job.endless else run.pace
     left = time_left(pace, job.counters.pending, hosts.slowest)
+    at_end, warning = ahead.at_end, ahead.warning
     if at_end is not None and job.ledger is not None:
         at_end = replace(at_end, urls_skipped=0.0)  # it finds them all
     return {

@@ -223,12 +223,19 @@ def seen_warning(
     return None
 
 
+class SeenAhead(Struct, frozen=True):
+    """What becomes of a seen-set."""
+
+    at_end: SeenAtEnd | None = None
+    warning: SeenWarning | None = None
+
+
 def next_look(seen: SeenStatistics) -> int:
     """Return the number of keys at which `seen_warning` may change."""
     last = seen["slices"][-1]
-    full = seen["count"] + max(0, last["capacity"] - last["count"])
-    soon = full - int((1 - NEARLY_FULL) * last["capacity"])
-    return soon if seen["count"] < soon else full + 1
+    before = seen["count"] - last["count"]
+    soon = before + math.ceil(NEARLY_FULL * last["capacity"])
+    return soon if seen["count"] < soon else max(seen["count"], before + last["capacity"]) + 1
 
 
 # -- in words --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.border import BorderCounts
 from crawler.job.checkpoint import Manifest
-from crawler.job.metrics import SeenAtEnd, SeenWarning
+from crawler.job.metrics import SeenAhead, SeenAtEnd, SeenWarning
 from crawler.job.metrics.prometheus import METRICS, PAUSES, STATES, exposition
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import Counters
@@ -84,7 +84,7 @@ def test_full_statistics_yield_every_metric() -> None:
 
 
 def test_what_does_not_exist_is_absent_and_not_zero() -> None:
-    samples = read(statistics(seen=None, checkpoint=None, links_found=None))
+    samples = read(statistics(seen=None, seen_at_end=None, checkpoint=None, links_found=None))
     names = {name for name, _ in samples}
     assert "crawler_pages_fetched_total" in names
     assert "crawler_links_found_total" not in names
@@ -190,8 +190,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         ),
         state="ended",
         now=1.0,
-        at_end=SeenAtEnd(0, 0.0, 0.0, 0.0),
-        warning=SeenWarning("full", ""),
+        ahead=SeenAhead(SeenAtEnd(0, 0.0, 0.0, 0.0), SeenWarning("full", "")),
     )
     nested = {(part, key) for part in ("seen", "seen_at_end", "checkpoint", "outage") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}

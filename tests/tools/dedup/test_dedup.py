@@ -414,16 +414,12 @@ def test_what_is_ahead_of_a_filter_is_said_before_it_is_passed(run: Commands, st
     new: list[int] = []
     for start in range(0, len(lines), step):
         new += [start + position for position in lookout.add_digests(digest_lines(lines[start : start + step]))]
-    assert [count for count, _ in said] == [900, 1001]
-    assert "reaches its target of 1 in 1,000 after 100 more URLs" in said[0][1]
-    assert "was made for 1,000" in said[1][1]
+    assert [count for count, _ in said] == [900]
     assert len(new) == len(set(new)) == len(seen)
     assert new[:900] == list(range(900))
 
     ended = run("dedup", "--raw", "--seen", "bloom", "--capacity", "1000", data=b"".join(lines))
-    first, second, *_ = ended.err.splitlines()
-    assert "after 100 more URLs" in first
-    assert "holds 1,001 keys" in second
+    assert "holds 900 of the 1,000 keys" in ended.err.splitlines()[0]
 
 
 def test_of_a_chain_there_is_nothing_to_say_but_that_the_next_slice_has_no_room() -> None:
@@ -433,4 +429,4 @@ def test_of_a_chain_there_is_nothing_to_say_but_that_the_next_slice_has_no_room(
     for start in range(0, 5000, 50):
         lookout.add_digests(digest_lines([b"%d" % number for number in range(start, start + 50)]))
     assert len(said) == 1
-    assert "the next slice opens in" in said[0]
+    assert "600 are free" in said[0]

@@ -147,7 +147,7 @@ def assemble(
     *,
     state: str,
     now: float,
-    ahead: SeenAhead = SeenAhead(),
+    ahead: SeenAhead,
 ) -> dict[str, Any]:
     """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None.
     ``ahead`` is what becomes of the seen-set."""

@@ -21,7 +21,7 @@ from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.directory import LIVE
 from crawler.job.job import Job
 from crawler.job.live_status import Live, write_live
-from crawler.job.metrics import Look, Observed
+from crawler.job.metrics import Look, Observed, SeenAhead
 from crawler.url.urls.request_name import without_name
 
 INTERVAL = 1.0  # seconds
@@ -66,7 +66,7 @@ class SpiderStatus:
             job.files.outputs.sizes(),
         )
         hosts = HostFigures(frontier.hosts_pending, self._states.counts)
-        stats = assemble(figures, hosts, None, state="running", now=now)
+        stats = assemble(figures, hosts, None, state="running", now=now, ahead=SeenAhead())
         counters = job.counters
         self._observed.look(Look(now, counters.pending, counters.done, counters.fetched))
         return stats | {

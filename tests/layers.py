@@ -50,9 +50,9 @@ MODULES: dict[str, str] = {
         slices.key_hash slices.fpp_model slices.bit_storage slices.blocked_slice slices.classic_slice
         slices.cow_snapshot slices.table_slice slices.contract slices.counting_slice slices.cuckoo_slice
         slices.guava_slice slices.layouts
-        filters.chain_compaction filters.protocol filters.segment_format filters.advisor filters.guava
+        filters.chain_compaction filters.protocol filters.segment_format filters.planning filters.guava
         filters.filter_file filters.slice_entry filters.watched_keys filters.chain filters.memory_budget
-        filters.projection filters.key_filter filters.bloom filters.scalable filters.counting filters.cuckoo
+        filters.key_filter filters.bloom filters.scalable filters.counting filters.cuckoo
         filters.digest_table filters.kinds
         exact.rows exact.recent exact.ledger exact.seen
         shared.pieces shared.shard_requests shared.shard shared.shard_scripts shared.shared_set shared.set_figures
@@ -61,8 +61,8 @@ MODULES: dict[str, str] = {
     "job": """
         records found
         survey.record_kinds survey.top_rows survey.path_map survey.survey
-        metrics.events metrics.history metrics.even_counts metrics.prometheus metrics.sentences metrics.attention
-        metrics.countdown metrics.course metrics.pooled_stats
+        metrics.events metrics.history metrics.even_counts metrics.outlook metrics.prometheus metrics.sentences
+        metrics.attention metrics.course metrics.pooled_stats
         store.symlink_overlay store.closed_copy store.memory_store store.wal store.faulty_store store.store_budget
         store.rocks store.salvage
         checkpoint.envelope checkpoint.generations checkpoint.renewal
@@ -81,9 +81,9 @@ MODULES: dict[str, str] = {
         seeds_mark durable_frontier copy_target job_copy spool
     """,
     "inspect": """
-        beginning statistics hosts_now host_table host_outlook sort_values host_settings host_states job_reader
+        beginning statistics hosts_now host_table sort_values host_settings host_states job_reader
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader crawl_tail
-        job_view crawl_explained crowded_domain
+        job_view crawl_explained
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
         integrity.quarantine integrity.url_marks integrity.digest_rows integrity.revisit_rows integrity.output_files
         integrity.reconcile integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
@@ -94,7 +94,7 @@ MODULES: dict[str, str] = {
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
     "engine": """
-        capacity_forecast slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
+        slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
         user_code own_line said_once context proxy_watch injector gauges durability robots_redirect robots_visit
         keeping on_disk focusing change_check handing_over visit run put_aside rate rota worker

@@ -23,7 +23,6 @@ from crawler.cli import COMMANDS, CommandParser, command_parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.exit_codes import Exit
-from crawler.engine.capacity_forecast import Forecast
 from crawler.engine.lifecycle import State
 from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
@@ -57,7 +56,7 @@ from crawler.job.replica import Chunk, FilePart, Piece, ReplicaCodec, Step
 from crawler.job.run_settings import RUN
 from crawler.job.store import MemoryStore
 from crawler.seen.exact import LedgerCounts, rows_of
-from crawler.seen.filters import SEED_ZERO, Advice, read_segment
+from crawler.seen.filters import SEED_ZERO, read_segment
 from crawler.url.scope import COUNTED, Limit
 from crawler.web.archive.capture_records import Earlier
 from crawler.web.archive.labels import sha1
@@ -321,12 +320,6 @@ def test_every_number_of_the_statistics_is_documented(tmp_path: Path) -> None:
         "seen",
         *seen,
         *seen["slices"][0],
-        "advice",
-        *Advice.__struct_fields__,
-        "new_urls_per_second",
-        "forecast",  # its row, and the head of its table
-        "forecast",
-        *Forecast.__struct_fields__,
         "slots",
         *SlotFigures.__struct_fields__,
         "checkpoint",

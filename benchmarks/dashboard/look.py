@@ -146,7 +146,7 @@ class Page:
 
 def watch(page: Page, report: Report, seed: str, seconds: float, shots: Path | None) -> None:
     browser = page.browser
-    until(lambda: page.ask("api/stats")["advice"] is not None, "its advice")
+    until(lambda: page.ask("api/stats")["pages_per_second"] is not None, "its pace")
     began = page.ask("api/stats")["seen"]
     page.look_around(seed)
     time.sleep(seconds)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler.seen.filters.advisor import plan, plan_compacted
+from crawler.seen.filters.planning import plan, plan_compacted
 
 DEDUP = [sys.executable, "-m", "crawler", "dedup", "--raw"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crawler.seen.filters.advisor import schedule
+from crawler.seen.filters.planning import schedule
 
 FROM, TO = 10_000_000, 80_000_000
 

@@ -33,8 +33,8 @@ from crawler.job.records import encode_admitted, sequence_key
 from crawler.job.seen_compaction import Compaction, compact_beside
 from crawler.job.store import RocksStore
 from crawler.seen.filters import ScalableBloomFilter
-from crawler.seen.filters.advisor import schedule
 from crawler.seen.filters.chain_compaction import successor_share
+from crawler.seen.filters.planning import schedule
 
 SIZE = 16
 EVENT = 20  # keys

@@ -35,6 +35,7 @@ from crawler.base.kv import Family
 from crawler.job.store import RocksStore
 from crawler.seen.exact import Answers, ExactSeenSet
 from crawler.seen.filters import ScalableBloomFilter
+from crawler.seen.slices.key_hash import Blake2b
 
 HASH = Blake2b(b"")
 BATCH = 64

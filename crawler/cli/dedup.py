@@ -24,8 +24,8 @@ from crawler.cli.shared_filter import (
     shared_hash,
     wanted_set,
 )
-from crawler.job.metrics import counted, probability, suspicion
-from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash, advise
+from crawler.job.metrics import counted, probability, seen_warning, suspicion
+from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress
 from crawler.seen.shared.shard_requests import SharedSetError
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS
@@ -290,6 +290,6 @@ def figures(seen: Filter) -> Iterator[str]:
     )
     if now["count_suspect"]:
         yield f"warning: the seen-set cannot be trusted: {suspicion(now)}"
-    warning = advise(now, seen.parameters(), memory=available_memory()).warning
-    if warning:
-        yield f"warning: {warning}"
+    warning = seen_warning(now, seen.parameters(), available_memory())
+    if warning is not None:
+        yield f"warning: {warning.text}"

@@ -164,10 +164,7 @@ async def _whole(
     # Stopped before a worker had opened any partition, there is nothing to tell; and of an error, only that.
     if outcome.failed is not None or not partition_directories(directory):
         return outcome, {}
-    stats = await asyncio.to_thread(_final, directory, outcome, clock() - began)
-    if (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
-        log.warning("%s", advice)
-    return outcome, stats
+    return outcome, await asyncio.to_thread(_final, directory, outcome, clock() - began)
 
 
 def _final(directory: Path, outcome: Outcome, elapsed: float) -> dict[str, Any]:
@@ -264,9 +261,7 @@ async def _look(progress: CrawlProgress, view: Progress | None) -> None:
             await asyncio.sleep(_LOOK)
             stats = progress.look()
             if stats is not None and view is not None:
-                view.update(stats, progress.fetched)
-            if stats is not None and (advice := await asyncio.to_thread(progress.advice, stats)) is not None:
-                log.warning("%s", advice)
+                view.update(stats)
             with contextlib.suppress(OSError):
                 manager.alive(f"{progress.pages()} pages", stopping=False)
     finally:

@@ -286,7 +286,7 @@ async def _show(member: _Stoppable, view: Progress | None) -> None:
             await asyncio.sleep(1.0)
             stats = member.stats()
             if stats and view is not None:
-                view.update(stats, member.done().get("pages_fetched", 0))
+                view.update(stats)
             with contextlib.suppress(OSError):
                 words = f"{stats.get('pages_fetched', 0)} pages, {len(member.partitions)} partitions"
                 manager.alive(words, stopping=member.reason is not None)

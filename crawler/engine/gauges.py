@@ -1,4 +1,4 @@
-"""What a run measures besides its visits: its hosts by state, and the forecast of its seen-set."""
+"""What a run measures besides its visits: its hosts by state, its pace, and the future of its seen-set."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import shutil
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from crawler.base.settings import Sites
-from crawler.engine.capacity_forecast import Adviser, Progress
+from crawler.base.memory import available_memory
+from crawler.base.settings import SeenSettings, Sites
 from crawler.engine.context import Context
 from crawler.engine.proxy_watch import ProxyWatch
 from crawler.frontier import Serving
 from crawler.inspect.host_states import HostStates
 from crawler.inspect.statistics import HostFigures
 from crawler.job.job import Job
-from crawler.job.metrics import Countdown, Kind, Look
+from crawler.job.metrics import Kind, Look, Observed, SeenAhead, seen_at_end, seen_warning, suspicion
 
 log = logging.getLogger("crawler")
 
 OVERLOOKED = "is due and has a free slot, but is not asked: a fault of the program. A restart asks it again"
-_LOOK = 1.0  # second between two looks at how long the crawl takes
-_BETWEEN = 5.0  # seconds between two looks for hosts to name
+_LOOK = 1.0  # second between two looks at the pace
+_BETWEEN = 5.0  # seconds between two looks at the seen-set, and for hosts to name
 _NAMED_MOST = 100  # hosts named in one run: a fault that stops all of a million hosts need not be told a million times
 
 
@@ -33,7 +33,7 @@ class Gauges:
         self,
         job: Job,
         sites: Sites,
-        adviser: Adviser,
+        seen: SeenSettings,
         context: Context,
         serving: Callable[[], Serving],
         proxies: ProxyWatch,
@@ -43,35 +43,32 @@ class Gauges:
         self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
         self.states = HostStates(job.store, job.frontier, sites, context.clock, serving)
         self._told: set[str] = set()  # hosts that were named as overlooked
-        self._adviser = adviser
+        self._warned: set[str] = set()  # causes of warnings about the seen-set
+        self._seen = seen
         self._job = job
         self._context = context
-        self.countdown = Countdown()
+        self.observed = Observed()
+        self.ahead = SeenAhead()
 
-    def watches(self, ahead: Callable[[], dict[str, Any] | None]) -> list[Coroutine[Any, Any, None]]:
-        """Return the coroutines that keep the gauges up to date. Each runs until cancelled. ``ahead()`` are those
-        statistics that tell how long the crawl takes; None while it stands still."""
+    def watches(self, runs: Callable[[], bool]) -> list[Coroutine[Any, Any, None]]:
+        """Return the coroutines that keep the gauges up to date. Each runs until cancelled. ``runs()``: whether the run
+        hands out URLs."""
         return [
             self.states.watch(),
             self._name_overlooked(),
-            self._count_down(ahead),
-            self._adviser.watch(self._job.seen, self._context.clock, self._progress),
+            self._observe(runs),
+            self._look_ahead(),
         ]
 
     def settle(self) -> None:
         """Read the gauges a last time: nothing changes after this."""
         self.states.settle()
+        self._look_at_seen()
 
     @property
     def hosts(self) -> HostFigures:
         states = self.states
-        return HostFigures(
-            self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked, states.slot_seconds
-        )
-
-    @property
-    def advice(self) -> dict[str, Any] | None:
-        return self._adviser.advice
+        return HostFigures(self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked)
 
     @property
     def lag(self) -> dict[str, float]:
@@ -81,21 +78,36 @@ class Gauges:
     def stalls(self) -> dict[str, Any]:
         return self._context.lag.stall_figures()
 
-    def _progress(self) -> Progress:
-        counters = self._job.counters
-        if not self._job.revisiting.enabled:
-            return Progress(counters.done, counters.pending)
-        again, waiting = counters.revisits - counters.returned, counters.revisits_pending
-        return Progress(counters.done - (again - waiting), counters.pending - waiting)
-
-    async def _count_down(self, ahead: Callable[[], dict[str, Any] | None]) -> None:
+    async def _observe(self, runs: Callable[[], bool]) -> None:
         while True:
-            stats, progress = ahead(), self._progress()
-            if stats is None:
-                self.countdown.forget()
+            counters = self._job.counters
+            if runs():
+                self.observed.look(Look(self._context.clock(), counters.pending, counters.done, counters.fetched))
             else:
-                self.countdown.look(Look(self._context.clock(), progress.left, progress.finished), stats)
+                self.observed.forget()
             await asyncio.sleep(_LOOK)
+
+    async def _look_ahead(self) -> None:
+        while True:
+            self._look_at_seen()
+            await asyncio.sleep(_BETWEEN)
+
+    def _look_at_seen(self) -> None:
+        """Find out what becomes of the seen-set, and warn of each cause once."""
+        job, compact_slices = self._job, self._seen.compact_slices
+        statistics, parameters = job.seen.statistics(), job.seen.parameters()
+        left, pace = job.counters.pending, self.observed.pace
+        endless = job.revisiting.enabled
+        at_end = None if endless else seen_at_end(statistics, parameters, left, pace, compact_slices)
+        warning = seen_warning(statistics, parameters, available_memory(), compact_slices)
+        self.ahead = SeenAhead(at_end, warning)
+        said = {} if warning is None else {warning.cause: warning.text}
+        if statistics["count_suspect"]:
+            said["suspect"] = suspicion(statistics)
+        for cause, text in said.items():
+            if cause not in self._warned:
+                self._warned.add(cause)
+                log.warning("seen-set: %s", text)
 
     async def _name_overlooked(self) -> None:
         while True:

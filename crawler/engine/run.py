@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from crawler.base.figures import counted, duration
 from crawler.base.settings import Settings, Sites
 from crawler.engine.archiving import WARC, head_of_files
-from crawler.engine.capacity_forecast import Adviser
 from crawler.engine.context import Capacity, Context
 from crawler.engine.discover import Discovery
 from crawler.engine.durability import DurabilityLoop
@@ -38,7 +37,7 @@ from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor
 from crawler.frontier import Bar, Lease, Serving
-from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, ahead, assemble
+from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
@@ -96,8 +95,7 @@ class Run:
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless, member=member)
         self.keeper = DurabilityLoop(job, settings.durability, context)
-        adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
-        self.gauges = Gauges(job, Sites(settings), adviser, context, lambda: self.serving, proxies)
+        self.gauges = Gauges(job, Sites(settings), settings.seen, context, lambda: self.serving, proxies)
         self._visits: dict[asyncio.Task[None], Lease] = {}
         self._beside = _Beside(partial(self._read_seeds, seeds))
 
@@ -111,7 +109,7 @@ class Run:
         beside = [
             self._beside.first(),
             self.keeper.watch(),
-            *self.gauges.watches(self._ahead),
+            *self.gauges.watches(self._runs),
             compact_beside(job.compact),
             self.keeper.compress(),
             self.incoming.watch(self._context.clock),
@@ -297,7 +295,7 @@ class Run:
 
     def stats(self) -> dict[str, Any]:
         """Return the statistics that every view of the crawl shows."""
-        job, life, pause, now = self.job, self.life, self.paused, self._context.clock()
+        job, life, gauges, pause, now = self.job, self.life, self.gauges, self.paused, self._context.clock()
         state = State.PAUSED if pause is not None and life.state is State.RUNNING else life.state
         ledger = None if job.ledger is None else job.ledger.counts
         figures = RunFigures(
@@ -307,17 +305,18 @@ class Run:
             paused=None if pause is None else pause_text(pause),
             paused_by=None if pause is None else pause.by,
             stopped=self._stopped(),
-            lag=self.gauges.lag,
-            stalls=self.gauges.stalls,
+            lag=gauges.lag,
+            stalls=gauges.stalls,
             commits=job.writer.commits,
             outage=self._line.figures(now),
             slots=self.slots,
-            proxies=self.gauges.proxies.figures(),
+            proxies=gauges.proxies.figures(),
             text_failed=self._context.texts.failed,
             hooks={name: each.as_json() for name, each in self._context.code.figures.items()},
             parsed=self._visitor.parsed,
+            pages_per_second=gauges.observed.pages_per_second if state is State.RUNNING else None,
+            pace=gauges.observed.pace if state is State.RUNNING else None,
             recent=self._visitor.harvest,
-            left=self.gauges.countdown.told if state is State.RUNNING else None,
             waiting=None if self._member is None else dict(zip(("count", "seconds"), self._member.lag(), strict=True)),
             replicas=None if self._member is None else self._member.replicas(),
         )
@@ -328,23 +327,20 @@ class Run:
             job.checkpointer.manifest,
             ledger,
             kept,
-            self.gauges.disk_free,
+            gauges.disk_free,
             job.revisiting.border.counts,
             job.files.outputs.sizes(),
             job.revisiting.enabled,
         )
-        return assemble(stored, self.gauges.hosts, figures, state=state, now=now, advice=self.gauges.advice)
+        return assemble(stored, gauges.hosts, figures, state=state, now=now, ahead=gauges.ahead)
 
     def _stopped(self) -> Stopped | None:
         reason = self.life.reason
         return None if reason in (None, Stop.FINISHED) else Stopped(reason, stop_text(self.life))
 
-    def _ahead(self) -> dict[str, Any] | None:
-        """Return what tells how long the run takes; None while it hands out no URLs."""
-        if self.paused is not None or self.life.state is not State.RUNNING:
-            return None
-        pending, hosts = self.job.counters.pending, self.gauges.hosts
-        return ahead(pending, hosts, self.slots, endless=self.job.revisiting.enabled)
+    def _runs(self) -> bool:
+        """Whether the run hands out URLs."""
+        return self.paused is None and self.life.state is State.RUNNING
 
     @property
     def slots(self) -> SlotFigures:

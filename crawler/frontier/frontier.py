@@ -427,7 +427,7 @@ class Frontier:
         if host is None:
             return None
         own, budget = self._gate.politeness(host), self._gate.budget(host)
-        return describe(host, now, own, budget, serving, self._gate.limits.retry)
+        return describe(host, now, own, budget, serving)
 
     def snapshot(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostSnapshot | None:
         """The host at ``now``, for reading only; None when the job has not met it."""
@@ -435,4 +435,4 @@ class Frontier:
         if host is None:
             return None
         own, budget = self._gate.politeness(host), self._gate.budget(host)
-        return snapshot(self._gate.seen(host, now), now, own, budget, serving, self._gate.limits.retry)
+        return snapshot(self._gate.seen(host, now), now, own, budget, serving)

@@ -6,16 +6,14 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from crawler.base.settings import BudgetSettings, PolitenessSettings, RetrySettings, hours_of
+from crawler.base.settings import BudgetSettings, PolitenessSettings, hours_of
 from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost, stored_host
 from crawler.frontier.host_closed import closure, is_used_up, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import ALL, NEW, kind_of, kind_of_figures
-from crawler.frontier.tries_ahead import Pace, Troubles, slowed
 
 _NO_BUDGET = BudgetSettings()
-_RETRY = RetrySettings()
 
 
 class HostState(StrEnum):
@@ -40,7 +38,7 @@ _WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostSta
 class HostRow(Struct, frozen=True):
     """One row of the table of hosts. ``next_time`` is in seconds since 1970; None if nothing is queued or requests to
     the host have stopped. ``rule`` is one word and ``reason`` a sentence that explain the state. ``errors`` counts
-    the failures of all tries by class. ``slowed_seconds``: see ``slowed``."""
+    the failures of all tries by class."""
 
     host: str
     state: HostState
@@ -55,7 +53,6 @@ class HostRow(Struct, frozen=True):
     gap_seconds: float
     latency_seconds: float | None
     errors: dict[str, int]
-    slowed_seconds: float | None
 
 
 class HostSnapshot(Struct, frozen=True):
@@ -81,12 +78,11 @@ def snapshot(
     settings: PolitenessSettings,
     budget: BudgetSettings,
     serving: Serving = AT_ONCE,
-    retry: RetrySettings = _RETRY,
 ) -> HostSnapshot:
     """The host at ``now``, in a crawl that can do so much."""
     politeness = host.politeness
     return HostSnapshot(
-        describe(host, now, settings, budget, serving, retry),
+        describe(host, now, settings, budget, serving),
         host.asked,
         host.side_request,
         host.in_line,
@@ -106,7 +102,6 @@ def describe(
     settings: PolitenessSettings,
     budget: BudgetSettings,
     serving: Serving = AT_ONCE,
-    retry: RetrySettings = _RETRY,
 ) -> HostRow:
     """The row of a host at ``now``. A host read from the store has nothing in flight."""
     state = state_of(host, now, budget, serving)
@@ -133,7 +128,6 @@ def describe(
         gap_seconds=between,
         latency_seconds=known.latency,
         errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
-        slowed_seconds=slowed(Troubles.of(host), Pace(between, known.latency), settings, retry),
     )
 
 

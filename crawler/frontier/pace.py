@@ -84,13 +84,7 @@ class Work(Struct, frozen=True):
 def pace(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> float:
     """Seconds that each URL of a host takes: the gap and the time of a response, over its lease slots. The starts of
     two requests are a gap apart however many slots there are."""
-    between, _ = gap(crawl_delay, latency, settings)
-    return seconds_per_url(between, latency, settings.per_host)
-
-
-def seconds_per_url(between: float, latency: float | None, per_host: int) -> float:
-    """The same, of a gap that is known."""
-    return Pace(between, latency).each(per_host)
+    return Pace(gap(crawl_delay, latency, settings)[0], latency).each(settings.per_host)
 
 
 def time_of(work: Work, now: float, settings: PolitenessSettings, retry: RetrySettings = _RETRY) -> HostTime:
@@ -133,11 +127,10 @@ class _Group(Struct):
 
 class HostTimes:
     """The times of all hosts of a job from ``now`` on, added one by one. ``slowest``: of all so far; None if none has
-    anything queued. ``slot_seconds``: the time of all responses."""
+    anything queued."""
 
     def __init__(self, rule: str, now: float, retry: RetrySettings = _RETRY) -> None:
         self.slowest: HostTime | None = None
-        self.slot_seconds = 0.0
         self._rule = rule
         self._now = now
         self._retry = retry
@@ -148,7 +141,6 @@ class HostTimes:
         """Add a host that is asked. ``settings`` are its own."""
         if not work.size:
             return
-        self.slot_seconds += work.size * (work.latency or 0.0)
         alone, key = time_of(work, self._now, settings, self._retry), shared_key(work, self._rule)
         if key is None:
             self._longer(alone)

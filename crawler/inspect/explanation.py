@@ -432,9 +432,7 @@ def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
         AT_ONCE if crawl.slots is None else crawl.slots.serving,
     )
     held = beside.holds_on(known.store, name, own.politeness)
-    return snapshot(
-        beside.host(name, stored, held), now, own.politeness, own.budget, beside.serving, known.settings.retry
-    )
+    return snapshot(beside.host(name, stored, held), now, own.politeness, own.budget, beside.serving)
 
 
 class _Link(Struct, frozen=True):

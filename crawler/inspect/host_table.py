@@ -16,7 +16,7 @@ from crawler.inspect.hosts_now import HostsNow
 
 Row = dict[str, Any]
 # "work": hosts at work first, then those with most to do.
-SORTS = ("work", *(name for name in HostRow.__struct_fields__ if name != "reason"))
+SORTS = ("work", "share", *(name for name in HostRow.__struct_fields__ if name != "reason"))
 UNTOLD: Any = object()  # what a host is sorted by, if only its row tells
 _COLUMNS = tuple(HostRow.__struct_fields__)
 
@@ -26,7 +26,12 @@ def table_row(host: HostRow) -> Row:
     values = {name: getattr(host, name) for name in _COLUMNS}
     # From outside, the two are of different moments: a URL that has just finished may still be told to be in flight.
     values["pending"] = max(0, values["pending"] - host.in_flight)
-    return values
+    return values | {"share": share(host.fetched, host.failed, values["pending"] + host.in_flight)}
+
+
+def share(fetched: int, failed: int, left: int) -> float | None:
+    """The share of a host's URLs that is finished. None is not known: it gave nothing, and nothing is left of it."""
+    return (fetched + failed) / (fetched + failed + left) if fetched or left else None
 
 
 class Chosen(NamedTuple):
@@ -62,8 +67,8 @@ def host_rows(
     for name, value, held in chosen:
         row = working.get(name)
         if row is None:
-            own, retry = sites.of_host(name), sites.settings.retry
-            row = describe(beside.host(name, value, held), now, own.politeness, own.budget, beside.serving, retry)
+            own = sites.of_host(name)
+            row = describe(beside.host(name, value, held), now, own.politeness, own.budget, beside.serving)
         yield table_row(row)
 
 

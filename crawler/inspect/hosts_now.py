@@ -86,11 +86,6 @@ def slot_figures(live: Live) -> SlotFigures | None:
     return None if told is None else SlotFigures(**told)
 
 
-def is_running(live: Live | None) -> bool:
-    """Whether a crawl runs and hands out URLs."""
-    return live is not None and live.stats.get("state") == "running"
-
-
 def due_hosts(store: Reader, now: float, most: int) -> int:
     """Return how many open hosts are due, by their records: exactly, or more than ``most``."""
     found = 0

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Family, Reader, Store
@@ -33,7 +32,7 @@ from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.history_file import read_course
 from crawler.job.identity import Identity, read_identity
 from crawler.job.live_status import read_live
-from crawler.job.metrics import CourseError
+from crawler.job.metrics import CourseError, SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
 from crawler.job.output.record_text import text_size
@@ -42,9 +41,6 @@ from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_co
 from crawler.job.run_settings import read_run
 from crawler.job.store import RocksStore, StoreError, is_made
 from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts
-from crawler.seen.filters import FilterError, SeenSet, advise
-
-LATELY = 60.0  # seconds of the last run over which its rate is measured
 
 
 class OpenJob(Struct, frozen=True):
@@ -126,25 +122,6 @@ def _of_last_run(job: OpenJob, now: float, *, ended: bool) -> dict[str, Any]:
     return {"pages_parsed": course.parsed} | ({} if ended else course.stopped)
 
 
-def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
-    """Return the forecast of the seen-set if the crawl resumes: at the rate of the last minute of the last run, if it
-    is known, and with the memory that is free now."""
-    rate = None
-    with contextlib.suppress(EnvelopeError, CourseError, OSError):  # nothing depends on it
-        rate = read_course(job.directory, now).history.mean("new_per_second", LATELY)
-    try:
-        advice = advise(
-            seen.statistics(),
-            seen.parameters(),
-            rate=rate,
-            memory=available_memory(),
-            compact_slices=job.settings.seen.compact_slices,
-        )
-    except FilterError:
-        return None  # this kind of seen-set has no forecast
-    return {**asdict(advice), "new_urls_per_second": rate, "forecast": None}
-
-
 def job_stats(directory: Path) -> dict[str, Any]:
     """Return the dictionary of ``stats --json``. Raises what ``open_job`` raises."""
     read_identity(directory)
@@ -166,6 +143,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 yield host
 
         states = count_states(counted(), now, sites, job.settings.crawl.concurrency)
+        statistics, parameters = restored.seen.statistics(), restored.seen.parameters()
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             JobFigures(
@@ -183,7 +161,10 @@ def job_stats(directory: Path) -> dict[str, Any]:
             None,
             state="stopped" if left else "ended",
             now=now,
-            advice=_advice(job, restored.seen, now),
+            ahead=SeenAhead(
+                None if left else seen_at_end(statistics, parameters, 0, None),
+                seen_warning(statistics, parameters, available_memory(), job.settings.seen.compact_slices),
+            ),
         ) | _of_last_run(job, now, ended=not left)
 
 

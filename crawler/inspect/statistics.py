@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from crawler.frontier import ALL, Bar, HostTime, Serving
 from crawler.job.border import BorderCounts
 from crawler.job.checkpoint import Manifest
-from crawler.job.metrics import TimeLeft
+from crawler.job.metrics import Pace, SeenAhead, time_left
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import HOOKS_ASKED, Counters, refused_by
 from crawler.seen.exact import LedgerCounts
@@ -42,13 +42,12 @@ class JobFigures(Struct, frozen=True):
 class HostFigures(Struct, frozen=True):
     """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
     longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
-    crawl should ask and does not; None if none runs. ``slot_seconds``: how long all responses take that are to come."""
+    crawl should ask and does not; None if none runs."""
 
     pending: int | None
     by_state: dict[str, int] | None
     slowest: HostTime | None = None
     overlooked: Sequence[str] | None = None
-    slot_seconds: float | None = None
 
 
 class FailingProxy(Struct, frozen=True):
@@ -80,11 +79,6 @@ class SlotFigures(Struct, frozen=True):
     rate: float | None
     rate_waiting: int
 
-    def least_seconds(self, slot_seconds: float, pending: int) -> float:
-        """How many seconds slots and rate limit take at least for so many URLs, whose responses take
-        ``slot_seconds``."""
-        return max(slot_seconds / self.total, pending / self.rate if self.rate else 0.0)
-
     @property
     def serving(self) -> Serving:
         """What the crawl can do for a host that is due."""
@@ -115,8 +109,8 @@ class RunFigures(Struct, frozen=True):
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
     slots, the proxies that fail, pages whose text could not be extracted, what functions of the user did, how
-    pages were parsed, the last pages that a function of the user has scored, what stopped it, how long the crawl
-    takes, and what waits for other partitions."""
+    pages were parsed, its pages per second and its pace, the last pages that a function of the user has scored, what
+    stopped it, and what waits for other partitions."""
 
     elapsed: float
     in_flight: int
@@ -132,9 +126,10 @@ class RunFigures(Struct, frozen=True):
     text_failed: int
     hooks: dict[str, dict[str, Any]]
     parsed: dict[str, int]
+    pages_per_second: float | None
+    pace: Pace | None
     recent: Rated | None = None
     stopped: Stopped | None = None
-    left: TimeLeft | None = None
     waiting: dict[str, Any] | None = None
     replicas: dict[str, Any] | None = None
 
@@ -152,10 +147,15 @@ def assemble(
     *,
     state: str,
     now: float,
-    advice: dict[str, Any] | None,
+    ahead: SeenAhead,
 ) -> dict[str, Any]:
-    """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None."""
-    left = None if run is None else _no_earlier(run.left, hosts.slowest)
+    """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None.
+    ``ahead`` is what becomes of the seen-set."""
+    pace = None if run is None or job.endless else run.pace
+    left = time_left(pace, job.counters.pending, hosts.slowest)
+    at_end, warning = ahead.at_end, ahead.warning
+    if at_end is not None and job.ledger is not None:
+        at_end = replace(at_end, urls_skipped=0.0)  # it finds them all
     return {
         "state": state,
         "endless": job.endless,
@@ -165,7 +165,7 @@ def assemble(
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
         "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
-        "least_seconds": None if run is None else _least(hosts, run.slots, job.counters.pending),
+        "pages_per_second": None if run is None else run.pages_per_second,
         "time_left": None if left is None else asdict(left),
         "slots": None if run is None else asdict(run.slots),
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
@@ -177,7 +177,8 @@ def assemble(
         "seeds_rejected": None if run is None else run.seeds_rejected,
         "status": _statuses(job.counters),
         "seen": _seen(job.seen, job.ledger),
-        "advice": _as_told(advice, left),
+        "seen_at_end": None if at_end is None else asdict(at_end),
+        "seen_warning": None if warning is None else asdict(warning),
         "commits": None if run is None else run.commits,
         "paused": None if run is None else run.paused,
         "paused_by": None if run is None else run.paused_by,
@@ -195,39 +196,6 @@ def assemble(
         **_of_partition(run),
         "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),
     }
-
-
-def ahead(left: int, hosts: HostFigures, slots: SlotFigures, *, endless: bool) -> dict[str, Any]:
-    """Return those statistics of a running crawl with so many URLs ``left`` that tell how long it takes."""
-    return {
-        "endless": endless,
-        "urls_pending": left,
-        "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
-        "least_seconds": _least(hosts, slots, left),
-    }
-
-
-def _least(hosts: HostFigures, slots: SlotFigures, pending: int) -> float | None:
-    """Return how many seconds the slots and the rate limit take at least for what is queued. None if unknown."""
-    if hosts.slot_seconds is None:
-        return None
-    return slots.least_seconds(hosts.slot_seconds, pending)
-
-
-def _no_earlier(left: TimeLeft | None, slowest: HostTime | None) -> TimeLeft | None:
-    """Return the time left, which was told a moment ago, with no earlier end than that of the slowest host now."""
-    if left is None or slowest is None or slowest.seconds <= left.seconds:
-        return left
-    return TimeLeft(slowest.seconds, left.at_least, slowest.name)
-
-
-def _as_told(advice: dict[str, Any] | None, left: TimeLeft | None) -> dict[str, Any] | None:
-    """Return the advice with the end of the crawl that everybody tells. Its own pace is that of all hosts together, and
-    those which end early leave the last one alone."""
-    told = None if advice is None else advice["forecast"]
-    if advice is None or told is None or left is None or told["when"] != "end":
-        return advice
-    return {**advice, "forecast": {**told, "seconds": left.seconds}}
 
 
 def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:

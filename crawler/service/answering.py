@@ -27,7 +27,7 @@ from crawler.base.settings import Settings
 from crawler.cluster.ownership import name_of
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
-from crawler.inspect.host_outlook import OUTLOOK_SORTS
+from crawler.inspect.host_table import SORTS
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.partition.part_report import (
     Answer,
@@ -206,7 +206,7 @@ def _of_open(stats: dict[str, Any]) -> dict[str, Any]:
 def _makes_sense(question: Question) -> bool:
     match question.asked:
         case HostsAsked(sort, _, most, _):
-            return sort in OUTLOOK_SORTS and 0 <= most <= MOST_HOSTS
+            return sort in SORTS and 0 <= most <= MOST_HOSTS
         case HostAsked(name):
             return name.isascii()
         case _:

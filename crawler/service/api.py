@@ -23,7 +23,7 @@ from typing import Any
 from aiohttp import web
 
 from crawler.base.settings import CLASSES
-from crawler.inspect.host_outlook import OUTLOOK_SORTS
+from crawler.inspect.host_table import SORTS
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
@@ -200,8 +200,8 @@ def _choice(asked: Any) -> Choice | None:
 def _table_asked(request: web.Request) -> TableAsked:
     """Return the table that the query asks for. Raises HTTPBadRequest."""
     sort, order = request.query.get("sort", "pending"), request.query.get("order", "desc")
-    if sort not in OUTLOOK_SORTS or order not in ("asc", "desc"):
-        raise web.HTTPBadRequest(text=f"sort must be one of {', '.join(OUTLOOK_SORTS)}, order asc or desc.")
+    if sort not in SORTS or order not in ("asc", "desc"):
+        raise web.HTTPBadRequest(text=f"sort must be one of {', '.join(SORTS)}, order asc or desc.")
     offset = _number(request, "offset", 0, MOST_OFFSET)
     limit = _number(request, "limit", 100, MOST_ROWS)
     return TableAsked(sort, order == "desc", offset, limit, request.query.get("q", ""))

@@ -21,9 +21,8 @@ from crawler.base.kv import Family
 from crawler.base.settings import Settings, Sites
 from crawler.frontier import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
-from crawler.inspect.host_outlook import sortable, with_outlook
 from crawler.inspect.host_table import Row, all_host_rows
-from crawler.inspect.hosts_now import hosts_now, is_running
+from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.inspect.sort_values import SortValues
@@ -154,12 +153,10 @@ class WatchedJob:
         with open_job(self.directory) as job:
             sites = Sites(job.settings)
             beside = hosts_now(self.live, job.store, job.settings, now)
-            running = is_running(self.live)
-            selection = asked.selection(SortValues(asked.sort, sites, now, beside.serving, running=running).of_record)
+            selection = asked.selection(SortValues(asked.sort, sites, now, beside.serving).of_record)
             rows = all_host_rows(job.store, sites, now, beside, selection.wants)
-            told = (row for row in rows if row is not None)
-            selection.add(sortable(asked.sort, told, sites.politeness, running=running))
-            return Table(selection.total, with_outlook(selection.rows(), sites.politeness, running=running))
+            selection.add(row for row in rows if row is not None)
+            return Table(selection.total, selection.rows())
 
     def all_hosts(self, now: float) -> Generator[list[Row]]:
         """Yield the rows of all hosts, some at a time. Raises what ``open_job`` raises."""
@@ -168,7 +165,7 @@ class WatchedJob:
             beside = hosts_now(self.live, job.store, job.settings, now)
             rows = (row for row in all_host_rows(job.store, sites, now, beside) if row is not None)
             while some := list(itertools.islice(rows, _HOSTS_AT_ONCE)):
-                yield with_outlook(some, sites.politeness, running=is_running(self.live))
+                yield some
 
     def host(self, name: str, now: float) -> dict[str, Any] | None:
         """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""
@@ -179,8 +176,8 @@ class WatchedJob:
             sites, beside = Sites(job.settings), hosts_now(self.live, job.store, job.settings, now)
             own = sites.of_host(name)
             host = beside.host(name, stored, beside.holds_on(job.store, name, own.politeness))
-            shown = snapshot(host, now, own.politeness, own.budget, beside.serving, job.settings.retry)
-            page = host_page(job.store, sites, shown, running=is_running(self.live))
+            shown = snapshot(host, now, own.politeness, own.budget, beside.serving)
+            page = host_page(job.store, sites, shown)
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
         return page | {"recent": [row for row in rows if row is not None]}
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crawler.base.disk import RealDisk
-from crawler.inspect.crowded_domain import CrowdWatch
 from crawler.job.crawl_file import CrawlFile, partition_directory
 from crawler.job.directory import JobError, holds_job
 from crawler.job.home_register import homes_elsewhere
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.metrics.pooled_stats import Part, pool
-from crawler.job.stored_errors import DAMAGE
 
 _PATIENCE = 15.0  # seconds for all partitions of a crawl that goes on
 
@@ -31,7 +28,6 @@ class CrawlProgress:
         self._parts = dict[int, Part]()
         self._elsewhere = set[int]()
         self.fetched = 0  # pages that were seen to be fetched here
-        self._crowd = CrowdWatch(directory, crawl, RealDisk())
         self._clock = clock
         self._began = clock()
         self._waits_until = clock() + _PATIENCE
@@ -63,12 +59,6 @@ class CrawlProgress:
         with contextlib.suppress(JobError, OSError):
             self._elsewhere = homes_elsewhere(self._directory, self._id)
         self._parts = {number: part for number, part in self._parts.items() if number not in self._elsewhere}
-
-    def advice(self, stats: Mapping[str, Any]) -> str | None:
-        """A line that is to be said once. What cannot be read now may be later."""
-        with contextlib.suppress(JobError, OSError, *DAMAGE):
-            return self._crowd.look(stats["partitions"])
-        return None
 
     def pages(self) -> int:
         """How many pages were fetched, as far as is known."""

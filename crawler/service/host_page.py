@@ -12,7 +12,6 @@ from msgspec.structs import asdict
 from crawler.base.kv import Reader
 from crawler.base.settings import Sites
 from crawler.frontier import HostSnapshot, queue_of
-from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_settings import host_settings
 from crawler.inspect.host_table import table_row
 from crawler.inspect.job_reader import queue
@@ -24,10 +23,9 @@ _RECENT_SHOWN = 20
 _RECENT_PIECES = 16  # MiB of output to search for the last records
 
 
-def host_page(store: Reader, sites: Sites, host: HostSnapshot, *, running: bool = True) -> dict[str, Any]:
-    """Return everything about one host except its last records. ``running``: the crawl hands out URLs."""
-    (row,) = with_outlook([table_row(host.row)], sites.politeness, running=running)
-    name = host.row.host
+def host_page(store: Reader, sites: Sites, host: HostSnapshot) -> dict[str, Any]:
+    """Return everything about one host except its last records."""
+    row, name = table_row(host.row), host.row.host
     own = sites.of_host(name)
     robots = RobotsCache(store, own.robots, sites.settings.fetch.user_agent).get(name)
     row["robots"] = {

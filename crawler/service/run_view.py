@@ -17,12 +17,10 @@ from msgspec.structs import replace
 
 from crawler.base.kv import Family
 from crawler.base.settings import Settings, Sites
-from crawler.engine.lifecycle import State
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
 from crawler.frontier.host import host_name
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
-from crawler.inspect.host_outlook import sortable, with_outlook
 from crawler.inspect.host_table import Chosen, Row, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.record_stream import changes_up_to
@@ -82,8 +80,7 @@ class RunView:
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
         frontier, sites, stored = run.job.frontier, self._sites, run.job.store.pages(Family.HOSTS)
-        running = _is_running(run)
-        values = SortValues(asked.sort, sites, now, run.serving, running=running)
+        values = SortValues(asked.sort, sites, now, run.serving)
         memory: dict[str, Any] = {}
         selection = asked.selection(
             lambda name, value: memory[name] if name in memory else values.of_record(name, value)
@@ -98,8 +95,8 @@ class RunView:
                         memory[name] = values.in_memory(host)
             wanted = chosen_hosts(page, sites, beside, selection.wants)
             async for rows in self._described(run, wanted, now, beside):
-                selection.add(sortable(asked.sort, rows, sites.politeness, running=running))
-        return Table(selection.total, with_outlook(selection.rows(), sites.politeness, running=running))
+                selection.add(rows)
+        return Table(selection.total, selection.rows())
 
     async def all_hosts(self) -> AsyncGenerator[list[Row]]:
         run, now, sites = self._running(), self._clock(), self._sites
@@ -107,7 +104,7 @@ class RunView:
         stored = run.job.store.pages(Family.HOSTS)
         hosts = (host for page in stored for host in chosen_hosts(page, sites, beside))
         async for rows in self._described(run, hosts, now, beside):
-            yield with_outlook(rows, sites.politeness, running=_is_running(run))
+            yield list(rows)
 
     async def _described(
         self, run: Run, hosts: Iterator[Chosen], now: float, beside: HostsNow
@@ -125,7 +122,7 @@ class RunView:
         host = run.job.frontier.snapshot(name, now, run.serving)
         if host is None:
             return None
-        read = functools.partial(host_page, run.job.store, self._sites, host, running=_is_running(run))
+        read = functools.partial(host_page, run.job.store, self._sites, host)
         row = await self._in_thread(read)
         return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
 
@@ -266,8 +263,3 @@ def crawl_now(run: Run, host: str | None, now: float) -> CrawlNow:
         None if host is None else line.turn(host, now),
         None if host is None else line.place_in_group(host),
     )
-
-
-def _is_running(run: Run) -> bool:
-    """Whether the run hands out URLs."""
-    return run.paused is None and run.life.state is State.RUNNING

@@ -147,7 +147,7 @@ class BoardJob:
             return row | {"state": "unreadable" if self._fault else "reading"} | _figures({}) | _needs(told)
         job, stats = self._open.job, self._open.job.stats(self._clock())
         words = job.course.words(stats)
-        left = words["left"]
+        left = stats["time_left"]
         told = needs(stats)
         if job.was_killed():
             told = [Need("killed", "its last run did not end in order: nothing is lost, resume it"), *told]

@@ -21,7 +21,7 @@ from tests.program import PATIENCE, crawler, running, wait_until
 from tests.site import Site, linked, tree
 
 OPTIONS = ("--allow-private", "--delay", "0", "--contact", "x@example.org")
-MEASURED = {"checkpoint", "disk_free_bytes", "advice"}  # at the time: an age, what is free, a forecast
+MEASURED = {"checkpoint", "disk_free_bytes"}  # at the time: an age, what is free
 
 
 @pytest.fixture

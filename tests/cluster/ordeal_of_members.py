@@ -24,7 +24,7 @@ from crawler.base.kv import Batch
 from crawler.base.settings import RetrySettings
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult, no_seeds
-from crawler.engine.capacity_forecast import Adviser
+from crawler.engine.gauges import Gauges
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.host_states import HostStates
 from crawler.job.partition import Placement
@@ -203,7 +203,7 @@ class Ordeal:
         crawling = self.crawling
         # They only tell people, from a machine whose memory is real, and are a fifth of what members do that wait.
         with (
-            patch.object(Adviser, "watch", _nothing_to_tell),
+            patch.object(Gauges, "_look_ahead", _nothing_to_tell),
             patch.object(HostStates, "watch", _nothing_to_tell),
         ):
             seconds = crawling.live(self._live)

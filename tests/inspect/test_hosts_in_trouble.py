@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from crawler.engine.run import Run
-from crawler.inspect.host_outlook import with_outlook
 from crawler.inspect.host_table import table_row
 from crawler.job.job import Job
 from crawler.job.metrics import Course
@@ -78,8 +77,7 @@ def watched(lab: Laboratory, *seeds: str) -> Watched:
                 name = seed.split("/")[2] + ":80"
                 row = job.frontier.describe(name, now, crawl.serving)
                 if row is not None:
-                    (shown,) = with_outlook([table_row(row)], lambda _: lab.settings.politeness)
-                    seen.rows.setdefault(name, []).append((now - seen.began, shown))
+                    seen.rows.setdefault(name, []).append((now - seen.began, table_row(row)))
 
     lab.run(*seeds, during=look)
     seen.lasted = lab.now - seen.began
@@ -96,35 +94,20 @@ def test_tries_and_holds_count_in_the_time_left(tmp_path: Path, kind: str) -> No
     seen = watched(lab, f"http://{kind}.test/", "http://fine.test/")
     assert seen.lasted > 600
     before = None
-    for second, stats, words in seen.between(0.1, 0.75):
+    for second, stats, _ in seen.between(0.1, 0.75):
         left, slowest = stats["time_left"], stats["slowest_host"]
         assert left is not None, "a number, as long as the crawl runs"
         assert left["host"] == f"{kind}.test:80"
         assert left["seconds"] == pytest.approx(seen.lasted - second, rel=0.5, abs=90)
         assert left["seconds"] >= slowest["seconds"] - 1e-6
-        assert words["left"] == left, "the page tells what the statistics tell"
         end = second + left["seconds"]
-        assert before is None or end == pytest.approx(before, rel=0.1, abs=30), "it does not jump"
+        assert before is None or end == pytest.approx(before, rel=0.2, abs=30), "it does not jump"
         before = end
 
 
-@pytest.mark.parametrize(("kind", "most"), [("errs", 0.3), ("busy", 2.0), ("fine", 200.0)])
-def test_the_pace_of_a_host_is_that_of_the_urls_that_it_finishes(tmp_path: Path, kind: str, most: float) -> None:
-    lab = Laboratory(tmp_path / "job", HOSTS[kind]("h.test")).with_politeness(delay=0.3)
-    seen = watched(lab, "http://h.test/")
-    rows = seen.rows["h.test:80"]
-    half = [(second, row) for second, row in rows if 0.3 * seen.lasted < second < 0.9 * seen.lasted]
-    (begin, first), (end, last) = half[0], half[-1]
-    really = 60 * (last["fetched"] + last["failed"] - first["fetched"] - first["failed"]) / (end - begin)
-    assert 0 < really < most
-    for _, row in half:
-        assert row["pace"] == pytest.approx(really, rel=0.35)
-
-
-def test_a_host_that_never_answers_has_no_pace_and_the_crawl_says_when_it_gives_up(tmp_path: Path) -> None:
+def test_of_a_host_that_never_answers_the_crawl_says_when_it_gives_up(tmp_path: Path) -> None:
     lab = Laboratory(tmp_path / "job", dead("dead.test") | fine("fine.test")).with_politeness(delay=0.3)
     seen = watched(lab, "http://dead.test/", "http://fine.test/")
-    assert {row["pace"] for _, row in seen.rows["dead.test:80"]} == {None}
     assert {row["share"] for _, row in seen.rows["dead.test:80"]} <= {None, 0.0}, "to fail is no share of the work"
     alone = [each for each in seen.between(0.5, 0.95) if each[1]["hosts_pending"] == 1]
     assert len(alone) > 20
@@ -133,5 +116,5 @@ def test_a_host_that_never_answers_has_no_pace_and_the_crawl_says_when_it_gives_
         assert stats["time_left"]["host"] == "dead.test:80"
         assert stats["time_left"]["seconds"] == pytest.approx(seen.lasted - second, rel=0.3, abs=15)
         if not stats["urls_in_flight"] and stats["slowest_host"]["wait_seconds"] >= 1:
-            told.append(words["doing"])
+            told.append(words["working"]["text"])
     assert any("waits for dead.test:80" in text and "asked again in" in text for text in told)

@@ -16,12 +16,10 @@ from crawler.engine.run import Run
 from crawler.frontier import HostTimes, Work, time_of
 from crawler.frontier.host import encode_host
 from crawler.frontier.pace import pace
-from crawler.inspect.statistics import SlotFigures
 from crawler.job.job import Job
-from crawler.job.metrics import Course, time_left
+from crawler.job.metrics import working
 from crawler.web.fetch import Response
 from tests.frontier.hosts import made_host
-from tests.job.metrics.samples import statistics
 from tests.laboratory import Laboratory, links
 
 NOW = 1_700_000_000.0
@@ -38,18 +36,14 @@ class Told(NamedTuple):
 
 def told_times(lab: Laboratory, *seeds: str) -> list[Told]:
     """Run the job to its end. Returns what was told each second."""
-    course, told = Course(), list[Told]()
+    told = list[Told]()
 
     async def look(crawl: Run, job: Job) -> None:
         while True:
             await asyncio.sleep(1)
             now, stats = lab.now + asyncio.get_running_loop().time(), crawl.stats()
-            course.observe(now, stats)
-            rising = [course.history.slope(level, 30.0) for level in ("pending", "in_flight")]
-            slope = None if None in rising else sum(filter(None, rising))
-            left = time_left(stats, slope, course.history.mean("new_per_second", 30.0))
-            if left is not None:
-                told.append(Told(now, left.seconds, left.host, course.words(stats)["working"]["text"]))
+            if (left := stats["time_left"]) is not None:
+                told.append(Told(now, left["seconds"], left["host"], working(stats)["text"]))
 
     lab.run(*seeds, during=look)
     return told
@@ -81,16 +75,6 @@ def test_the_slots_may_take_longer_than_any_host(tmp_path: Path) -> None:
         assert seconds == pytest.approx(lab.now - now, rel=0.05)
 
 
-def test_the_rate_limit_may_take_longer_than_any_host() -> None:
-    stats = statistics() | {"least_seconds": 4_000.0}
-    left = time_left(stats, -20.0)
-    assert left is not None
-    assert (left.seconds, left.at_least, left.host) == (4_000.0, False, None)
-    slots = SlotFigures(8, 0, 8, 0, 0, None, None, [], 1.0, 2.0, 5)
-    assert slots.least_seconds(slot_seconds=400.0, pending=1_000) == 500.0
-    assert replace(slots, rate=None).least_seconds(slot_seconds=400.0, pending=1_000) == 50.0
-
-
 def test_the_times_of_a_group_add_up_whatever_the_order_in_which_its_hosts_come() -> None:
     settings = PolitenessSettings(delay=1.0, adaptive=0.0)
     works = [Work(f"a{n}.x.test:80", 10, NOW + n, 5.0 if n == 1 else None, 0.5) for n in range(3)]
@@ -102,7 +86,6 @@ def test_the_times_of_a_group_add_up_whatever_the_order_in_which_its_hosts_come(
         slowest = times.slowest
         assert slowest is not None
         assert (slowest.pending, slowest.hosts, slowest.seconds) == (30, 3, 30 * 5.5)
-        assert times.slot_seconds == 15.0
     alone = HostTimes("origin", NOW)
     for work in works:
         alone.add(work, settings)
@@ -153,26 +136,3 @@ def test_slots_share_the_time_of_a_response_but_not_the_gap() -> None:
     assert pace(None, 5.0, replace(settings, per_host=3)) == 2.0
     assert pace(None, 0.2, replace(settings, per_host=3)) == 1.0
     assert pace(4.0, None, settings) == 4.0
-
-
-def test_it_is_the_longer_of_the_slowest_host_and_all_together() -> None:
-    stats = statistics()  # 2,064 URLs left; 30.5 s for the slowest host
-    slow = stats | {"slowest_host": stats["slowest_host"] | {"seconds": 900.0}}
-    together = time_left(stats, -20.0)
-    assert together is not None
-    assert (together.seconds, together.at_least, together.host) == (103.2, False, None)
-    longest = time_left(slow, -20.0)
-    assert longest is not None
-    assert (longest.seconds, longest.at_least, longest.host) == (900.0, False, "slow.test:80")
-
-
-def test_while_the_crawl_grows_it_is_a_bound() -> None:
-    stats = statistics()
-    grows = time_left(stats, 270.0, 300.0)
-    assert grows is not None
-    assert (grows.seconds, grows.at_least) == (2_064 / 30, True)
-    slow = time_left(stats | {"slowest_host": stats["slowest_host"] | {"seconds": 900.0}}, -20.0, 3.0)
-    assert slow is not None
-    assert slow.at_least
-    assert time_left(stats, None) is None
-    assert time_left(stats | {"slowest_host": None, "least_seconds": None}, 5.0) is None

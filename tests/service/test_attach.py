@@ -165,7 +165,7 @@ def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
             table = get(f"{address}api/hosts?sort=host&order=asc&limit=2")
             assert table["total"] == 3
             assert [row["host"] for row in table["hosts"]] == sorted(site.hosts)[:2]
-            assert "seconds_left" in columns_that_sort(address)
+            assert "share" in columns_that_sort(address)
             assert get(f"{address}api/hosts?q={site.hosts[2]}&sort=pending")["hosts"][0]["host"] == site.hosts[2]
             row = get(f"{address}api/hosts/{urllib.parse.quote(site.hosts[0], safe='')}")
             assert row["robots"]["status"] == 404

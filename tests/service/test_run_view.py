@@ -29,7 +29,7 @@ from crawler.frontier import (
     Serving,
 )
 from crawler.frontier.host import encode_host
-from crawler.inspect.host_outlook import OUTLOOK_SORTS
+from crawler.inspect.host_table import SORTS
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.store import MemoryStore
@@ -165,7 +165,7 @@ def _standing(hosts: int) -> Standing:
     return Standing(SimpleNamespace(frontier=frontier, store=store))
 
 
-@pytest.mark.parametrize("sort", OUTLOOK_SORTS)
+@pytest.mark.parametrize("sort", SORTS)
 async def test_a_part_of_the_table_is_that_of_all_its_rows(sort: str) -> None:
     run = cast("Run", _standing(60))
     view = RunView(lambda: run, _none, Settings(politeness=PolitenessSettings(delay=1.0)), lambda: NOW + 10.0)

@@ -48,8 +48,6 @@ HOST_CELLS = (
     "fetched",
     "failed",
     "share",
-    "pace",
-    "seconds_left",
     "next_time",
     "wait_seconds",
     "rule",
@@ -57,7 +55,6 @@ HOST_CELLS = (
     "gap_seconds",
     "latency_seconds",
     "errors",
-    "slowed_seconds",
 )
 # With those of the width of an ideograph, which spreadsheets take for the same.
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")

@@ -100,7 +100,7 @@ HOSTS = (
     Column("gap_seconds", Kind.NUMBER),
     Column("latency_seconds", Kind.NUMBER),
     Column("errors", Kind.COUNTS),
-    Column("slowed_seconds", Kind.NUMBER),
+    Column("share", Kind.NUMBER),
 )
 LINKS = (
     Column("record", Kind.LARGE),

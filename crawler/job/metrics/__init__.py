@@ -6,26 +6,29 @@ part of the crawl does not exist: it yields no sample, never a zero.
 
 from crawler.base.figures import count, counted, duration, noun, per_second, probability, share, size
 from crawler.job.metrics.attention import Need, needs
-from crawler.job.metrics.countdown import Countdown, Look
 from crawler.job.metrics.course import Course, CourseError
 from crawler.job.metrics.even_counts import EvenCounts
 from crawler.job.metrics.events import Event, Events, Kind
 from crawler.job.metrics.history import COUNTERS, History
-from crawler.job.metrics.sentences import (
+from crawler.job.metrics.outlook import (
+    Look,
+    Observed,
+    Pace,
+    SeenAhead,
+    SeenAtEnd,
+    SeenWarning,
     TimeLeft,
-    forecast,
-    outlook,
-    standing,
-    suspicion,
+    next_look,
+    paragraph,
+    seen_at_end,
+    seen_warning,
+    seen_words,
     time_left,
-    trust,
-    waiting,
-    working,
 )
+from crawler.job.metrics.sentences import standing, suspicion, trust, waiting, working
 
 __all__ = [
     "COUNTERS",
-    "Countdown",
     "Course",
     "CourseError",
     "EvenCounts",
@@ -35,16 +38,24 @@ __all__ = [
     "Kind",
     "Look",
     "Need",
+    "Observed",
+    "Pace",
+    "SeenAhead",
+    "SeenAtEnd",
+    "SeenWarning",
     "TimeLeft",
     "count",
     "counted",
     "duration",
-    "forecast",
     "needs",
+    "next_look",
     "noun",
-    "outlook",
+    "paragraph",
     "per_second",
     "probability",
+    "seen_at_end",
+    "seen_warning",
+    "seen_words",
     "share",
     "size",
     "standing",

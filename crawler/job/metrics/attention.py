@@ -75,14 +75,14 @@ def _of_the_seen_set(stats: Mapping[str, Any]) -> Iterator[Need]:
         act = "Run crawler verify on the job, and start again with a keyed hash."
         yield Need("seen-suspect", text, "The seen-set cannot be trusted", act)
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
-    warning = (stats.get("advice") or {}).get("warning")
+    warning = stats.get("seen_warning")
     if estimated is not None and target is not None and estimated > target:
         text = f"the seen-set errs with {probability(estimated)} instead of {probability(target)}"
         act = "Give it more memory, or resume with another --seen."
         yield Need("seen-errs", text, "The seen-set errs more often than it should", act, told=False)
     elif warning:
         act = "Look at the seen-set before it gets there."
-        yield Need("seen-limit", warning, "The seen-set is heading for a limit", act, Level.WAIT, told=False)
+        yield Need("seen-limit", warning["text"], "The seen-set is heading for a limit", act, Level.WAIT, told=False)
 
 
 def _of_code(stats: Mapping[str, Any]) -> Iterator[Need]:

@@ -5,29 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec.structs import asdict
-
 from crawler.base.figures import count, counted, probability
 from crawler.job.metrics.attention import attention
 from crawler.job.metrics.events import Events, EventsError, Kind
 from crawler.job.metrics.history import History, HistoryError
-from crawler.job.metrics.sentences import (
-    LATELY,
-    doing,
-    kept_fresh,
-    outlook,
-    standing,
-    suspicion,
-    time_left,
-    told_left,
-    trust,
-    working,
-)
+from crawler.job.metrics.outlook import seen_words
+from crawler.job.metrics.sentences import kept_fresh, standing, suspicion, trust, working
 
-_AT_PRESENT = 10.0  # seconds over which a pace is told
 _OVER = ("ended", "stopped")
 _STOPPED = ("stopped", "stopped_by")
-_ENOUGH = 10.0  # seconds of observations from which on a time to the end is told
 
 
 class CourseError(ValueError):
@@ -62,41 +48,18 @@ class Course:
         self.parsed = stats.get("pages_parsed")
 
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
-        """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``.
-        ``left`` is the time left as numbers (`TimeLeft`), None if it is unknown or the crawl does not run; ``doing`` is
-        the sentence of ``working`` without it. ``standing`` is the state as people understand it, and
-        ``fresh`` what is said of a crawl that only visits its pages again, or is empty. ``needs``: all of the crawl
-        that deserves a look (`attention`), each as a mapping."""
-        over = self.history.span(LATELY) or 0.0
-        # A shorter time than for the rate: most links are found at the start of a crawl.
-        rising = [self.history.slope(level, LATELY / 2) for level in ("pending", "in_flight")]
-        known = over >= _ENOUGH and rising[0] is not None and rising[1] is not None
-        slope = sum(filter(None, rising)) if known else None
-        new = self.history.mean("new_per_second", LATELY / 2)
-        pages, told_over = self._pace()
-        # Over the same seconds as the pages, as the numbers beside it.
-        growth = sum(self.history.slope(level, told_over) or 0.0 for level in ("pending", "in_flight"))
-        if "time_left" in stats:
-            left = told_left(stats)
-        else:  # a crawl of an earlier version
-            left = time_left(stats, slope, new) if stats.get("state") == "running" else None
+        """Return sentences about ``stats``: ``trust``, ``working`` (a mapping) and ``forecast``, the seen-set at the
+        end. ``standing`` is the state as people understand it, and ``fresh`` what is said of a crawl that only visits
+        its pages again, or is empty. ``needs``: all of the crawl that deserves a look (`attention`), each as a
+        mapping."""
         return {
-            "left": None if left is None else asdict(left),
             "standing": standing(stats),
             "fresh": kept_fresh(stats),
             "trust": trust(stats),
-            "working": working(stats, pages, slope, new, told_over, growth),
-            "doing": doing(stats, pages, growth, told_over)["text"],
-            "forecast": outlook(stats),
+            "working": working(stats),
+            "forecast": seen_words(stats),
             "needs": [need._asdict() for need in attention(stats)],
         }
-
-    def _pace(self) -> tuple[float | None, float]:
-        """Return pages per second, and over how many seconds: the last ones, or a minute if they brought none."""
-        for seconds in (_AT_PRESENT, LATELY):
-            if pages := self.history.mean("pages_per_second", seconds):
-                return pages, self.history.span(seconds) or 0.0
-        return self.history.mean("pages_per_second", LATELY), self.history.span(LATELY) or 0.0
 
     def dump(self) -> dict[str, Any]:
         """Return what ``restore`` takes. JSON can hold it."""
@@ -134,9 +97,9 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
     if after.get("state") != before.get("state") and after.get("state") in ("stopping", "ended", "stopped"):
         how = {"ended": "has ended", "stopped": "has stopped"}.get(after["state"], "is stopping")
         yield Kind.RUN, f"the crawl {how}, {counted(after.get('pages_fetched'), 'page')} fetched"
-    warning = (after.get("advice") or {}).get("warning")
-    if warning and (after["advice"]["cause"] != (before.get("advice") or {}).get("cause")):
-        yield Kind.SLICE, str(warning)
+    warning = after.get("seen_warning") or {}
+    if warning.get("cause") not in (None, (before.get("seen_warning") or {}).get("cause")):
+        yield Kind.SLICE, str(warning["text"])
 
 
 def _suspicions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:

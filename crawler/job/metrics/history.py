@@ -153,41 +153,6 @@ class History:
         last = _columns([row for row in (self._before, self._last) if row is not None])
         return {name: values[-1] for name, values in last.items()}
 
-    def span(self, seconds: float) -> Value:
-        """Return how long the observations of the last ``seconds`` last; None with fewer than two."""
-        ends = self._ends(seconds)
-        return None if ends is None else ends[1][0] - ends[0][0]
-
-    def mean(self, rate: str, seconds: float) -> Value:
-        """Return the mean of a rate over the last ``seconds``, at most ``RECENT``; None if unknown."""
-        ends = self._ends(seconds)
-        if ends is None:
-            return None
-        first, last = ends
-        column = tuple(_RATES).index(rate)
-        return _rate(first[1][column], last[1][column], last[0] - first[0])
-
-    def slope(self, level: str, seconds: float) -> Value:
-        """Return the change of a level per second over the last ``seconds``; negative if it fell."""
-        ends = self._ends(seconds)
-        if ends is None:
-            return None
-        first, last = ends
-        column = tuple(_LEVELS).index(level)
-        before, after = first[2][column], last[2][column]
-        return None if before is None or after is None else (after - before) / (last[0] - first[0])
-
-    def _ends(self, seconds: float) -> tuple[Row, Row] | None:
-        last = self._last
-        if last is None:
-            return None
-        for row in self._recent.rows:
-            if last[0] - seconds <= row[0] < last[0]:
-                return row, last
-        return None
-
-    # -- beyond the run ----------------------------------------------------------------------------------------
-
     def dump(self) -> dict[str, Any]:
         """Return what ``restore`` takes: the columns of each series, each a line of numbers, with a hyphen for null."""
         kept = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}

@@ -87,14 +87,14 @@ def pool(
         "stopped": stopped.get("stopped"),
         "stopped_by": stopped.get("stopped_by"),
         "time_left": _time_left(several),
-        "least_seconds": _least_seconds(parts),
         "slots": _of_processes(parts, "slots", _slots),
         "outage": _of_processes(parts, "outage", _outage),
         "loop_stall_seconds": _of_processes(parts, "loop_stall_seconds", _stall),
         "loop_stalls": _stalls(parts),
         "checkpoint": _checkpoint(parts),
         "seen": _seen(parts),
-        "advice": _advice(parts),
+        "seen_at_end": _seen_at_end(several),
+        "seen_warning": _seen_warning(parts),
         "partitions": _listed(parts, partitions, states, missing),
     }
     return stats
@@ -311,15 +311,6 @@ def _counts(values: Sequence[Any], one: bool) -> Any:
     return _most(counts) if one else _sum(counts)
 
 
-def _least_seconds(parts: Sequence[Part]) -> float | None:
-    """The partitions of a process share its slots: their times are added. The processes work side by side."""
-    known: dict[Any, float] = {}
-    for part in parts:
-        if (seconds := part.stats.get("least_seconds")) is not None:
-            known[part.run_by] = known.get(part.run_by, 0.0) + seconds
-    return max(known.values(), default=None)
-
-
 # -- times -----------------------------------------------------------------------------------------------------------
 
 
@@ -406,64 +397,28 @@ def _ledger(values: Sequence[Any], count: int) -> dict[str, Any] | None:
     return {**ledger, "fpp": ledger["false_positives"] / count if count else 0.0}
 
 
-# -- what the seen-sets are heading for ------------------------------------------------------------------------------
-
-
-def _advice(parts: Sequence[Part]) -> dict[str, Any] | None:
-    """That of the partition that needs attention first, with its number; rate and forecast are those of all."""
-    known = [part for part in parts if part.stats.get("advice") is not None]
-    if not known:
+def _seen_at_end(several: Sequence[Stats]) -> dict[str, Any] | None:
+    ends = _known(stats.get("seen_at_end") for stats in several)
+    if len(ends) < len(several):
         return None
-    first = min(known, key=lambda part: _urgency(part.stats["advice"]))
-    advice = first.stats["advice"]
-    warning = advice["warning"]
-    if warning is not None and len(parts) > 1:
-        warning = f"partition {first.number:02}: {warning}"
-    rates = [part.stats["advice"]["new_urls_per_second"] for part in known]
+    if len(ends) == 1:
+        return dict(ends[0])  # to the last bit
+    urls, capacity = sum(each["urls"] for each in ends), sum(each["urls"] / (each["fill"] or 1.0) for each in ends)
     return {
-        **advice,
-        "warning": warning,
-        "new_urls_per_second": _sum(rates),
-        "forecast": _forecast(parts),
-        "partition": first.number,
+        "urls": urls,
+        "fill": urls / capacity if capacity else 0.0,
+        "fpp": _mean([(each["fpp"], each["urls"]) for each in ends]),
+        "urls_skipped": sum(each["urls_skipped"] for each in ends),
     }
 
 
-def _urgency(advice: Mapping[str, Any]) -> tuple[bool, bool, float, int]:
-    seconds = advice["seconds_left"]
-    return advice["warning"] is None, seconds is None, seconds or 0.0, advice["urls_left"]
-
-
-def _forecast(parts: Sequence[Part]) -> dict[str, Any] | None:
-    """What all seen-sets will be. A partition without a forecast stays as it is, if it has nothing to do; otherwise
-    nobody knows."""
-    told = [(part.stats.get("advice") or {}).get("forecast") for part in parts]
-    known = _known(told)
-    at_it = [part.stats for part, each in zip(parts, told, strict=True) if each is None and _is_at_it(part.stats)]
-    if not known or at_it:
-        return None
-    each = [_as_it_is(part.stats["seen"]) if one is None else one for part, one in zip(parts, told, strict=True)]
-    left = [part.stats["urls_pending"] + part.stats["urls_in_flight"] for part in parts]
-    rising = [(one["new_per_url"], weight) for one, weight in zip(told, left, strict=True) if one is not None]
-    return {
-        **known[0],
-        "when": "day" if any(one["when"] == "day" for one in known) else "end",
-        "seconds": max(one["seconds"] for one in known),
-        "new_per_url": _mean(rising),
-        **{key: _sum([one[key] for one in each]) for key in ("urls", "slices", "bytes", "urls_skipped")},
-        "fpp": _mean([(one["fpp"], one["urls"]) for one in each]),
-        "steady": all(one.get("steady", True) for one in known),
-    }
-
-
-def _as_it_is(seen: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "urls": seen["count"],
-        "slices": len(seen["slices"]),
-        "bytes": seen["bytes"],
-        "fpp": seen["fpp_estimated"],
-        "urls_skipped": seen["expected_urls_skipped"],
-    }
+def _seen_warning(parts: Sequence[Part]) -> dict[str, Any] | None:
+    """That of the first partition that has one."""
+    for part in parts:
+        if warning := part.stats.get("seen_warning"):
+            where = f"partition {part.number:02}: " if len(parts) > 1 else ""
+            return {**warning, "text": f"{where}{warning['text']}"}
+    return None
 
 
 _SEEN_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
@@ -499,14 +454,14 @@ _RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
             "stopped",
             "stopped_by",
             "time_left",
-            "least_seconds",
             "slots",
             "outage",
             "loop_stall_seconds",
             "loop_stalls",
             "checkpoint",
             "seen",
-            "advice",
+            "seen_at_end",
+            "seen_warning",
         ),
         _first,
     ),

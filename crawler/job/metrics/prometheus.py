@@ -18,10 +18,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from crawler.job.metrics.outlook import CAUSES
+
 OPENMETRICS = "application/openmetrics-text"
 PAUSES = ("user", "disk", "outage", "hours", "schedule", "round")
 STATES = ("running", "paused", "stopping", "ended", "stopped")
-CAUSES = ("memory", "full", "target", "passed")
 
 
 class Metric(Struct, frozen=True):
@@ -154,20 +155,11 @@ METRICS: tuple[Metric, ...] = (
     _counter("crawler_seeds_rejected_total", "seeds_rejected", "Lines of the seeds that are not URLs."),
     _gauge("crawler_hosts", ("hosts",), "Hosts with at least one admitted URL."),
     _gauge("crawler_hosts_pending", ("hosts_pending",), "Hosts with URLs that wait to be fetched."),
-    _gauge(
-        "crawler_slowest_host_seconds",
-        ("slowest_host", "seconds"),
-        "Seconds that the slowest host takes at least for what it has queued.",
-    ),
+    _gauge("crawler_pages_per_second", ("pages_per_second",), "Pages fetched per second, over the last seconds."),
     _gauge(
         "crawler_time_left_seconds",
         ("time_left", "seconds"),
-        "Seconds that the crawl takes at least, as it is told everywhere.",
-    ),
-    _gauge(
-        "crawler_least_seconds",
-        ("least_seconds",),
-        "Seconds that slots and rate limit take at least for what is queued.",
+        "Seconds to the end of the crawl, at least.",
     ),
     Metric(
         "crawler_hosts_in_state",
@@ -273,30 +265,15 @@ METRICS: tuple[Metric, ...] = (
     _slice("fill_ratio", "fill", "Share of the bits of the slice that are set."),
     _slice("fpp_design_ratio", "fpp_design", "False-positive probability of the slice when it is full."),
     _slice("fpp_estimated_ratio", "fpp_estimated", "False-positive probability now, estimated from the bits set."),
-    _gauge("crawler_advice_full_at_urls", ("advice", "full_at"), "URLs in the seen-set when its last slice is full."),
-    _gauge("crawler_advice_left_urls", ("advice", "urls_left"), "URLs until the last slice is full."),
-    _gauge(
-        "crawler_advice_left_seconds",
-        ("advice", "seconds_left"),
-        "Time until the last slice is full, at the present rate.",
-    ),
-    _gauge(
-        "crawler_advice_fpp_then_ratio",
-        ("advice", "fpp_then"),
-        "False-positive probability when the last slice is full.",
-    ),
-    _gauge("crawler_advice_next_bytes", ("advice", "next_size"), "Memory needed when the last slice is full."),
-    _gauge("crawler_advice_then_bytes", ("advice", "size_then"), "Size of the seen-set with that memory."),
-    _gauge(
-        "crawler_advice_new_urls_per_second",
-        ("advice", "new_urls_per_second"),
-        "The present rate: URLs found new, over the last minute.",
-    ),
+    _gauge("crawler_seen_end_urls", ("seen_at_end", "urls"), "URLs in the seen-set at the end of the crawl."),
+    _gauge("crawler_seen_end_fill_ratio", ("seen_at_end", "fill"), "Share of its capacity in use then."),
+    _gauge("crawler_seen_end_fpp_ratio", ("seen_at_end", "fpp"), "False-positive probability then."),
+    _gauge("crawler_seen_end_skipped_urls", ("seen_at_end", "urls_skipped"), "URLs skipped by mistake by then."),
     Metric(
         "crawler_advice_cause",
         "gauge",
         "1 for the cause of the warning about the seen-set, 0 for the others; absent without a warning.",
-        ("advice", "cause"),
+        ("seen_warning", "cause"),
         "cause",
         words=CAUSES,
     ),

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
-from crawler.base.figures import count, counted, duration, per_second, probability, size
+from crawler.base.figures import count, counted, duration, probability
+from crawler.job.metrics.outlook import RECENTLY, pace_words
 
 PLANNED = frozenset({"hours", "round", "schedule"})  # pauses that end by the clock, as somebody wished
 
-LATELY = 60.0  # seconds that the sentences describe
-_NEARLY_ALL = 0.9  # share of what is left
-_STEADY = 1.5  # as much longer may it take with the URLs that are yet to be found
 _SLOW = 0.1  # pages per second; below, a crawl says what it waits for
-_NOISE = 0.15  # of a pace that was measured over half a minute
 
 
 def nothing_fetched(stats: Mapping[str, Any]) -> str:
@@ -53,87 +47,6 @@ def standing(stats: Mapping[str, Any]) -> str:
     return "keeping fresh" if stats.get("state") == "running" and kept_fresh(stats) else str(stats.get("state", ""))
 
 
-class TimeLeft(Struct, frozen=True):
-    """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer. ``host`` is
-    the one that takes so long, None if it is no single host."""
-
-    seconds: float
-    at_least: bool
-    host: str | None
-
-
-def time_left(
-    stats: Mapping[str, Any], slope: float | None, new: float | None = None, *, measured: bool = True
-) -> TimeLeft | None:
-    """Return the longest of three times: until all hosts together have finished everything, at the present pace; until
-    the slowest host has; and what slots and rate limit take at least. None if unknown, or if the crawl has no end.
-
-    ``slope`` URLs joined the frontier per second, and ``new`` of them were found; None if unknown. ``measured``: enough
-    URLs were finished that this is a pace."""
-    left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
-    slowest = stats.get("slowest_host")
-    if slope is None or not left or stats.get("endless"):
-        return None
-    together, grows = _together(left, slope, new or 0.0) if measured else (0.0, bool(new))
-    bound = bool(new) or (measured and slope >= 0)
-    least = stats.get("least_seconds") or 0.0
-    if least > max(together, 0.0 if slowest is None else slowest["seconds"]):
-        return TimeLeft(least, bound, None)
-    if slowest is not None:
-        # If nearly all is the slowest host's, its own pace is known better than that of the last seconds.
-        noise = _NOISE if slowest["pending"] >= _NEARLY_ALL * left else 0.0
-        if slowest["seconds"] * (1 + noise) > together:
-            return TimeLeft(slowest["seconds"], bound, slowest["name"])
-    return TimeLeft(together, grows, None) if together else None
-
-
-def _together(left: int, slope: float, new: float) -> tuple[float, bool]:
-    """(Seconds until all hosts together have finished everything, 0 if unknown; whether that is a bound).
-
-    While few URLs are found for each that is finished, the frontier shrinks at a steady pace, and its end can be told.
-    Otherwise only what is known now can: when a frontier begins to shrink, its slope is nearly nothing, and would tell
-    of an hour where it takes minutes."""
-    finished = new - slope
-    if finished <= 0:
-        return 0.0, True
-    least = left / finished
-    shrinking = left / -slope if slope < 0 else math.inf
-    return (least, True) if shrinking > _STEADY * least else (shrinking, False)
-
-
-def told_left(stats: Mapping[str, Any]) -> TimeLeft | None:
-    """The time left that the crawl tells; None if it does not know, or does not run."""
-    told = stats.get("time_left")
-    return TimeLeft(**told) if told and stats.get("state") == "running" else None
-
-
-def _to_go(left: TimeLeft) -> str:
-    why = "" if left.host is None else f" for {left.host}"
-    return f"{'at least' if left.at_least else 'about'} {duration(left.seconds)} to go{why}"
-
-
-def working(
-    stats: Mapping[str, Any],
-    pages: float | None,
-    slope: float | None,
-    new: float | None = None,
-    over: float = LATELY,
-    growth: float | None = None,
-) -> dict[str, str]:
-    """Return whether the crawl works and how long it takes, as ``{"mark", "text"}``: the mark is ``good``, ``wait``,
-    ``bad`` or ``over``.
-
-    In the last ``over`` seconds, a minute at most, ``pages`` were fetched, ``slope`` URLs joined the frontier and
-    ``new`` were found per second; None if unknown. ``growth`` is the slope to tell if another than ``slope``.
-    """
-    told = doing(stats, pages, slope if growth is None else growth, over)
-    # A crawl of an earlier version does not tell.
-    left = told_left(stats) if "time_left" in stats else time_left(stats, slope, new) if pages else None
-    if told["mark"] != "good" or kept_fresh(stats):
-        return told
-    return told if left is None else told | {"text": f"{told['text'].removesuffix('.')}, {_to_go(left)}."}
-
-
 def waiting(stats: Mapping[str, Any]) -> str:
     """Say which host a crawl waits for, why and how long, without a full stop; empty if for none. Of several it is the
     one that takes longest."""
@@ -156,9 +69,11 @@ def crawls_along(pages: float | None) -> bool:
     return pages is not None and pages < _SLOW
 
 
-def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, over: float = LATELY) -> dict[str, str]:
-    """Return what ``working`` does, without how long the crawl takes."""
+def working(stats: Mapping[str, Any]) -> dict[str, str]:
+    """Return whether the crawl works, how fast, and how long it takes, as ``{"mark", "text"}``: the mark is ``good``,
+    ``wait``, ``bad`` or ``over``."""
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
+    pages = stats.get("pages_per_second")
     if stats.get("paused"):
         why = str(stats["paused"])
         return {"mark": "wait" if stats.get("paused_by") in PLANNED else "bad", "text": f"{why[0].upper()}{why[1:]}."}
@@ -166,9 +81,7 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
         case "running" if fresh := kept_fresh(stats):
             return {"mark": "good", "text": f"{fresh[0].upper()}{fresh[1:]}."}
         case "running" if pages:
-            text = f"Working: {per_second(pages)} pages/s over {_lately(over)}"
-            if slope is not None and slope > 0:
-                text += f", pending URLs grow by {per_second(slope)}/s"
+            text = f"Working: {pace_words(stats)}"
             if crawls_along(pages) and (why := waiting(stats)):
                 text += f"; {why}"
             return {"mark": "good", "text": f"{text}."}
@@ -177,7 +90,8 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
         case "running" if pages is None and stats.get("pages_fetched"):
             return {"mark": "good", "text": f"Running: {counted(stats['pages_fetched'], 'page')} fetched so far."}
         case "running":
-            none = "no page has come yet" if not stats.get("pages_fetched") else f"no page in {_lately(over)}"
+            is_new = not stats.get("pages_fetched") or (stats.get("elapsed_seconds") or 0.0) < RECENTLY
+            none = "no page has come yet" if is_new else "no page in the last minute"
             where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
             why = waiting(stats)
             return {"mark": "wait", "text": f"Waiting: {none}, {where}{f'; {why}' if why else ''}."}
@@ -194,59 +108,6 @@ def doing(stats: Mapping[str, Any], pages: float | None, slope: float | None, ov
             why = stats.get("stopped") or "run the same command to resume"
             return {"mark": "over", "text": f"Stopped with {counted(pending, 'URL')} pending: {why}."}
     return {"mark": "wait", "text": "Starting."}
-
-
-def _lately(over: float) -> str:
-    return "the last minute" if over >= _NEARLY_ALL * LATELY else f"the last {max(1, round(over))} s"
-
-
-_NOTHING_NEW = "Hardly any new URLs are found"
-
-
-def outlook(stats: Mapping[str, Any]) -> str:
-    """Return when the crawl ends at its present rate, and the figure behind it; empty if unknown."""
-    told = _forecast(stats)
-    if told is None:
-        return ""
-    new = told["new_per_url"]
-    each = f"{new:.2g}" if new < 9.5 else count(new)
-    brings = f"Each finished URL brings {each} new one{'' if each == '1' else 's'}" if new >= 0.01 else _NOTHING_NEW
-    if told["when"] == "day" and new < 1:
-        return "The crawl never ends: it revisits its pages."
-    left = told_left(stats)
-    if told["when"] == "end" and left is not None:
-        return f"{brings}: the crawl ends in {'at least ' if left.at_least else 'about '}{duration(left.seconds)}."
-    if not told.get("steady", True):
-        return f"{brings}{'' if brings == _NOTHING_NEW else ' at present'}: too early to tell when the crawl ends."
-    if told["when"] == "day":
-        return f"{brings}: no end in sight."
-    if stats["state"] == "paused":
-        return f"{brings}: at this rate the crawl ends some time after it resumes."
-    return f"{brings}: at this rate the crawl ends in {duration(told['seconds'])}."
-
-
-def _forecast(stats: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    told: Mapping[str, Any] | None = (stats.get("advice") or {}).get("forecast")
-    return told if stats.get("state") in ("running", "paused") else None
-
-
-def forecast(stats: Mapping[str, Any]) -> str:
-    """Return the outlook, and what the seen-set will be then or in a day."""
-    told = _forecast(stats)
-    if told is None:
-        return ""
-    if not told.get("steady", True):
-        return outlook(stats)
-    slices = counted(told["slices"], "slice")
-    when = "Then" if told["when"] == "end" else "In a day"
-    text = (
-        f"{outlook(stats)} {when} the filter holds {counted(told['urls'], 'URL')} in {slices}, {size(told['bytes'])}:"
-    )
-    text += f" fpp {probability(told['fpp'])}"
-    skipped = told["urls_skipped"]
-    if skipped >= 0.95:
-        return f"{text}, about {counted(skipped, 'URL')} skipped by mistake in all."
-    return f"{text}, {'probably ' if skipped else ''}no URLs skipped by mistake."
 
 
 def suspicion(seen: Mapping[str, Any]) -> str:

@@ -19,8 +19,7 @@ The filters of fixed size that a seen-set is made of are in ``crawler.seen.slice
     scalable, bloom, counting, cuckoo, digest_table
                       the kinds
     kinds             the kinds by name
-    advisor           when a filter will be full, and what it will cost
-    projection        what it will be when it holds more URLs
+    planning          the sizes of slices, before they are made
 
 Nothing here reads a clock or knows asyncio. Only ``filter_file`` opens files, and only those it is given the path of.
 Any number of threads may use a filter: each call takes its lock.
@@ -28,7 +27,6 @@ Any number of threads may use a filter: each call takes its lock.
 
 from __future__ import annotations
 
-from crawler.seen.filters.advisor import Advice, Plan, advise, not_planned, plan, plan_compacted
 from crawler.seen.filters.bloom import Bitmap, BloomFilter
 from crawler.seen.filters.counting import CountingFilter
 from crawler.seen.filters.cuckoo import CuckooFilter
@@ -36,7 +34,7 @@ from crawler.seen.filters.digest_table import DigestTable
 from crawler.seen.filters.guava import GuavaBloomFilter
 from crawler.seen.filters.key_filter import Filter, ForgettingFilter
 from crawler.seen.filters.kinds import KINDS, load, load_seen, make_seen, read_seen, write_seen
-from crawler.seen.filters.projection import Projection, project
+from crawler.seen.filters.planning import Plan, not_planned, plan, plan_compacted
 from crawler.seen.filters.protocol import (
     Claim,
     Compactable,
@@ -73,7 +71,6 @@ __all__ = [
     "KINDS",
     "SEED_ZERO",
     "AbsentKeyError",
-    "Advice",
     "Bitmap",
     "BloomFilter",
     "CannotForgetError",
@@ -98,7 +95,6 @@ __all__ = [
     "NotForgotten",
     "Part",
     "Plan",
-    "Projection",
     "ScalableBloomFilter",
     "SeenSet",
     "SeenSnapshot",
@@ -108,14 +104,12 @@ __all__ = [
     "SliceStatistics",
     "Successor",
     "TimesAdmitted",
-    "advise",
     "load",
     "load_seen",
     "make_seen",
     "not_planned",
     "plan",
     "plan_compacted",
-    "project",
     "read_seen",
     "read_segment",
     "write_seen",

@@ -6,8 +6,8 @@ It is specified in one of three ways:
     BloomFilter.with_bits_per_key(capacity, bits)    n keys at that many bits each: k = round(bits * ln 2), 1 to 30
     BloomFilter.with_geometry(bits, hashes)          m bits and k hashes: made for n = m ln 2 / k keys
 
-The filter accepts more keys than it was made for, but its fpp then climbs. ``statistics`` shows the fpp, and the
-advisor warns before the target is passed. A chain (``scalable``) opens another slice instead.
+The filter accepts more keys than it was made for, but its fpp then climbs. ``statistics`` shows the fpp, and a
+crawl warns before the target is passed. A chain (``scalable``) opens another slice instead.
 
 Filters of the same geometry can be united: the OR of their bits is the filter of the keys of both. The number of keys
 is then an estimate, since the keys in both are unknown: at least as many as the larger one has, at most as many as both

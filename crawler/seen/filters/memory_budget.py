@@ -11,8 +11,8 @@ from typing import Any
 
 from crawler.base.memory import available_memory
 from crawler.base.settings import SeenSettings
-from crawler.seen.filters.advisor import SlicePlan, schedule
 from crawler.seen.filters.guava import guava_size
+from crawler.seen.filters.planning import SlicePlan, schedule
 from crawler.seen.slices.errors import FilterError
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS, GuavaSlice32
 

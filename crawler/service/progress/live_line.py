@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -19,7 +18,6 @@ from crawler.job.metrics.sentences import crawls_along
 from crawler.service.progress.wrapped import wrapped
 
 _BAR = 30  # characters of the bar, at most
-_RATE_OVER = 10.0  # seconds over which the shown rate is averaged
 
 
 class _Console(Console):
@@ -40,7 +38,6 @@ class Progress:
         self._stream = stream
         self._every = every
         self._next_line = 0.0
-        self._course: deque[tuple[float, int]] = deque()
         self._live: Live | None = None
         # Ask the stream itself: rich also trusts environment variables, and would fill a log with escape sequences.
         console = _Console(file=terminal(stream), force_terminal=force or stream.isatty())
@@ -58,17 +55,15 @@ class Progress:
             with watched(self._stream):
                 self._live.stop()
 
-    def update(self, stats: Mapping[str, Any], fetched: int | None = None) -> None:
-        """Show the statistics. ``fetched``: the pages that count for the rate, if the statistics have those of others
-        too."""
+    def update(self, stats: Mapping[str, Any]) -> None:
+        """Show the statistics."""
         elapsed = stats["elapsed_seconds"]
-        rate = self._rate(elapsed, stats["pages_fetched"] if fetched is None else fetched)
         if self._live is not None:
             with watched(self._stream):
-                self._live.update(_view(stats, rate, self._live.console.width), refresh=True)
+                self._live.update(_view(stats, self._live.console.width), refresh=True)
         elif elapsed >= self._next_line:
             self._next_line = elapsed + self._every
-            say(self._stream, _line(stats, rate))
+            say(self._stream, _line(stats))
 
     def say(self, text: str) -> None:
         """Write a line of its own, above the live view if there is one."""
@@ -78,19 +73,11 @@ class Progress:
         else:
             say(self._stream, text)
 
-    def _rate(self, elapsed: float, pages: int) -> float | None:
-        """Return the pages per second over the last seconds; None at the first update."""
-        self._course.append((elapsed, pages))
-        while len(self._course) > 2 and self._course[1][0] <= elapsed - _RATE_OVER:
-            self._course.popleft()
-        since, before = self._course[0]
-        return (pages - before) / (elapsed - since) if elapsed > since else None
 
-
-def _line(stats: Mapping[str, Any], rate: float | None) -> str:
-    seen = stats.get("seen") or {}
+def _line(stats: Mapping[str, Any]) -> str:
+    seen, rate = stats.get("seen") or {}, stats.get("pages_per_second")
     pace = "" if rate is None else f" ({per_second(rate)}/s)"
-    why = f"; {text}" if (text := _why_nothing(stats, rate)) else ""
+    why = f"; {text}" if (text := _why_nothing(stats)) else ""
     return (
         f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{pace},"
         f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
@@ -99,14 +86,14 @@ def _line(stats: Mapping[str, Any], rate: float | None) -> str:
     )
 
 
-def _why_nothing(stats: Mapping[str, Any], rate: float | None) -> str:
+def _why_nothing(stats: Mapping[str, Any]) -> str:
     """Return why hardly a page comes; empty if pages come, or if it is not known."""
     if stats.get("paused"):
         return str(stats["paused"])
-    return waiting(stats) if crawls_along(rate) else ""
+    return waiting(stats) if crawls_along(stats.get("pages_per_second")) else ""
 
 
-def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
+def _view(stats: Mapping[str, Any], width: int) -> Group:
     seen = stats.get("seen") or {}
     fetched, admitted = stats["pages_fetched"], stats["urls_admitted"] or 0
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
@@ -114,7 +101,7 @@ def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
         finished += stats["revisits_pending"]  # these were finished once
     figures = [
         Text.assemble((count(fetched), "bold"), f" {noun(fetched, 'page')}"),
-        Text(f"{per_second(rate or 0)}/s"),
+        Text(f"{per_second(stats.get('pages_per_second') or 0)}/s"),
         Text(f"{count(stats['urls_pending'])} pending"),
         Text(f"{count(stats['urls_in_flight'])} in flight"),
         Text(counted(stats["hosts"], "host")),
@@ -138,5 +125,5 @@ def _view(stats: Mapping[str, Any], rate: float | None, width: int) -> Group:
     else:
         together.add_row(bar)
         together.add_row(known)
-    why = [Text(printable(text), "yellow")] if (text := _why_nothing(stats, rate)) else []
+    why = [Text(printable(text), "yellow")] if (text := _why_nothing(stats)) else []
     return Group(wrapped(figures, width), together, wrapped(trusted, width), *why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawler.job.metrics import count, counted, forecast, probability, share, size, trust
+from crawler.job.metrics import count, counted, paragraph, probability, share, size, trust
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
 from crawler.service.progress.text_table import text_table
 from crawler.url.scope import OF_PAGES
@@ -74,7 +74,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
             f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )
     lines += [*_replicas(get("replicas")), *_outputs(get("outputs") or {})]
-    return "\n".join([*lines, *_seen(stats), *_partitions(get("partitions") or ())])
+    ahead = [f"outlook   {text}"] if (text := paragraph(stats)) else []
+    return "\n".join([*lines, *_seen(stats), *ahead, *_partitions(get("partitions") or ())])
 
 
 def replicas_text(replicas: Mapping[str, Any]) -> str:
@@ -175,9 +176,7 @@ def _seen(stats: Mapping[str, Any]) -> list[str]:
     shape += _bits(seen)
     shape += [_hash(seen["hash"])] if seen.get("hash") else []
     shape += [f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"]
-    ahead = forecast(stats)
-    lines = [f"seen-set  {', '.join(shape)}", f"          {trust(stats)}"]
-    return [*lines, f"          {ahead}"] if ahead else lines
+    return [f"seen-set  {', '.join(shape)}", f"          {trust(stats)}"]
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:

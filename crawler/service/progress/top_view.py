@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.base.printable import printable
-from crawler.job.metrics import Course, count, counted, duration, forecast, per_second, probability, size
+from crawler.job.metrics import Course, count, counted, duration, per_second, probability, size
 from crawler.service.progress.summary import replicas_text
 from crawler.service.progress.wrapped import wrapped
 
@@ -29,7 +29,8 @@ def screen(
 ) -> RenderableType:
     """Return the screen. ``hosts`` is the number of hosts and the first rows of their table; ``height`` and ``width``
     are in characters."""
-    words, ahead = course.words(stats), forecast(stats)
+    words = course.words(stats)
+    ahead = words["forecast"]
     head = Group(
         _headline(stats, words["working"]),
         _figures(stats, course, width),
@@ -54,7 +55,7 @@ def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
 def _figures(stats: Mapping[str, Any], course: Course, width: int) -> Text:
     seen, checkpoint = stats["seen"] or {}, stats["checkpoint"] or {}
     met = (stats["urls_duplicate"] or 0) + (stats["urls_admitted"] or 0)
-    pages = course.history.mean("pages_per_second", 10.0)
+    pages = stats.get("pages_per_second")
     stall = stats["loop_stall_seconds"]
     age = checkpoint.get("age_seconds")
     cells = [

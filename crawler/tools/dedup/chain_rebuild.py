@@ -15,8 +15,8 @@ from types import TracebackType
 from crc32c import crc32c
 
 from crawler.seen.filters import DIGEST_BYTES, FilterError, ScalableBloomFilter, Successor
-from crawler.seen.filters.advisor import successor_plan
 from crawler.seen.filters.memory_budget import check_memory
+from crawler.seen.filters.planning import successor_plan
 from crawler.tools.dedup.digest_file import DigestFile, DigestsLostError, Mark
 from crawler.tools.dedup.store import FilterFile, StoredFilter
 

@@ -7,10 +7,11 @@ these counts at once, so a large batch does not step over it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
-from crawler.seen.filters import DIGEST_BYTES, Filter, advise
-from crawler.seen.filters.advisor import Cause, matters_at
+from crawler.job.metrics import next_look, seen_warning
+from crawler.seen.filters import DIGEST_BYTES, Filter
 
 
 class Lookout:
@@ -19,12 +20,12 @@ class Lookout:
     def __init__(
         self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None], compact_slices: int = 0
     ) -> None:
-        """``memory`` returns the free bytes, or None if unknown; ``compact_slices`` is as for ``advise``."""
+        """``memory`` returns the free bytes, or None if unknown; ``compact_slices`` is as for ``seen_warning``."""
         self._seen = seen
         self._compact_slices = compact_slices
         self._say = say
         self._memory = memory
-        self._said: set[Cause] = set()
+        self._said: set[str] = set()
         self._next = self._look()
 
     def add_digests(self, digests: bytes) -> list[int]:
@@ -46,10 +47,8 @@ class Lookout:
     def _look(self) -> int:
         """Warn if there is a reason, and return the number of keys at which to look again."""
         now = self._seen.statistics()
-        parameters, compact_slices = self._seen.parameters(), self._compact_slices
-        advice = advise(now, parameters, memory=self._memory(), compact_slices=compact_slices)
-        if advice.warning is not None and advice.cause not in self._said:
-            self._say(advice.warning)
-        if advice.cause is not None:
-            self._said.add(advice.cause)
-        return matters_at(now, advice)
+        warning = seen_warning(now, self._seen.parameters(), self._memory(), self._compact_slices)
+        if warning is not None and warning.cause not in self._said:
+            self._said.add(warning.cause)
+            self._say(warning.text)
+        return sys.maxsize if warning is not None and warning.cause == "full" else next_look(now)

@@ -20,6 +20,7 @@ from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.directory import LIVE
 from crawler.job.job import Job
 from crawler.job.live_status import Live, write_live
+from crawler.job.metrics import Look, Observed, SeenAhead
 from crawler.url.urls.request_name import without_name
 
 INTERVAL = 1.0  # seconds
@@ -35,6 +36,7 @@ class SpiderStatus:
         self._began = clock()
         self._next = self._next_count = self._began
         self._states = HostStates(job.store, job.frontier, Sites(settings), clock)
+        self._observed = Observed()
         self._file = Expendable(str(job.directory / LIVE))
         self.out: dict[Lease, str] = {}  # the URLs of requests that are out
 
@@ -63,9 +65,12 @@ class SpiderStatus:
             job.files.outputs.sizes(),
         )
         hosts = HostFigures(frontier.hosts_pending, self._states.counts)
-        stats = assemble(figures, hosts, None, state="running", now=now, advice=None)
+        stats = assemble(figures, hosts, None, state="running", now=now, ahead=SeenAhead())
+        counters = job.counters
+        self._observed.look(Look(now, counters.pending, counters.done, counters.fetched))
         return stats | {
             "elapsed_seconds": now - self._began,
+            "pages_per_second": self._observed.pages_per_second,
             "urls_pending": frontier.queued,
             "urls_in_flight": job.counters.pending - frontier.queued,
             "commits": job.writer.commits,

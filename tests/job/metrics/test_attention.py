@@ -80,7 +80,7 @@ SHOWN: list[tuple[dict[str, Any], str, Level]] = [
     ({"state": "paused", "paused": "paused by user", "paused_by": "user"}, "paused", Level.BAD),
     ({"state": "paused", "paused": "outside its hours", "paused_by": "hours"}, "waits", Level.NOTE),
     ({"seen": {"fpp_estimated": 0.02, "fpp_target": 0.01}}, "seen-errs", Level.BAD),
-    ({"advice": {"warning": "it will be full in an hour"}}, "seen-limit", Level.WAIT),
+    ({"seen_warning": {"cause": "full", "text": "it is nearly full"}}, "seen-limit", Level.WAIT),
     ({"internal_failures": 3}, "unreadable-answers", Level.BAD),
     ({"hooks": {"on_page": {"function": "mine:page", "stopped": "KeyError: 'x'"}}}, "code-stopped", Level.BAD),
     ({"text_failed": 2}, "text-fails", Level.WAIT),

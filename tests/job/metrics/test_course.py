@@ -48,10 +48,15 @@ def test_a_seen_set_that_is_not_what_its_keys_make_is_told_once() -> None:
     assert "cannot be trusted: its bits are those of 7,000 keys, and 12,345 were added" in text
 
 
-def test_a_full_disk_an_advice_and_the_end_are_told() -> None:
-    warned = statistics()["advice"] | {"warning": "the next slice has no room", "cause": "memory"}
+def test_a_full_disk_a_warning_and_the_end_are_told() -> None:
+    warned = {"text": "the next slice has no room", "cause": "memory"}
     course = observed(
-        {}, {"paused": "No space left"}, {}, {"advice": warned}, {"advice": warned}, {"state": "ended", "advice": None}
+        {"seen_warning": None},
+        {"seen_warning": None, "paused": "No space left"},
+        {"seen_warning": None},
+        {"seen_warning": warned},
+        {"seen_warning": warned},
+        {"state": "ended", "seen_warning": None},
     )
     assert told(course) == [
         ("run", "paused: No space left"),

@@ -30,7 +30,7 @@ def whole(**changes: Any) -> dict[str, Any]:
 def without_places(stats: dict[str, Any]) -> dict[str, Any]:
     """The statistics without what says of which partition they are."""
     bare = copy.deepcopy({key: value for key, value in stats.items() if key != "partitions"})
-    for place in (bare["checkpoint"], bare["advice"], *bare["seen"]["slices"]):
+    for place in (bare["checkpoint"], *bare["seen"]["slices"]):
         if place is not None:
             place.pop("partition", None)
     return bare
@@ -45,7 +45,9 @@ def parts(draw: st.DrawFn, least: int = 1, most: int = 5) -> list[Part]:
         changes: dict[str, Any] = {key: draw(st.integers(0, 10**9)) for key in COUNTS}
         changes["state"] = draw(st.sampled_from(("running", "paused", "stopping", "stopped", "ended")))
         if draw(st.booleans()):
-            changes |= dict.fromkeys(("time_left", "advice", "checkpoint", "hosts_by_state", "harvest"))
+            changes |= dict.fromkeys(
+                ("time_left", "seen_at_end", "seen_warning", "checkpoint", "hosts_by_state", "harvest")
+            )
         if changes["state"] in ("stopped", "ended"):
             changes |= dict.fromkeys(
                 ("slots", "outage", "proxies", "hooks", "loop_stalls", "loop_stall_seconds", "commits")
@@ -195,15 +197,14 @@ def test_of_times_the_worst_is_told() -> None:
     slow, quick = ({"seconds": seconds, "at_least": False, "host": None} for seconds in (90.0, 9.0))
     found = pool(
         [
-            part(3, checkpoint=new, time_left=slow, disk_free_bytes=10, least_seconds=4.0),
-            part(5, checkpoint=old, time_left=quick, disk_free_bytes=20, least_seconds=6.0),
+            part(3, checkpoint=new, time_left=slow, disk_free_bytes=10),
+            part(5, checkpoint=old, time_left=quick, disk_free_bytes=20),
         ],
         6,
     )
     assert found["checkpoint"] == {**old, "partition": 5}
     assert found["time_left"] == slow
     assert found["disk_free_bytes"] == 10
-    assert found["least_seconds"] == 6.0
     assert pool([part(0, time_left=slow), part(1, time_left=None)], 2)["time_left"] == {**slow, "at_least": True}
 
 

@@ -13,23 +13,6 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_rate_is_that_of_the_last_seconds() -> None:
-    log = io.StringIO()
-    with Progress(log, every=100.0) as progress:
-        for second in range(101):
-            progress.update(statistics(elapsed_seconds=float(second), pages_fetched=10 * min(second, 90)))
-    assert "(0.0/s)" in log.getvalue().splitlines()[-1]
-
-
-def test_pages_that_others_fetched_make_no_rate() -> None:
-    log = io.StringIO()
-    with Progress(log, every=100.0) as progress:
-        for second in range(101):
-            come = 5_000 if second >= 97 else 0  # with a partition
-            progress.update(statistics(elapsed_seconds=float(second), pages_fetched=3 * second + come), 3 * second)
-    assert "5,300 pages (3.0/s)" in log.getvalue().splitlines()[-1]
-
-
 def test_a_terminal_shows_figures_and_is_left_clean(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")

@@ -16,12 +16,12 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.border import BorderCounts
 from crawler.job.checkpoint import Manifest
-from crawler.job.metrics.prometheus import CAUSES, METRICS, PAUSES, STATES, exposition
+from crawler.job.metrics import SeenAhead, SeenAtEnd, SeenWarning
+from crawler.job.metrics.prometheus import METRICS, PAUSES, STATES, exposition
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import Counters
 from crawler.seen.exact import LedgerCounts
-from crawler.seen.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
-from crawler.seen.filters.advisor import Cause
+from crawler.seen.filters import MeasuredFpp, SeenStatistics, SliceStatistics
 from tests.documents import ROOT, page
 from tests.job.metrics.samples import statistics
 
@@ -48,7 +48,7 @@ def test_values_are_those_of_the_statistics() -> None:
     assert samples["crawler_checkpoint_age_seconds", ()] == 3.5
     assert samples["crawler_state", (("state", "running"),)] == 1
     assert samples["crawler_state", (("state", "ended"),)] == 0
-    assert samples["crawler_advice_cause", (("cause", "target"),)] == 1
+    assert samples["crawler_advice_cause", (("cause", "full"),)] == 1
     assert samples["crawler_advice_cause", (("cause", "memory"),)] == 0
     assert samples["crawler_seen_slice_bytes", (("slice", "0"),)] == 131_072 / 8
 
@@ -84,7 +84,7 @@ def test_full_statistics_yield_every_metric() -> None:
 
 
 def test_what_does_not_exist_is_absent_and_not_zero() -> None:
-    samples = read(statistics(seen=None, checkpoint=None, links_found=None))
+    samples = read(statistics(seen=None, seen_at_end=None, checkpoint=None, links_found=None))
     names = {name for name, _ in samples}
     assert "crawler_pages_fetched_total" in names
     assert "crawler_links_found_total" not in names
@@ -148,7 +148,6 @@ def test_every_metric_is_documented_as_it_is() -> None:
 
 def test_the_words_of_labels_are_those_of_the_crawl() -> None:
     assert set(STATES) == set(State)
-    assert set(CAUSES) == set(Cause)
     assert set(PAUSES) == set(PausedBy)
 
 
@@ -185,13 +184,15 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             text_failed=0,
             hooks={},
             parsed={"tokens": 7},
+            pages_per_second=None,
+            pace=None,
             slots=SlotFigures(8, 8, 0, 0, 0, None, None, [], 10.0, None, 0),
         ),
         state="ended",
         now=1.0,
-        advice={field.name: None for field in fields(Advice)} | {"new_urls_per_second": None, "forecast": None},
+        ahead=SeenAhead(SeenAtEnd(0, 0.0, 0.0, 0.0), SeenWarning("full", "")),
     )
-    nested = {(part, key) for part in ("seen", "advice", "checkpoint", "outage") for key in stats[part]}
+    nested = {(part, key) for part in ("seen", "seen_at_end", "checkpoint", "outage") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
     nested |= {("seen", "ledger", field.name) for field in fields(LedgerCounts)}
     nested |= {("loop_stall_seconds", key) for key in stats["loop_stall_seconds"]}
@@ -199,19 +200,17 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested |= {("messages_waiting", key) for key in ("count", "seconds")}  # None: it is no partition
     nested |= {("replicas", key) for key in ("wanted", "in_step", "steps", "seconds")}  # the same
     nested |= {("harvest", key) for key in ("rated", "relevant", "rate", "recent_rate")}
-    nested -= {("seen", "ledger"), ("seen", "hash"), ("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning")}
-    # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
-    nested -= {("advice", "forecast")}
+    nested -= {("seen", "ledger"), ("seen", "hash"), ("seen", "kind"), ("seen", "fpp_measured")}
+    nested |= {("seen_warning", "cause")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
     nested |= {("proxies", "failing"), ("proxies", "failures")}
     nested |= {("slots", key) for key in ("total", "free", "quick", "new", "slow", "rate_waiting")}
     nested |= {
-        ("slowest_host", "seconds"),
         ("time_left", "seconds"),
         ("hosts_overlooked", "count"),
         ("loop_stalls", "count"),
     }  # the names are for people
-    nested_parts = ("seen", "advice", "checkpoint", "outage", "paused", "stopped", "stopped_by")
+    nested_parts = ("seen", "seen_at_end", "seen_warning", "checkpoint", "outage", "paused", "stopped", "stopped_by")
     nested_parts += (
         "harvest",
         "loop_stall_seconds",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.seen.filters import JSON, ScalableBloomFilter, load_seen
+from crawler.seen.filters import JSON, FilterError, ScalableBloomFilter, load_seen
 from crawler.seen.filters.chain_compaction import SuccessorSlice
+from crawler.seen.filters.planning import next_size, schedule
 from tests.examples import TIMES
 from tests.hashing import HASH, digest_keys
 from tests.seen.filters.test_scalable import told
@@ -148,3 +150,48 @@ def test_the_expected_skips_go_on_and_are_those_that_come() -> None:
         expected += seen.statistics()["expected_urls_skipped"]
     assert expected > 1_000
     assert abs(skipped - expected) < 4 * expected**0.5 + 0.02 * expected
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_slice_that_lacks_keys_or_holds_too_many_takes_no_place(missing: int) -> None:
+    seen = ScalableBloomFilter(0.01, 10, hash=HASH)
+    digests = digest_keys([str(number) for number in range(40)])
+    seen.restore(digests)
+    successor = SuccessorSlice("paired", 40 - missing, 0.005) if missing == 2 else seen.successor()
+    successor.put(digests if missing != 1 else digests[SIZE:])
+    if not missing:
+        seen.succeed(successor)
+        assert seen.slices == 1
+        return
+    with pytest.raises(FilterError, match="cannot replace a chain of 40"):
+        seen.succeed(successor)
+    assert seen.slices > 1
+    assert all(seen.contains_digests(digests))
+
+
+@pytest.mark.parametrize("layout", ["paired", "blocked", "classic"])
+def test_the_schedule_is_the_compacted_chain_that_is_made(layout: str) -> None:
+    digests = np.random.default_rng(8).bytes(3_000 * SIZE)
+    seen = ScalableBloomFilter(0.01, 300, layout=layout, hash=HASH)
+    seen.restore(digests[: 1_000 * SIZE])
+    compacted(seen, digests[: 1_000 * SIZE]).restore(digests[1_000 * SIZE :])
+    slices = seen.statistics()["slices"]
+    assert len(slices) > 3
+    planned = list(islice(schedule(seen.parameters(), slices[0]["capacity"]), len(slices)))
+    assert [(part.capacity, part.size * 8) for part in planned] == [(real["capacity"], real["bits"]) for real in slices]
+    assert [part.fpp for part in planned] == pytest.approx([real["fpp_design"] for real in slices])
+
+
+def test_the_slice_that_will_be_built_counts_in_the_next_size() -> None:
+    digests = np.random.default_rng(9).bytes(1_501 * SIZE)
+    seen = ScalableBloomFilter(0.01, 500, hash=HASH)
+    seen.restore(digests[: 1_000 * SIZE])
+    compacted(seen, digests[: 1_000 * SIZE])
+    both = next_size(seen.statistics(), seen.parameters(), compact_slices=2)
+    alone = next_size(seen.statistics(), seen.parameters())
+    before = seen.statistics()["bytes"]
+    seen.restore(digests[1_000 * SIZE :])
+    assert alone == seen.statistics()["bytes"] - before
+    assert both is not None
+    compacted(seen, digests)
+    assert both - alone == pytest.approx(seen.statistics()["bytes"], rel=0.01)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from crawler.seen.filters import KINDS, SEED_ZERO, ScalableBloomFilter, read_segment
-from crawler.seen.filters.advisor import plan
+from crawler.seen.filters.planning import plan
 from crawler.seen.slices.bit_storage import adopt_words
 from crawler.seen.slices.digest_batch import Batch
 from crawler.seen.slices.digests import digest_words

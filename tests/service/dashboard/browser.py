@@ -168,8 +168,6 @@ def host(number: int) -> dict[str, Any]:
         "gap_seconds": 1.0,
         "latency_seconds": None if number % 3 == 0 else number / 100,
         "errors": {"timeout": number % 4},
-        "pace": 30.0,
-        "seconds_left": None if states[number % 10] in ("retired", "blocked") else 14.0 * number,
         "share": number / 250,
     }
 

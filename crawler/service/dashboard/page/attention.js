@@ -9,7 +9,6 @@ const LOOK = 12; // hosts that failed most
 const STAYS = 20_000; // milliseconds for which something is shown after it was seen last: hosts are held again and again
 // Milliseconds between two looks at the hosts: after something changed or while a host is in trouble, and otherwise.
 const EVERY = { soon: 9_500, calm: 29_500 };
-const SLOW = 120; // seconds from which one host that takes longer than all others is worth a word
 
 let rows = null; // null until they were asked for once
 let pendings = new Map(); // of these hosts
@@ -63,13 +62,6 @@ function ofAnswers(host, known) {
   return null;
 }
 
-function ofPace(stats, left) {
-  const slow = stats.slowest_host;
-  if (!slow || stats.endless || stats.state !== "running" || slow.seconds < SLOW || (left && left.host !== slow.name)) return [];
-  const why = `${format.counted(slow.pending, "URL")} at ${format.seconds(slow.seconds_per_url)} each: ${format.left(slow.seconds)}`;
-  return [item("note", "sets the time to the end", why, "If its owner agrees, allow it a shorter politeness.delay or more politeness.per_host. Block… ends the crawl without its URLs.", slow.name, slow.pending)];
-}
-
 // What costs most comes first: what holds up the whole crawl, then the hosts that it waits for, those with many pending
 // URLs first, then what is over and what is only worth a word. Numbers that grow a little change no places.
 const RANK = { bad: 0, wait: 1, note: 2 };
@@ -102,11 +94,11 @@ function lasting(found) {
     .map(({ one }) => one);
 }
 
-export function showAttention({ stats, needs }, left) {
+export function showAttention({ stats, needs }) {
   if (rows === null) return; // all at once, so that nothing moves
   over = ["ended", "stopped"].includes(stats.state);
   const known = new Set(rows.filter(ofHost).map((row) => row.host)); // of which something is said already
-  const found = lasting([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known)), ...ofPace(stats, left).filter(({ host }) => !known.has(host))].filter(Boolean));
+  const found = lasting([...ofCrawl(needs), ...rows.map(ofHost), ...hosts.map((host) => ofAnswers(host, known))].filter(Boolean));
   keep(find("attention"), found, (one) => one.key, create, update);
   const worst = found.filter((one) => one.level !== "note").length;
   write(find("attention-count"), found.length ? `${format.count(found.length)}${worst ? "" : ", nothing urgent"}` : "");

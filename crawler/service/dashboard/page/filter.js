@@ -51,7 +51,7 @@ let shape = null; // slices and compactions
 
 // Whether the seen-set has something to say: then its panel opens by itself, until somebody closes it.
 function speaks(stats, now) {
-  const { seen, advice } = stats;
+  const { seen } = stats;
   if (!seen) return false;
   // A partition that begins is no growth.
   const chains = new Set((seen.slices ?? []).map((slice) => slice.partition)).size;
@@ -59,7 +59,7 @@ function speaks(stats, now) {
   if (shape !== null && shape !== newest) grew = now;
   shape = newest;
   const near = seen.fpp_estimated !== null && seen.fpp_target > 0 && seen.fpp_estimated > seen.fpp_target / 2;
-  return near || Boolean(advice?.warning) || Boolean(seen.count_suspect) || (grew > 0 && now - grew < GROWN);
+  return near || Boolean(stats.seen_warning) || Boolean(seen.count_suspect) || (grew > 0 && now - grew < GROWN);
 }
 
 let chosen = null; // by a click
@@ -75,22 +75,6 @@ function fullness(seen) {
   return capacity ? seen.slices.reduce((sum, slice) => sum + slice.count, 0) / capacity : null;
 }
 
-function showNext(stats) {
-  const advice = stats.advice;
-  let next = ["running", "paused"].includes(stats.state) ? "No forecast yet." : "There is a forecast only while the crawl runs.";
-  if (advice) {
-    // A paused crawl has no time forecast.
-    const timed = advice.seconds_left !== null && stats.state === "running";
-    const when = timed ? `, in about ${format.left(advice.seconds_left)} at the last minute's ${format.rate(advice.new_urls_per_second)} new URLs/s` : "";
-    const which = advice.partition === undefined ? "It" : `That of partition ${format.partition(advice.partition)}, the first to,`;
-    const what = advice.next_size === null ? `${which} is full` : `${which} grows (by ${format.bytes(advice.next_size)})`;
-    next = `${what} after ${format.counted(advice.urls_left, "more URL")}${when}. Then it errs on at most ${format.probability(advice.fpp_then)}.`;
-    if (advice.warning) next += ` ${advice.warning[0].toUpperCase()}${advice.warning.slice(1)}.`;
-  }
-  write(find("next-slice"), next);
-  find("next-slice").classList.toggle("bad", Boolean(advice?.warning));
-}
-
 export function showFilter(stats, forecast, now) {
   const slices = stats.seen?.slices ?? [];
   open(stats, now);
@@ -101,12 +85,7 @@ export function showFilter(stats, forecast, now) {
   drawChain(slices);
   const names = named(slices);
   find("slices").replaceChildren(...slices.map((slice, index) => row(slice, names[index])));
-  // The next slice is that of one partition, and all others go on as they are.
-  find("slice-full").hidden = stats.advice?.partition !== undefined;
-  for (const node of document.querySelectorAll("[data-ahead]")) write(node, slices.length ? format.count(slices.length) : "–");
-  write(find("ahead-when"), stats.advice?.forecast?.when === "day" ? "in a day" : "at the end");
-  showNext(stats);
-  write(find("forecast"), forecast ?? "");
+  write(find("forecast"), forecast || "It is not known yet what the seen-set will be at the end.");
 }
 
 export function begin(redraw) {

@@ -84,9 +84,6 @@ export const left = given((value) => {
   return `${whole.format(value / 86400)} days`;
 });
 
-// Pages a minute, or an hour if they are fewer.
-export const pace = given((value) => (value >= 1 ? `${value < 10 ? one.format(value) : whole.format(value)}/min` : `${whole.format(60 * value)}/h`));
-
 // The same in one unit, for a column: 87 s, 95 min, 31 h.
 export const near = given((value) => {
   if (value < 120) return value < 10 ? `${one.format(value)} s` : `${whole.format(value)} s`;

@@ -41,8 +41,6 @@ const isDead = (row) => row.state === "idle" && !row.fetched && row.failed > 0;
 const COLUMNS = [
   ["done", (row) => (isDead(row) || row.share === null || row.share === undefined ? "–" : format.share(row.share))],
   ["pending", (row) => format.narrow(row.pending)],
-  ["pace", (row) => (["idle", "retired", "blocked"].includes(row.state) ? "–" : format.pace(row.pace))],
-  ["left", (row) => (row.pending || row.in_flight ? format.near(row.seconds_left) : "–")],
   ["state", stateWords],
   ["failed", (row) => format.narrow(row.failed)],
   ["latency", (row) => format.seconds(row.latency_seconds)],

@@ -181,15 +181,14 @@ function show(message) {
 }
 
 function draw(message) {
-  const { stats, point, trust, forecast, left, records, records_new: fresh, log: news } = message;
+  const { stats, point, trust, forecast, records, records_new: fresh, log: news } = message;
   document.querySelector("main").classList.remove("waiting");
   for (const node of SHOWN) write(node, format[node.dataset.as ?? "figure"](at(stats, node.dataset.show)));
   for (const node of RATES) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
   setRunning(["running", "stopping"].includes(stats.state));
-  const ahead = left === undefined ? fallback(stats) : left;
-  showProgress(message, ahead, mean("pages_per_second"));
+  showProgress(message);
   share = shareDone(message);
-  attention.showAttention(message, ahead);
+  attention.showAttention(message);
   missed.showMissed(message);
   showCounts(stats);
   write(find("trust"), trust);
@@ -215,9 +214,6 @@ function draw(message) {
   for (const part of [hosts, attention, survey, job]) part.tick(stats);
   drawCharts(false);
 }
-
-// Of a crawl that does not say how long it takes.
-const fallback = (stats) => (stats.advice?.forecast?.when === "end" ? { seconds: stats.advice.forecast.seconds, at_least: false, host: null } : null);
 
 // Reconnects for ever: a crawl that resumes is found again at the same address.
 function listen(failures = 0) {

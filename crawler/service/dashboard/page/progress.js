@@ -18,31 +18,19 @@ export function shareDone({ stats, standing }) {
   return known ? done / known : null;
 }
 
-// Returns the time left that is shown, null if none is.
-function showTimeLeft({ stats, point, standing }, left) {
-  const holds = stats.state === "running" ? left : null;
+function showTimeLeft({ stats, point, standing }) {
+  const holds = stats.state === "running" ? stats.time_left : null;
   const over = { ended: "done", stopped: "stopped", failed: "failed", paused: "paused", gone: "–", waiting: "waiting", stopping: "stopping" }[standing || stats.state];
   write(find("time-left"), over ?? (holds ? `${holds.at_least ? "≥ " : ""}${format.left(holds.seconds)}` : stats.endless && stats.state === "running" ? "no end" : stats.state === "running" ? "estimating…" : "–"));
   const end = holds && holds.seconds > 90 ? format.stamp(point.t + holds.seconds, false) : null;
   const ran = stats.elapsed_seconds ? `${over ? "after" : "running for"} ${format.duration(stats.elapsed_seconds)}` : "";
   write(find("time-left-note"), end ? (holds.at_least ? `${end} at the earliest` : `done about ${end}`) : ran);
-  return holds;
 }
 
-// Where there is little room, the time to go is not shown here: the figure below says it.
-export function sayWork(...parts) {
-  [...find("working-words").children].forEach((node, index) => write(node, parts[index] ?? ""));
-}
+export const sayWork = (text) => write(find("working-words"), text);
 
-// Whether the crawl works, with the time left that the figure shows: two of them would differ.
-function showWork({ mark, text }, doing, left) {
-  const toGo = doing !== undefined && left && mark === "good" ? `, ${left.at_least ? "at least" : "about"} ${format.left(left.seconds)} to go${left.host ? ` for ${left.host}` : ""}` : "";
-  sayWork(toGo ? doing.replace(/\.$/, "") : (doing ?? text), toGo, toGo ? "." : "");
-  find("working").dataset.mark = mark;
-}
-
-export function showProgress(message, left, lately) {
-  const { stats, working, doing, standing } = message;
+export function showProgress(message) {
+  const { stats, working, standing } = message;
   const { done, pending, known } = counts(stats);
   const share = shareDone(message);
   const flying = known ? (stats.urls_in_flight ?? 0) / known : 0;
@@ -53,8 +41,10 @@ export function showProgress(message, left, lately) {
   write(find("progress-share"), format.share(share));
   const words = pending ? `${format.count(done)} of ${format.count(known)} known` : standing === "failed" ? `none of ${format.counted(known, "URL")}` : known === 1 ? "the one URL found" : `all ${format.count(known)} URLs found`;
   write(find("progress-words"), known ? words : "no URLs yet");
-  showWork(working, doing, showTimeLeft(message, left));
+  sayWork(working.text);
+  find("working").dataset.mark = working.mark;
+  showTimeLeft(message);
   write(find("pages-name"), stats.revisits ? "visits of pages" : "pages");
-  write(find("pages-note"), stats.state === "running" && lately !== null ? `${format.rate(lately)} per second` : "since the job began");
+  write(find("pages-note"), stats.pages_per_second !== null ? `${format.rate(stats.pages_per_second)} per second` : "since the job began");
   write(find("bytes-note"), stats.pages_fetched ? `${format.bytes((stats.bytes_fetched ?? 0) / stats.pages_fetched)} per page` : "–");
 }

@@ -1,27 +1,22 @@
-"""Forecasts when a filter will be full, and plans what each kind would take for a new crawl.
+"""Plans the slices of a seen-set, and what each kind would take for a new crawl.
 
 Pure arithmetic on figures: nothing is allocated. The sizes are computed by the slices' own rules.
 
     plan(urls, ...)     for each kind: bytes, bits a URL, slices and the bound on its fpp when ``urls`` URLs are in
     plan_compacted(...) the same for the chain of a crawl, which is rebuilt as one slice from time to time
-    advise(...)         for a seen-set in use: how many URLs until the next slice (or until a filter of fixed size has
-                        its target fpp), in how many seconds at the present rate, what it will cost, and the fpp then
-
-The warning comes before the target is passed: when a tenth of the capacity is left, or an hour at the present rate.
+    schedule(...)       the slices that a seen-set opens, one after the other
+    next_size(...)      what the next slice of a seen-set in use takes
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from itertools import count, islice
 from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.figures import counted, noun, probability
 from crawler.seen.filters.chain_compaction import following_share, successor_share
 from crawler.seen.filters.protocol import SeenStatistics
 from crawler.seen.slices.blocked_slice import sized_blocks
@@ -30,9 +25,6 @@ from crawler.seen.slices.cuckoo_slice import LOAD, PLACES, TAG_BITS, cuckoo_fpp
 from crawler.seen.slices.errors import FilterError
 from crawler.seen.slices.fpp_model import compound
 from crawler.seen.slices.table_slice import table_buckets
-
-_SOON_SHARE = 0.1  # of the capacity
-_SOON_SECONDS = 3600.0
 
 
 class SlicePlan(Struct, frozen=True):
@@ -54,28 +46,6 @@ class Plan(Struct, frozen=True):
     urls_skipped: float  # upper bound of the expected number
     forgets: bool
     peak: int  # bytes at most until then
-
-
-class Cause(StrEnum):
-    """The cause of a warning."""
-
-    MEMORY = "memory"  # no room for the next slice
-    FULL = "full"  # the filter cannot accept more keys
-    TARGET = "target"  # the fpp will exceed the target
-    PASSED = "passed"  # the fpp exceeds the target
-
-
-class Advice(Struct, frozen=True):
-    """The forecast for a seen-set in use. Counts are admitted URLs; sizes are bytes."""
-
-    full_at: int  # URLs in all when the present slice is full
-    urls_left: int
-    seconds_left: float | None  # at the rate given
-    fpp_then: float  # compound, when the present slice is full
-    next_size: int | None  # of the next slice, plus its successor if it triggers one; None if there is no next slice
-    size_then: int  # all slices, with those that follow
-    warning: str | None
-    cause: Cause | None  # of the warning; the text of a warning has figures that change all the time
 
 
 def schedule(parameters: Mapping[str, Any], compacted: int | None = None) -> Iterator[SlicePlan]:
@@ -244,76 +214,19 @@ def _plan_one(urls: int, parameters: dict[str, Any]) -> Plan:
     return Plan(parameters["kind"], slices, size, size * 8 / urls, fpp, urls * fpp / (1 - fpp), forgets, size)
 
 
-def advise(
-    statistics: SeenStatistics,
-    parameters: Mapping[str, Any],
-    *,
-    rate: float | None = None,
-    memory: int | None = None,
-    compact_slices: int = 0,
-) -> Advice:
-    """The forecast for the seen-set with these ``statistics()`` and ``parameters()``.
+def next_size(statistics: SeenStatistics, parameters: Mapping[str, Any], compact_slices: int = 0) -> int | None:
+    """Bytes of the next slice of a seen-set with these ``statistics()`` and ``parameters()``, plus those of its
+    successor if it triggers one; None if there is no next slice.
 
-    ``rate`` is in new URLs per second; ``memory`` is the free memory in bytes; None when unknown. ``compact_slices``:
-    how many slices of a scalable chain are rebuilt as one; 0 for never. Raises ``FilterError`` for a kind that has no
-    slices.
+    ``compact_slices``: how many slices of a scalable chain are rebuilt as one; 0 for never. Raises ``FilterError`` for
+    a kind that has no slices.
     """
     slices = statistics["slices"]
-    last = slices[-1]
-    left = max(0, last["capacity"] - last["count"])
-    seconds = left / rate if rate else None
-    fpps = [max(last["fpp_design"], last["fpp_estimated"]), *(part["fpp_estimated"] for part in slices[:-1])]
-    full_at = statistics["count"] + left
     compacted = slices[0]["capacity"] if statistics["compactions"] else None
     following = next(islice(schedule(parameters, compacted), len(slices), None), None)
-    next_size = following.size if following else None
-    if next_size is not None and parameters["kind"] == "scalable" and 0 < compact_slices <= len(slices) + 1:
-        next_size += successor_plan(full_at, parameters).size
-    cause, warning = _warning(statistics, left, seconds, next_size, memory)
-    return Advice(
-        full_at=full_at,
-        urls_left=left,
-        seconds_left=seconds,
-        fpp_then=compound(fpps),
-        next_size=next_size,
-        size_then=statistics["bytes"] + (next_size or 0),
-        warning=warning,
-        cause=cause,
-    )
-
-
-def matters_at(statistics: SeenStatistics, advice: Advice) -> int:
-    """The number of URLs at which ``advice``, made from ``statistics``, may change."""
-    if advice.cause is Cause.PASSED:
-        return sys.maxsize
-    soon = advice.full_at - int(_SOON_SHARE * statistics["slices"][-1]["capacity"])
-    return soon if statistics["count"] < soon else advice.full_at + 1
-
-
-def _warning(
-    statistics: SeenStatistics, left: int, seconds: float | None, next_size: int | None, memory: int | None
-) -> tuple[Cause, str] | tuple[None, None]:
-    last = statistics["slices"][-1]
-    soon = left <= _SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
-    later = f", about {seconds:,.0f} s" if seconds is not None else ""
-    when = f"in {counted(left, 'URL')}{later}"
-    if next_size is not None:
-        if memory is not None and next_size > memory and soon:
-            return Cause.MEMORY, f"the next slice opens {when} and takes {next_size:,} bytes; {memory:,} are free"
-    elif statistics["kind"] == "cuckoo":
-        if soon:
-            return Cause.FULL, f"the filter is full {when}, and then accepts no more keys"
-    elif last["count"] > last["capacity"]:
-        return Cause.PASSED, (
-            f"the filter holds {last['count']:,} keys and was made for {last['capacity']:,}: its fpp is "
-            f"{probability(statistics['fpp_estimated'])} and climbs; the target is "
-            f"{probability(statistics['fpp_target'])}"
-        )
-    elif soon:
-        if not left:  # as many keys as it was made for: nothing is wrong yet
-            room = "1 key" if last["capacity"] == 1 else f"{last['capacity']:,} keys"
-            return Cause.TARGET, f"the filter is full, with {room}: its fpp climbs with more (--capacity makes room)"
-        target = f"target of {probability(statistics['fpp_target'])}"
-        more = f"{left:,} more {noun(left, 'URL')}{later}"  # "in" would run into the target, "1 in 1,000"
-        return Cause.TARGET, f"the fpp reaches its {target} after {more}, and then climbs"
-    return None, None
+    if following is None:
+        return None
+    if parameters["kind"] != "scalable" or not 0 < compact_slices <= len(slices) + 1:
+        return following.size
+    keys = statistics["count"] + max(0, slices[-1]["capacity"] - slices[-1]["count"])
+    return following.size + successor_plan(keys, parameters).size

@@ -41,9 +41,7 @@ def test_a_host_that_counts_other_than_the_output_holds_is_named_and_mended(stop
     assert finding["kind"] == "host-output-count"
     assert (finding["counted_fetched"], finding["counted_failed"]) == (count + 1, 2)
     assert (finding["found_fetched"], finding["found_failed"]) == (count, 0)
-    mended = repair(job)
-    assert mended.code == 0
-    assert mended.find("hosts-corrected", count=1)
+    assert repair(job).code == 0
     assert verify(job).code == 0
     stopped.carries_on_to_the_end(job)
 

@@ -566,7 +566,7 @@ def with_a_secret(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         ([lose_in_store], True),
         ([damage_in_store], True),
         ([other_secret], True),
-        ([lose_in_file, lose_in_store], True),
+        ([lose_in_file, lose_in_store], False),
         ([lose_in_file, damage_in_store, lose_generations], False),
     ],
 )

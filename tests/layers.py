@@ -64,7 +64,7 @@ MODULES: dict[str, str] = {
         metrics.events metrics.history metrics.even_counts metrics.outlook metrics.prometheus metrics.sentences
         metrics.attention metrics.course metrics.pooled_stats
         store.symlink_overlay store.closed_copy store.memory_store store.wal store.faulty_store store.store_budget
-        store.rocks store.salvage
+        store.rocks store.readable_copy
         checkpoint.envelope checkpoint.generations checkpoint.renewal
         output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
@@ -85,8 +85,8 @@ MODULES: dict[str, str] = {
         crawl_partitions known_urls explanation record_stream record_choice survey_reader crawl_reader crawl_tail
         job_view crawl_explained
         integrity.finding integrity.change integrity.record_files integrity.part_reader integrity.inventory
-        integrity.quarantine integrity.url_marks integrity.digest_rows integrity.revisit_rows integrity.output_files
-        integrity.reconcile integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
+        integrity.quarantine integrity.url_marks integrity.output_files integrity.rebuild
+        integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
         integrity.left_out
         export.final_records export.last_records export.columns export.kept_parts export.beside export.parquet
         export.time_line export.markup export.report_page export.job_report export.cells

@@ -102,56 +102,28 @@ FINDING_WORDS: Mapping[Kind, str] = {
 }
 
 CHANGE_WORDS: Mapping[Done, str] = {
-    Done.LOG_CUT: "store/{error}: read up to the damage and kept a copy",
-    Done.STORE_LOST: "store/: nothing could be read from it: {error}",
-    Done.STORE_SALVAGED: "store/: {text}",
-    Done.CRAWL_RESTARTED: "store/ is empty: moved the records away; the crawl starts over",
-    Done.SETTINGS_REBUILT: "rebuilt job.json from {source}",
-    Done.RULES_UNKNOWN: "no generation records canonical.rules: assumed none",
+    Done.LOG_DAMAGED: "store/{error}",
+    Done.STORE_REPAIRED: "store/: {error}: read a repaired copy of it; a backup may still have what that lacks",
+    Done.STORE_LOST: "store/: nothing could be read from it: {error}: a backup may still have it",
+    Done.CRAWL_RESTARTED: "store/ is empty: moved the records away; the crawl starts over, unless you restore a backup",
+    Done.SETTINGS_REBUILT: "rebuilt job.json from the copy in store/",
     Done.SECRET_RESTORED: "restored the secret of the seen-set from {source}",
     Done.SECRET_LOST: "the secret of the seen-set is lost: journal and seen-set are rebuilt with a new one",
-    Done.RUN_SETTINGS_REMOVED: "{error}: moved it away; the next run writes it",
-    Done.HISTORY_REMOVED: "{error}: moved it away; the history starts over",
-    Done.SURVEY_REMOVED: "{error}: moved it away; the next dashboard counts the records again",
-    Done.INBOX_REMOVED: "inbox: {error}: moved it away",
+    Done.FILE_REMOVED: "{file}: {error}: moved it away; the program makes it again",
     Done.PARCEL_REMOVED: "inbox/: {error}: kept it as {kept_as}",
-    Done.QUARANTINED: "kept what was replaced in {directory}/",
-    Done.EVENTS_REMOVED: "removed {count:damaged event} ({family}) from the journal",
-    Done.ENTRIES_REMOVED: "removed {count:row} without a readable URL from the queue",
-    Done.ROBOTS_REMOVED: "removed {count:damaged robots.txt record}, to be fetched again",
-    Done.TRAPS_REMOVED: "removed {count:damaged trap record}; their counts start over",
-    Done.COPIES_REMOVED: "removed {count:damaged content mark}",
-    Done.SOFT404_REMOVED: "removed {count:damaged suspicion of a soft 404}",
-    Done.MESSAGES_REMOVED: "removed {count:damaged message} for other partitions: the links in them are lost",
-    Done.MESSAGES_CLOSED_UP: "numbered {count:message} for other partitions anew, behind those that are lost",
-    Done.INLET_REMOVED: "removed {count:damaged row} of what came from other partitions: they send it again",
-    Done.HELD_BACK_REMOVED: "removed {count:damaged row} of URLs that a rule of ours held back",
-    Done.BORDER_REMOVED: "removed {count:damaged row} of pages with links that limits left out",
-    Done.PAYLOADS_FORGOTTEN: "forgot {count:payload} of the web archive: what comes again is written again",
-    Done.DOUBTS_REMOVED: "removed {count:unreadable doubted URL}, to be doubted again when a link is found",
-    Done.DOUBTS_MOVED: "moved {count:doubted URL} to the right row",
-    Done.LEDGER_COUNTS_LOST: "reset the counts of the ledger to 0, because they were lost",
+    Done.ROWS_REMOVED: "left out {count:damaged row} of the family {family}",
     Done.COUNTERS_LOST: "recounted the lost counters; those of links, retries and duplicates start at 0",
+    Done.LEDGER_COUNTS_LOST: "the counts of the ledger are lost and start at 0",
     Done.URLS_PENDING_AGAIN: "made {count:finished URL} without a whole record pending again",
-    Done.URLS_REQUEUED: "moved {count:pending URL} to the right row of the queue",
-    Done.DUPLICATES_REMOVED: "removed {count:duplicate} from the queue",
-    Done.TABLE_WRITTEN: "{file}: compressed again, with a table of frames",
-    Done.LINES_REMOVED: ("pages.jsonl: removed {removed:damaged, unfinished or pending line} and kept {kept}"),
+    Done.URLS_FORGOTTEN: "forgot {count:admitted URL} without an address, to be fetched when a link is found",
+    Done.LINES_REMOVED: "pages.jsonl: removed {removed:damaged, unfinished or pending line} and kept {kept}",
     Done.OUTPUT_REWRITTEN: "{output}/: copied what kept records name to new files, and moved {files:file} away",
     Done.BODIES_MOVED: "bodies/: moved {count:damaged file} away",
     Done.ASIDES_REMOVED: "removed {count:robots.txt} of which an output lost its part, to be fetched again",
-    Done.URLS_FORGOTTEN: ("forgot {count:admitted URL} without an address, to be fetched when a link is found"),
-    Done.JOURNAL_COMPLETED: "added {count:pending or finished URL} to the journal",
-    Done.HOSTS_CORRECTED: "corrected the counts of {count:host}",
-    Done.HOSTS_REBUILT: "rebuilt the records of {count:host} with pending URLs; robots.txt will be fetched again",
-    Done.SCHEDULE_REBUILT: "corrected {count:row} of the schedule of revisits",
-    Done.COUNTERS_CORRECTED: "corrected the counters from queue, journal and output",
-    Done.GENERATION_REMOVED: "seen/: generation {generation}: {error}: moved it away",
-    Done.SEEN_DAMAGED: "seen/: {error}",
-    Done.SEEN_REBUILT: "rebuilt the seen-set from {source} and added {replayed:URL} from the journal",
+    Done.REBUILT: "rebuilt queues, journal, counters and seen-set: {pending:pending URL}, {finished:record}",
+    Done.QUARANTINED: "kept what was replaced in {directory}/",
 }
 
-_SOURCES = {"store": "the copy in store/", "generation": "a generation of the seen-set", "job.json": "job.json"}
 _DIRECTORIES = frozenset({"store", "seen", "inbox", "bodies"})
 
 
@@ -184,13 +156,7 @@ def _text(finding: Finding) -> str:
 
 def change_text(change: Change) -> str:
     """Return one line about the change."""
-    details = _formattable(change.details)
-    if change.done in (Done.SETTINGS_REBUILT, Done.SECRET_RESTORED):
-        details["source"] = _SOURCES[str(details["source"])]
-    elif change.done is Done.SEEN_REBUILT:
-        number = change.details["generation"]
-        details["source"] = "the journal alone" if number is None else f"generation {number}"
-    return CHANGE_WORDS[change.done].format(**details)
+    return CHANGE_WORDS[change.done].format(**_formattable(change.details))
 
 
 def _formattable(details: Mapping[str, Detail]) -> dict[str, object]:

@@ -78,7 +78,7 @@ from crawler.job.step_log import StepLog, logged
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
-from crawler.seen.exact import ExactSeenSet, Ledger
+from crawler.seen.exact import Ledger
 from crawler.seen.filters import SeenSet
 from crawler.url.scope import Bounds, PriorityRules, Scope
 from crawler.url.urls import Canonical
@@ -269,7 +269,7 @@ class Job:
     def called_seen(self, urls: Sequence[Canonical]) -> list[Canonical]:
         """Those of the URLs of this job that the seen-set calls seen and may be mistaken about. An exact one never is,
         and a ledger finds such mistakes by itself."""
-        if self.ledger is not None or isinstance(self.seen, ExactSeenSet):
+        if self.ledger is not None or self.seen.certain:
             return []
         urls = self._admission.policy.router.keeps(urls)
         seen = self.seen.contains_many([url.key for url in urls])

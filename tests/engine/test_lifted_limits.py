@@ -161,7 +161,7 @@ def test_verify_and_repair_know_the_border(tmp_path: Path) -> None:
         assert verify(job).kinds == {"border-damaged", "border-count"}
         mended = repair(job)
         assert mended.code == 0
-        assert mended.find("border-removed", count=1)
+        assert mended.find("rows-removed", family="border", count=1)
         assert verify(job).code == 0
         change(job, Family.BORDER, lambda found: (found[0][0], None))
         assert verify(job).kinds == {"border-count"}

@@ -117,8 +117,8 @@ def test_damaged_counts_are_named_and_repaired(tmp_path: Path) -> None:
         assert verify(job).kinds >= {"trap-damaged", "trap-count", "copy-damaged"}
         repaired = repair(job)
         assert repaired.code == 0, repaired
-        assert repaired.find("traps-removed", count=1)
-        assert repaired.find("copies-removed", count=1)
+        assert repaired.find("rows-removed", family="traps", count=1)
+        assert repaired.find("rows-removed", family="content", count=1)
         assert crawler("verify", job).code == 0
         assert crawl(tmp_path, site) == 0
     assert set(REAL) <= {path_of(row) for row in rows(job) if row["outcome"] == "fetched"}

@@ -182,7 +182,7 @@ def test_verify_and_repair(tmp_path: Path) -> None:
     found = verify(tmp_path / "job")
     assert found.kinds == {"held-back-damaged", "held-back-count"}
     ran = crawler("repair", tmp_path / "job", "--json")
-    assert "held-back-removed" in ran.out
+    assert "rows-removed" in ran.out
     assert verify(tmp_path / "job").code == 0
     stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
     assert stats["urls_held_back"]["private-address"] == 1

@@ -194,7 +194,7 @@ def test_without_its_file_or_with_a_damaged_one_the_records_are_counted_again(ma
         checked = verify(job)
         assert [(each["kind"], each["place"]) for each in checked.findings] == [("survey-damaged", SURVEY)]
     flip(job / SURVEY, -20)
-    assert repair(job).done >= {"survey-removed"}
+    assert repair(job).done >= {"file-removed"}
     assert verify(job).code == 0
     assert not (job / SURVEY).exists()
     (job / SURVEY).mkdir()

@@ -50,17 +50,12 @@ SIDE_POINTS = (  # of the commands beside it
     "inbox.written",  # `add` has written its file under its temporary name: nothing was promised yet
     "inbox.admitted",  # the URLs of a file are admitted and durable, but not answered
     "inbox.answered",  # they are answered, the file still exists
-    "repair.salvaged",  # a new store is complete and durable under its temporary name
+    "repair.built",  # a new store is complete and durable under its temporary name
     "repair.ready",  # it has the name from which the next repair continues
-    "repair.aside",  # the damaged store is moved away: there is no store
-    "repair.placed",  # the new one is in its place
-    "repair.marked",  # the store says that it is being repaired
-    "repair.queued",  # what must be fetched again is queued, its record is still in the output
-    "repair.output",  # the output is replaced, the journal has events of the old one
-    "repair.counted",  # queue, journal and counters agree, the digests of the seen-set do not
-    "repair.mended",  # these agree too, the seen-set is the old one
-    "repair.cleared",  # its generations are moved away, there is no new one
-    "repair.done",  # there is a new one, the store still says that it is being repaired
+    "repair.output",  # the records that stay have taken the place of the others
+    "repair.aside",  # the damaged store and its seen-set are moved away: there is no store
+    "repair.placed",  # the new one is in its place, without a seen-set
+    "repair.done",  # there is a new seen-set, the store still says that it is being repaired
 )
 
 BACKUP_POINTS = (  # of backups; a running crawl passes the first two

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -34,9 +34,6 @@ from crawler.frontier import (
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.frontier.traps import (
-    CopyRecordError,
-    Soft404RecordError,
-    TrapRecordError,
     check_content,
     check_row,
     check_soft404,
@@ -46,7 +43,7 @@ from crawler.inspect.integrity.part_reader import PartReader, path_of, positions
 from crawler.job.border import COUNTS, BorderCounts, BorderError, border_counts, decode_page
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
-from crawler.job.held_back import HeldBackError, decode_row
+from crawler.job.held_back import decode_row
 from crawler.job.output import Record, lines_of, record_of
 from crawler.job.output.record_text import has_text, open_text, text_size
 from crawler.job.partition import inlet, outbox
@@ -67,20 +64,20 @@ from crawler.job.records import (
 )
 from crawler.job.recovery import OUTPUT_END, PARTITION_KEPT, REPAIRING, OutputCut, kept_partition, stored_end
 from crawler.job.transaction import OUTPUT_ENDS
-from crawler.seen.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, LedgerCounts, rows_of
+from crawler.seen.exact import LEDGER_COUNTS, ROW_BYTES, LedgerCounts, kept_rows, rows_of
 from crawler.seen.exact.rows import HOST_BYTES
 from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM
 from crawler.seen.filters import FilterError, KeyHash
 from crawler.url.refusal import Rule
-from crawler.url.robots import RobotsRecordError
 from crawler.url.urls import Canonical, Canonicaliser
-from crawler.web.archive.payloads import PayloadError, decode_payload
+from crawler.web.archive.payloads import decode_payload
 from crawler.web.fetch.robots_cache import RobotsCache
 
 _TOGETHER = 2_048  # keys that are looked up together
 _RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value, Outcome.SOFT404.value, Outcome.BLOCKED.value)
 
 Findings = Iterator[Finding]
+RowCheck = Callable[[bytes, bytes], object]
 
 
 class Observer(Protocol):
@@ -96,10 +93,7 @@ class Observer(Protocol):
         """An event: a URL was finished."""
 
     def pending(self, row: bytes, entry: Entry, key: str) -> None:
-        """An entry in its row of the queue."""
-
-    def misplaced(self, entry: Entry) -> None:
-        """An entry in a row where it does not belong."""
+        """An entry that can be read, also in a row where it does not belong."""
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
         """A line of the output. A damaged line has no record or no key. ``held``: the other outputs hold what it
@@ -177,6 +171,16 @@ class Queue(Struct):
     revisits: set[bytes] = field(default_factory=set)
     whole: bool = False
 
+    def add(self, host: str, slot: bytes, entry: Entry) -> None:
+        size = self.sizes.setdefault(host, [0, 0])
+        size[0] += 1
+        if is_retry(slot):
+            size[1] += 1
+        else:
+            self.first[host] = min(slot, self.first.get(host, slot))
+        if entry.revisit:
+            self.revisits.add(entry.href.encode("ascii"))
+
 
 class OutputTally:
     """Counts, from the records in the output, how many URLs of each host got a response and how many failed."""
@@ -213,22 +217,17 @@ class Inventory:
         self.trap_counts = 0
         self.held_back = dict.fromkeys(Rule, 0)
         self.border = BorderCounts()
+        self.bodies_lost = set[str]()  # the names of bodies that records name and that are not whole
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
         self._store = source.store
+        self._kept_rows = kept_rows(source.settings.seen)
+        self._partition = _ANY_PARTITION
         self._counters = source.counters
         self._observer = observer
         self._keys = UrlKeys(source.settings)
         self._beyond_end = beyond_end
         self._cut = cut
-
-    @property
-    def _exact(self) -> bool:
-        return self._source.settings.seen.kind == ExactSeenSet.kind
-
-    @property
-    def _has_ledger(self) -> bool:
-        return self._source.settings.seen.ledger
 
     def parts(self) -> Iterator[Findings]:
         """Yield the parts. Read each to its end before the next. A part that cannot be read raises StoreError; the
@@ -239,12 +238,11 @@ class Inventory:
         yield self._hosts()
         yield self._ledger()
         yield self._rows()
-        yield self._robots()
-        yield self._traps()
+        for family, kind, check in self._row_checks():
+            yield self._check_rows(family, kind, check)
+        yield self._counts()
         yield self._schedule()
-        yield self._refused()
-        yield self._border()
-        yield self._between_partitions()
+        yield self._messages()
         yield self._output()
 
     def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
@@ -253,23 +251,67 @@ class Inventory:
         said: dict[str, Detail] = {} if error is None else {"error": str(error)}
         return Finding(kind, STORE, said | details, family, row[0])
 
+    # -- families that agree with nothing else -----------------------------------------------------------------
+
+    def _row_checks(self) -> list[tuple[Family, Kind, RowCheck]]:
+        """How each row of these families is checked: the function raises ValueError."""
+        settings = self._source.settings
+        robots = RobotsCache(self._store, settings.robots, settings.user_agent)
+        return [
+            (Family.ROBOTS, Kind.ROBOTS_DAMAGED, lambda _, value: robots.decode(value)),
+            (Family.TRAPS, Kind.TRAP_DAMAGED, self._trap),
+            (Family.CONTENT, Kind.COPY_DAMAGED, check_content),
+            (Family.SOFT404, Kind.SOFT404_DAMAGED, check_soft404),
+            (Family.PAYLOADS, Kind.PAYLOAD_DAMAGED, decode_payload),
+            (Family.REFUSED, Kind.HELD_BACK_DAMAGED, self._refused),
+            (Family.BORDER, Kind.BORDER_DAMAGED, lambda *row: self.border.count(decode_page(*row))),
+            (Family.INLET, Kind.INLET_DAMAGED, lambda key, value: inlet.check_row(key, value, *self._partition)),
+        ]
+
+    def _check_rows(self, family: Family, kind: Kind, check: RowCheck) -> Findings:
+        for row in self._store.rows(family):
+            try:
+                check(*row)
+            except ValueError as error:
+                yield self._damage(kind, family, row, error)
+
+    def _trap(self, key: bytes, value: bytes) -> None:
+        self.trap_counts += check_row(key, value)
+
+    def _refused(self, key: bytes, value: bytes) -> None:
+        rule, _, _ = decode_row(key, value)
+        self.held_back[rule] += 1
+
+    def _counts(self) -> Findings:
+        """Compare what these rows add up to with what is stored of that."""
+        counters = self._counters
+        if counters is not None:
+            if self.trap_counts != counters.trap_counts:
+                traps = {"counted": counters.trap_counts, "found": self.trap_counts}
+                yield Finding(Kind.TRAP_COUNT, STORE, traps)
+            for rule, found in self.held_back.items():
+                counted = refused_by(counters, rule)
+                if counted != found:
+                    details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
+                    yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
+        try:
+            border = border_counts(self._store)
+        except BorderError as error:
+            counts = COUNTS, self._store.get(Family.META, COUNTS) or b""
+            yield self._damage(Kind.META_DAMAGED, Family.META, counts, error)
+            return
+        if border != self.border:
+            pages = {"counted": border.pages, "found": self.border.pages}
+            yield Finding(Kind.BORDER_COUNT, STORE, pages, Family.META, COUNTS)
+
     # -- partitions --------------------------------------------------------------------------------------------
 
-    def _between_partitions(self) -> Findings:
-        try:
-            partition = kept_partition(self._store)
-            decode_epoch(self._store.get(Family.META, EPOCH))
-        except JournalError as error:
-            for name in (PARTITION_KEPT, EPOCH):
-                if (value := self._store.get(Family.META, name)) is not None:
-                    yield self._damage(Kind.META_DAMAGED, Family.META, (name, value), error)
-            return
-        partition = partition or _ANY_PARTITION
+    def _messages(self) -> Findings:
         before: tuple[int, int] | None = None
         for row in self._store.rows(Family.OUTBOX):
             try:
                 target, number = outbox.read_key(row[0])
-                outbox.check_row(*row, *partition)
+                outbox.check_row(*row, *self._partition)
             except ValueError as error:
                 yield self._damage(Kind.OUTBOX_DAMAGED, Family.OUTBOX, row, error)
                 if len(row[0]) != outbox.KEY_SIZE:
@@ -278,11 +320,6 @@ class Inventory:
                 lost: dict[str, Detail] = {"target": target, "number": number, "missing": number - before[1] - 1}
                 yield Finding(Kind.MESSAGES_MISSING, STORE, lost, Family.OUTBOX, row[0])
             before = target, number
-        for row in self._store.rows(Family.INLET):
-            try:
-                inlet.check_row(*row, *partition)
-            except inlet.InletError as error:
-                yield self._damage(Kind.INLET_DAMAGED, Family.INLET, row, error)
 
     # -- names -------------------------------------------------------------------------------------------------
 
@@ -294,14 +331,23 @@ class Inventory:
                 yield self._damage(Kind.META_DAMAGED, Family.META, (name, value), "not a name")
         if self._store.get(Family.META, REPAIRING) is not None:
             yield Finding(Kind.REPAIR_UNFINISHED, STORE)
-        try:
-            self.journal.end = stored_end(self._store)
-        except JournalError as error:
-            yield self._damage(Kind.META_DAMAGED, Family.META, _end_row(self._store), error)
-        try:
-            decode_ends(ends := self._store.get(Family.META, OUTPUT_ENDS))
-        except JournalError as error:
-            yield self._damage(Kind.META_DAMAGED, Family.META, (OUTPUT_ENDS, ends or b""), error)
+        for name, read in (
+            (OUTPUT_END, self._read_end),
+            (OUTPUT_ENDS, decode_ends),
+            (PARTITION_KEPT, self._read_partition),
+            (EPOCH, decode_epoch),
+        ):
+            stored = self._store.get(Family.META, name)
+            try:
+                read(stored)
+            except JournalError as error:
+                yield self._damage(Kind.META_DAMAGED, Family.META, (name, stored or b""), error)
+
+    def _read_end(self, _: bytes | None) -> None:
+        self.journal.end = stored_end(self._store)
+
+    def _read_partition(self, _: bytes | None) -> None:
+        self._partition = kept_partition(self._store) or _ANY_PARTITION
 
     # -- the journal -------------------------------------------------------------------------------------------
 
@@ -339,7 +385,7 @@ class Inventory:
         else:
             self.journal.urls += len(digests) // DIGEST_SIZE
             self._observer.admitted(number, digests)
-        if self._exact or self._has_ledger:
+        if self._kept_rows is not None:
             (self.journal.forgotten if forgotten else self.journal.admitted).add(digests)
 
     def _done(self) -> Findings:
@@ -403,41 +449,27 @@ class Inventory:
         self.queue.whole = True
 
     def _entry(self, row: Row) -> Finding | None:
-        error = None
         try:
-            host, slot = split_pending_key(row[0])
-            entry: Entry | None = decode_entry(row[1])
-        except EntryError:
-            host, slot, entry, error = _split(row)
-        number = int.from_bytes(slot[-8:], "big")
-        if slot:
-            self.queue.number = max(self.queue.number, number + 1)
-        key = None if entry is None else self._keys.key(entry.href)
-        if entry is None:
+            entry = decode_entry(row[1])
+        except EntryError as error:
             return self._damage(Kind.ENTRY_DAMAGED, Family.PENDING, row, error)
+        key = self._keys.key(entry.href)
         if key is None:
             return self._damage(Kind.ENTRY_NOT_CANONICAL, Family.PENDING, row, url=entry.href)
-        if not slot or host != queue_of(entry.href):
-            self._observer.misplaced(entry)
-            if not slot:
-                return self._damage(Kind.ENTRY_DAMAGED, Family.PENDING, row, error)
-            return self._damage(Kind.ENTRY_MISPLACED, Family.PENDING, row, host=host, url=entry.href)
-        self._count(host, slot, entry)
         self._observer.pending(row[0], entry, key)
+        try:
+            host, slot = split_pending_key(row[0])
+        except EntryError as error:
+            return Finding(Kind.ENTRY_DAMAGED, STORE, {"error": str(error)}, Family.PENDING, row[0])
+        number = int.from_bytes(slot[-8:], "big")
+        self.queue.number = max(self.queue.number, number + 1)
+        if host != queue_of(entry.href):
+            return Finding(Kind.ENTRY_MISPLACED, STORE, {"host": host, "url": entry.href}, Family.PENDING, row[0])
+        self.queue.add(host, slot, entry)
         if self._counters is not None and number >= self._counters.next_number:
             details = {"number": number, "next": self._counters.next_number}
             return Finding(Kind.ENTRY_NUMBER, STORE, details, Family.PENDING, row[0])
         return None
-
-    def _count(self, host: str, slot: bytes, entry: Entry) -> None:
-        size = self.queue.sizes.setdefault(host, [0, 0])
-        size[0] += 1
-        if is_retry(slot):
-            size[1] += 1
-        else:
-            self.queue.first.setdefault(host, slot)
-        if entry.revisit:
-            self.queue.revisits.add(entry.href.encode("ascii"))
 
     def _hosts(self) -> Findings:
         left, met = dict(self.queue.sizes), 0
@@ -487,13 +519,12 @@ class Inventory:
     # -- digests beside the seen-set ---------------------------------------------------------------------------
 
     def _ledger(self) -> Findings:
-        if not self._has_ledger:
+        if self._kept_rows is None or self._kept_rows.forgets:
             return
         waiting = 0
         for row in self._store.rows(Family.LEDGER):
             waiting += 1
-            doubted = doubted_entry(row[1], self._keys)
-            if doubted is None or doubted[0] != row[0]:
+            if not self._is_doubted(*row):
                 yield self._damage(Kind.DOUBT_DAMAGED, Family.LEDGER, row)
         try:
             counts = LedgerCounts.decode(self._store.get(Family.META, LEDGER_COUNTS))
@@ -503,61 +534,35 @@ class Inventory:
             if counts.waiting != waiting:
                 yield Finding(Kind.DOUBT_COUNT, STORE, {"counted": counts.waiting, "found": waiting})
 
+    def _is_doubted(self, row: bytes, value: bytes) -> bool:
+        """Return whether the value is the entry of a URL whose digest is in the row."""
+        try:
+            key = self._keys.key(decode_entry(value).href)
+        except EntryError:
+            return False
+        return key is not None and rows_of([key], self._keys.digests([key])) == [row]
+
     def _rows(self) -> Findings:
-        exact = self._exact
-        if not exact and not self._has_ledger:
+        kept = self._kept_rows
+        if kept is None:
             return
-        rows = DigestSum()
+        rows, (count, *sums) = DigestSum(), self.journal.admitted.sums()
         for row, _ in self._store.rows(Family.SEEN):
             if len(row) == ROW_BYTES:
                 rows.add(row[HOST_BYTES:])
-        kept, named = rows.sums(), self.journal.admitted.sums()
-        if exact:
-            gone = self.journal.forgotten.sums()
-            named = named[0] - gone[0], (named[1] - gone[1]) % 2**64, (named[2] - gone[2]) % 2**64
-        if self.journal.whole and kept != named:
-            kind = Kind.SEEN_DIGESTS if exact else Kind.LEDGER_DIGESTS
-            yield Finding(kind, STORE, {"rows": kept[0], "journal": named[0]}, Family.SEEN)
-        stored = self._store.get(Family.META, ROW_COUNT) if exact else None
-        if exact and stored != ROW_COUNT_FORM.pack(kept[0]) and (stored, kept[0]) != (None, 0):
+        if kept.forgets:
+            gone, *others = self.journal.forgotten.sums()
+            count, sums = count - gone, [(one - other) % 2**64 for one, other in zip(sums, others, strict=True)]
+        found = rows.sums()
+        if self.journal.whole and found != (count, *sums):
+            kind = Kind.SEEN_DIGESTS if kept.forgets else Kind.LEDGER_DIGESTS
+            yield Finding(kind, STORE, {"rows": found[0], "journal": count}, Family.SEEN)
+        stored = self._store.get(Family.META, ROW_COUNT) if kept.forgets else None
+        if kept.forgets and stored != ROW_COUNT_FORM.pack(found[0]) and (stored, found[0]) != (None, 0):
             counted = None if stored is None else int.from_bytes(stored, "little")
-            yield Finding(Kind.SEEN_COUNT, STORE, {"counted": counted, "found": kept[0]}, Family.META, ROW_COUNT)
+            yield Finding(Kind.SEEN_COUNT, STORE, {"counted": counted, "found": found[0]}, Family.META, ROW_COUNT)
 
-    # -- robots.txt, traps, revisits ---------------------------------------------------------------------------
-
-    def _robots(self) -> Findings:
-        settings = self._source.settings
-        robots = RobotsCache(self._store, settings.robots, settings.user_agent)
-        for row in self._store.rows(Family.ROBOTS):
-            try:
-                robots.decode(row[1])
-            except RobotsRecordError as error:
-                yield self._damage(Kind.ROBOTS_DAMAGED, Family.ROBOTS, row, error)
-
-    def _traps(self) -> Findings:
-        for row in self._store.rows(Family.TRAPS):
-            try:
-                self.trap_counts += check_row(*row)
-            except TrapRecordError as error:
-                yield self._damage(Kind.TRAP_DAMAGED, Family.TRAPS, row, error)
-        for row in self._store.rows(Family.CONTENT):
-            try:
-                check_content(*row)
-            except CopyRecordError as error:
-                yield self._damage(Kind.COPY_DAMAGED, Family.CONTENT, row, error)
-        for row in self._store.rows(Family.SOFT404):
-            try:
-                check_soft404(*row)
-            except Soft404RecordError as error:
-                yield self._damage(Kind.SOFT404_DAMAGED, Family.SOFT404, row, error)
-        for row in self._store.rows(Family.PAYLOADS):
-            try:
-                decode_payload(*row)
-            except PayloadError as error:
-                yield self._damage(Kind.PAYLOAD_DAMAGED, Family.PAYLOADS, row, error)
-        if self._counters is not None and self.trap_counts != self._counters.trap_counts:
-            details = {"counted": self._counters.trap_counts, "found": self.trap_counts}
-            yield Finding(Kind.TRAP_COUNT, STORE, details)
+    # -- revisits ----------------------------------------------------------------------------------------------
 
     def _schedule(self) -> Findings:
         """Each page either has a time and a row in the schedule, or is queued."""
@@ -593,38 +598,6 @@ class Inventory:
                 yield Finding(Kind.DUE_UNKNOWN, STORE, {"url": href}, Family.DUE, row[0])
         if self._counters is not None and count != self._counters.scheduled:
             yield Finding(Kind.SCHEDULED_COUNT, STORE, {"counted": self._counters.scheduled, "found": count})
-
-    def _refused(self) -> Findings:
-        for row in self._store.rows(Family.REFUSED):
-            try:
-                rule, _, _ = decode_row(*row)
-            except HeldBackError as error:
-                yield self._damage(Kind.HELD_BACK_DAMAGED, Family.REFUSED, row, error)
-                continue
-            self.held_back[rule] += 1
-        if self._counters is None:
-            return
-        for rule, found in self.held_back.items():
-            counted = refused_by(self._counters, rule)
-            if counted != found:
-                details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
-                yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
-
-    def _border(self) -> Findings:
-        for row in self._store.rows(Family.BORDER):
-            try:
-                self.border.count(decode_page(*row))
-            except BorderError as error:
-                yield self._damage(Kind.BORDER_DAMAGED, Family.BORDER, row, error)
-        try:
-            counted = border_counts(self._store)
-        except BorderError as error:
-            counts = COUNTS, self._store.get(Family.META, COUNTS) or b""
-            yield self._damage(Kind.META_DAMAGED, Family.META, counts, error)
-            return
-        if counted != self.border:
-            details: dict[str, Detail] = {"counted": counted.pages, "found": self.border.pages}
-            yield Finding(Kind.BORDER_COUNT, STORE, details, Family.META, COUNTS)
 
     # -- the output --------------------------------------------------------------------------------------------
 
@@ -664,6 +637,7 @@ class Inventory:
                 if count % _TOGETHER == 0:
                     yield from self._observer.findings()
             yield from parts.findings()
+            self.bodies_lost = parts.bodies_lost
         yield from self._observer.findings()
         yield from self._output_ends()
         for _, done in lost:
@@ -706,35 +680,6 @@ class Inventory:
                         "found_failed": failed,
                     }
                     yield Finding(Kind.HOST_OUTPUT_COUNT, STORE, details, Family.HOSTS, key)
-
-
-def doubted_entry(value: bytes, keys: UrlKeys) -> tuple[bytes, Entry] | None:
-    """Return the row of the ledger where a doubted URL belongs, and its entry; None if ``value`` is not a valid
-    entry."""
-    try:
-        entry = decode_entry(value)
-    except EntryError:
-        return None
-    key = keys.key(entry.href)
-    return None if key is None else (rows_of([key], keys.digests([key]))[0], entry)
-
-
-def _split(row: Row) -> tuple[str, bytes, Entry | None, EntryError | None]:
-    """Return (host, slot, entry) of a row of the queue as far as they can be read, and the error if any part cannot."""
-    host, slot, entry, error = "", b"", None, None
-    try:
-        host, slot = split_pending_key(row[0])
-    except EntryError as wrong:
-        error = wrong
-    try:
-        entry = decode_entry(row[1])
-    except EntryError as wrong:
-        error = wrong
-    return host, slot, entry, error
-
-
-def _end_row(store: Reader) -> Row:
-    return OUTPUT_END, store.get(Family.META, OUTPUT_END) or b""
 
 
 def _bad_line(start: int, line: bytes) -> Finding:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crawler.base.disk import Disk
-from crawler.base.kv import Batch, Family, Store
+from crawler.base.kv import Batch, Family, Reader
 from crawler.base.settings import OUTPUTS
 from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
 from crawler.inspect.integrity.quarantine import Quarantine
@@ -39,10 +39,10 @@ _FILE_SIZE = 2**30
 
 
 class OutputFiles:
-    """The outputs of a job under repair. ``asides_lost``: how many robots.txt an output lacks."""
+    """The outputs of a job under repair. ``asides_lost``: the hosts of whose robots.txt an output lacks its part."""
 
-    def __init__(self, job: Path, store: Store, disk: Disk, quarantine: Quarantine) -> None:
-        self.asides_lost = 0
+    def __init__(self, job: Path, store: Reader, disk: Disk, quarantine: Quarantine) -> None:
+        self.asides_lost = set[bytes]()
         self._job = job
         self._store = store
         self._disk = disk
@@ -60,12 +60,10 @@ class OutputFiles:
         """How many files of an output are to be moved away."""
         return sum(OUTPUTS[kind_of(file) - 1] == name for file in self._stale)
 
-    def look(self, lines: Iterable[bytes]) -> bool:
-        """Compare the files with the records that stay. Returns whether any is to be changed. Raises OSError."""
+    def look(self, lines: Iterable[bytes]) -> None:
+        """Compare the files with the records that stay. Raises OSError."""
         numbers = {kind: form.numbers(self._job) for kind, form in FORMS.items()}
         stored = self._stored_ends()
-        if not (stored or any(numbers.values()) or self._store.scan(Family.ASIDES, b"", None, 1)):
-            return False
         covered = Counter[int]()
         for line in lines:
             for position in positions_of(record_of(line) or {}):
@@ -76,7 +74,7 @@ class OutputFiles:
                     for position in aside.positions:
                         covered[position.file] += position.length
                 else:
-                    self.asides_lost += 1
+                    self.asides_lost.add(aside.host.encode("ascii"))
         for kind, found in numbers.items():
             end = stored.get(kind)
             for number in found:
@@ -90,7 +88,6 @@ class OutputFiles:
                     self._ends[kind] = End(file, size)
             if found or end is not None:
                 self._ends.setdefault(kind, empty(kind))
-        return bool(self._stale or self.asides_lost) or self._ends != stored
 
     def moved(self, line: bytes, reader: PartReader) -> bytes:
         """The line of a record that stays, with the places of its parts when all is done. Raises OSError."""
@@ -103,17 +100,13 @@ class OutputFiles:
         return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
     def settle(self, batch: Batch) -> None:
-        """Let the batch name the ends of all, and what is there of each robots.txt; the new files are durable then.
-        Raises OSError."""
+        """Let the batch, of a new store, name the ends of all, and what is there of each robots.txt; the new files are
+        durable then. Raises OSError."""
         with PartReader(self._job) as reader:
             for key, aside in self._asides():
                 if reader.has(aside.positions):
                     positions = tuple([self._copy(position, reader) for position in aside.positions])
-                    if positions != aside.positions:
-                        batch.put(Family.ASIDES, key, encode_aside(AsideDone(aside.host, positions)))
-                else:
-                    batch.delete(Family.ASIDES, key)
-                    batch.delete(Family.ROBOTS, aside.host.encode("ascii"))
+                    batch.put(Family.ASIDES, key, encode_aside(AsideDone(aside.host, positions)))
         self.sync()
         for kind, file in self._new.items():
             self._ends[kind] = End(file.number, file.end)

@@ -59,6 +59,7 @@ class PartReader:
         self._bodies: dict[str, bool] = {}  # whether each is whole, of those that were asked for last
         self._missed: tuple[str, str] | None = None  # the first body that is not, and the URL of its record
         self._missing = 0  # records whose bodies are not
+        self.bodies_lost = set[str]()  # the names of all that are not
 
     def __enter__(self) -> PartReader:
         return self
@@ -113,6 +114,7 @@ class PartReader:
         if not whole:
             self._missed = self._missed or (name, str(record["url"]))
             self._missing += 1
+            self.bodies_lost.add(name)
         return whole
 
     def findings(self, *, mends: bool = False) -> Iterator[Finding]:

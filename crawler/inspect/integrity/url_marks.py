@@ -96,7 +96,6 @@ class QueueMarks(Struct):
 
     urls: UrlMarks
     revisits: bytearray = field(default_factory=bytearray)
-    misplaced: list[Entry] = field(default_factory=list)
 
     @property
     def unfinished(self) -> Halves:
@@ -148,9 +147,6 @@ class Remembered:
     def pending(self, row: bytes, entry: Entry, key: str) -> None:
         self.queue.urls.add(key)
         self.queue.revisits.append(entry.revisit)
-
-    def misplaced(self, entry: Entry) -> None:
-        self.queue.misplaced.append(entry)
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
         """Remember a line. From the first kept event on, the journal has the checksums of the records."""
@@ -204,34 +200,3 @@ def finished_lines(found: Remembered, belief: Belief) -> Flags:
         later &= ~free[places]
         good[places[later]] = False
     return good
-
-
-class Difference(Struct, frozen=True):
-    """How often each URL is in the journal too many or too few times: counts by the first half of its digest."""
-
-    excess: dict[int, int]
-    lacking: dict[int, int]
-
-
-def compare(admitted: Halves, there: Halves) -> Difference:
-    """Compare the URLs of the journal with those in the queue and the output."""
-    named, named_times = np.unique(admitted, return_counts=True)
-    found, found_times = np.unique(there, return_counts=True)
-    return Difference(
-        _more(named, named_times, found, found_times),
-        _more(found, found_times, named, named_times),
-    )
-
-
-def _more(
-    left: Halves, left_times: npt.NDArray[np.int64], right: Halves, right_times: npt.NDArray[np.int64]
-) -> dict[int, int]:
-    times = np.zeros(len(left), np.int64)
-    at = np.searchsorted(right, left)
-    inside = at < len(right)
-    same = np.zeros(len(left), np.bool_)
-    same[inside] = right[at[inside]] == left[inside]
-    times[same] = right_times[at[same]]
-    more = left_times - times
-    which = np.flatnonzero(more > 0)
-    return dict(zip(left[which].tolist(), more[which].tolist(), strict=True))

@@ -25,7 +25,7 @@ from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
 from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
 from crawler.job.run_settings import RUN
 from crawler.job.store import StoreError, StoreVersionError
-from crawler.job.store.salvage import holes
+from crawler.job.store.readable_copy import holes
 from crawler.job.store.wal import log_fault
 from crawler.job.stored_errors import DAMAGE
 from crawler.job.survey_file import SURVEY, survey_fault
@@ -137,9 +137,6 @@ class SeenCheck:
         if not self._pending:
             self._first_row = row
         self._pending.append(key)
-
-    def misplaced(self, entry: Entry) -> None:
-        pass
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
         if key is not None:

@@ -224,16 +224,12 @@ def next_record(block: bytes, at: int) -> int:
     return len(block)
 
 
-def rewrite_log(log: Path, to: Path) -> list[Damage]:
-    """Write the whole batches of ``log`` to a new log. Returns the damage between them. Raises OSError."""
-    found: list[Damage] = []
+def rewrite_log(log: Path, to: Path) -> None:
+    """Write the whole batches of ``log`` to a new log. Raises OSError."""
     with open(to, "wb") as stream:
         for each in read_log(log):
-            if isinstance(each, Damage):
-                found.append(each)
-            else:
+            if isinstance(each, Record):
                 append_record(stream, each.payload)
-    return found
 
 
 def append_record(stream: BinaryIO, payload: bytes) -> None:

@@ -14,16 +14,18 @@ The package never accesses the disk directly.
 
 from crawler.seen.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts
 from crawler.seen.exact.rows import ROW_BYTES, rows_of
-from crawler.seen.exact.seen import Answers, ExactSeenSet, check_room, load_seen, make_seen
+from crawler.seen.exact.seen import Answers, ExactSeenSet, KeptRows, check_room, kept_rows, load_seen, make_seen
 
 __all__ = [
     "LEDGER_COUNTS",
     "ROW_BYTES",
     "Answers",
     "ExactSeenSet",
+    "KeptRows",
     "Ledger",
     "LedgerCounts",
     "check_room",
+    "kept_rows",
     "load_seen",
     "make_seen",
     "rows_of",

@@ -305,6 +305,19 @@ def _host_of(row: bytes) -> bytes:
     return row[:HOST_BYTES]
 
 
+class KeptRows(Struct, frozen=True):
+    """Which rows the family SEEN of a job has: one for each admitted key. ``forgets``: the row of a key goes when the
+    key is removed from the seen-set, and the number of rows is stored."""
+
+    forgets: bool
+
+
+def kept_rows(settings: SeenSettings) -> KeptRows | None:
+    """The rows of a job with these settings; None if it has none."""
+    exact = settings.kind == ExactSeenSet.kind
+    return KeptRows(exact) if exact or settings.ledger else None
+
+
 def make_seen(settings: SeenSettings, store: Store, hash: KeyHash) -> SeenSet:
     """An empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``.
 

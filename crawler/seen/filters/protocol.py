@@ -180,6 +180,7 @@ class SeenSet(Protocol):
     """A set of keys that never denies a key it holds. A probabilistic one may mistake a new key for a known one."""
 
     kind: str
+    certain: bool  # it mistakes no new key for a known one
     hash: KeyHash  # with its secret: all digests are made with it
 
     # -- keys by themselves

@@ -78,12 +78,12 @@ def test_a_whole_partition_is_whole(job: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "key", "value", "kind", "done"),
     [
-        (Family.OUTBOX, outbox.row_key(1, 6), b"\xc1", Kind.OUTBOX_DAMAGED, Done.MESSAGES_REMOVED),
-        (Family.OUTBOX, outbox.row_key(0, 1), b"\x92\x02\x90", Kind.OUTBOX_DAMAGED, Done.MESSAGES_REMOVED),
-        (Family.OUTBOX, outbox.row_key(2, 1), b"\x92\x02\x90", Kind.OUTBOX_DAMAGED, Done.MESSAGES_REMOVED),
-        (Family.OUTBOX, b"key", b"\x92\x02\x90", Kind.OUTBOX_DAMAGED, Done.MESSAGES_REMOVED),
-        (Family.INLET, inlet.row_key(1), b"short", Kind.INLET_DAMAGED, Done.INLET_REMOVED),
-        (Family.INLET, inlet.row_key(5), b"\x01" + bytes(16), Kind.INLET_DAMAGED, Done.INLET_REMOVED),
+        (Family.OUTBOX, outbox.row_key(1, 6), b"\xc1", Kind.OUTBOX_DAMAGED, Done.ROWS_REMOVED),
+        (Family.OUTBOX, outbox.row_key(0, 1), b"\x92\x02\x90", Kind.OUTBOX_DAMAGED, Done.ROWS_REMOVED),
+        (Family.OUTBOX, outbox.row_key(2, 1), b"\x92\x02\x90", Kind.OUTBOX_DAMAGED, Done.ROWS_REMOVED),
+        (Family.OUTBOX, b"key", b"\x92\x02\x90", Kind.OUTBOX_DAMAGED, Done.ROWS_REMOVED),
+        (Family.INLET, inlet.row_key(1), b"short", Kind.INLET_DAMAGED, Done.ROWS_REMOVED),
+        (Family.INLET, inlet.row_key(5), b"\x01" + bytes(16), Kind.INLET_DAMAGED, Done.ROWS_REMOVED),
     ],
 )
 def test_a_damaged_row_is_found_and_removed(
@@ -110,7 +110,7 @@ def test_messages_that_are_missing_are_found_and_the_gap_is_closed(job: Path) ->
     assert damaged.kind is Kind.OUTBOX_DAMAGED
     changes, left = repaired(job)
     assert left == []
-    assert {each.done for each in changes} >= {Done.MESSAGES_REMOVED, Done.MESSAGES_CLOSED_UP}
+    assert {each.done for each in changes} >= {Done.ROWS_REMOVED}
     assert messages(job) == [(1, 1), (1, 2), (1, 3)]
 
 
@@ -138,11 +138,11 @@ def test_a_lost_identity_says_again_which_partition_it_is(job: Path) -> None:
     assert messages(job) == [(1, number) for number in range(1, ROWS + 1)]
 
 
-def test_a_store_that_is_salvaged_keeps_its_messages(job: Path) -> None:
+def test_a_store_that_is_repaired_keeps_its_messages(job: Path) -> None:
     (job / STORE / "CURRENT").write_text("MANIFEST-999999\n", "ascii")
     changes, left = repaired(job)
     assert left == []
-    assert Done.STORE_SALVAGED in [each.done for each in changes]
+    assert Done.STORE_REPAIRED in [each.done for each in changes]
     assert messages(job) == [(1, number) for number in range(1, ROWS + 1)]
     made = opened(job)
     assert made.receive(Parcel(1, 0, 7, 1, []), 1.0).verdict is Verdict.REPEATED

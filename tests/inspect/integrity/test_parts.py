@@ -34,7 +34,6 @@ from crawler.job.job import Job
 from crawler.job.output.body_files import sizes_found
 from crawler.job.output.outputs import FORMS
 from crawler.job.output.rotated_files import Size
-from crawler.job.output.seekable_zstd import SeekableReader
 from crawler.job.platform import Platform
 from crawler.job.records import Body, Outcome, PageRecord, Part, body_name
 from crawler.job.transaction import OUTPUT_ENDS
@@ -336,11 +335,9 @@ def test_records_that_another_program_has_compressed(made: Path, tmp_path: Path)
     (found,) = find_all(job)
     assert (found.kind, found.place) == (Kind.TABLE_LOST, file.name)
     assert list(Tail(job).more()) == list(Tail(made).more())
-    changes: list[Change] = []
-    assert repair_job(job, 1.0, changes.append).left == []
-    assert [change.done for change in changes] == [Done.TABLE_WRITTEN]
-    with open(file, "rb") as stream:
-        assert SeekableReader(stream, whole=True).read(len(text), 0) == text
+    assert repair_job(job, 1.0, lambda _: None).left == []
+    assert (job / "damaged-1" / file.name).exists()
+    assert records(job) == records(made)
     carries_on(job, 2)
 
 

@@ -19,8 +19,8 @@ from rocksdict import Options, Rdict
 
 from crawler.base.kv import ON_DEMAND, Family
 from crawler.job.store import RocksStore, StoreError, is_made
+from crawler.job.store.readable_copy import open_copy
 from crawler.job.store.rocks import database_options
-from crawler.job.store.salvage import salvage
 from crawler.job.store.wal import MARK
 from tests.program import ROOT
 
@@ -46,9 +46,9 @@ for number in itertools.count():
 """
 
 
-def put(store: RocksStore, key: bytes, value: bytes = b"") -> None:
+def put(store: RocksStore, key: bytes, value: bytes = b"", family: Family = Family.META) -> None:
     batch = store.batch()
-    batch.put(Family.META, key, value)
+    batch.put(family, key, value)
     store.write(batch)
 
 
@@ -226,54 +226,53 @@ def flipped_type(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: (path / "CURRENT").unlink(),
-        lambda path: (path / "CURRENT").write_bytes(b"garbage\n"),
-        lambda path: manifest(path).unlink(),
-        lambda path: halved(manifest(path)),
-        lambda path: flipped_type(manifest(path)),
-    ],
-)
-def test_a_store_that_names_its_files_no_more_is_left_alone_and_can_be_salvaged(
-    tmp_path: Path, killed: tuple[Path, int], damage: Callable[[Path], None], restarted: bool
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "no CURRENT": lambda path: (path / "CURRENT").unlink(),
+    "another CURRENT": lambda path: (path / "CURRENT").write_bytes(b"garbage\n"),
+    "no MANIFEST": lambda path: manifest(path).unlink(),
+    "half a MANIFEST": lambda path: halved(manifest(path)),
+    "a flipped bit": lambda path: flipped_type(manifest(path)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_store_that_names_its_files_no_more_is_left_alone_and_a_copy_is_read(
+    tmp_path: Path, killed: tuple[Path, int], damage: str
 ) -> None:
-    made, last = killed
-    shutil.copytree(made, tmp_path / "store")
-    for _ in range(2 * restarted):
+    shutil.copytree(killed[0], tmp_path / "store")
+    for _ in range(2):
         RocksStore(tmp_path / "store").close()  # the log goes into tables
-    damage(tmp_path / "store")
+    DAMAGES[damage](tmp_path / "store")
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir() if path.name != "LOG"}
     for _ in range(2):  # a refusal must not make something that the next start takes for an empty store
         with pytest.raises(StoreError, match="cannot open the store"):
             RocksStore(tmp_path / "store")
-    salvage(tmp_path / "store", tmp_path / "scratch", tmp_path / "new")
+    copy = open_copy(tmp_path / "store", tmp_path / "scratch")
+    copy.store.close()
+    assert copy.whole is ("CURRENT" in damage)
     after = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
     assert {name: data for name, data in after.items() if name in before} == before
-    assert last_of(tmp_path / "new") in (last, last + 1)
-    assert not (tmp_path / "scratch").exists()
 
 
-def test_what_lies_round_a_damaged_block_can_be_read(tmp_path: Path) -> None:
+def test_a_table_with_a_damaged_block_is_left_out(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "store")
-    for number in range(4_000):
-        put(store, number.to_bytes(8, "big"), os.urandom(100))
+    for family in (Family.META, Family.PENDING):
+        for number in range(4_000):
+            put(store, number.to_bytes(8, "big"), os.urandom(100), family)
     store.close()
     for _ in range(2):
         RocksStore(tmp_path / "store").close()
-    (table,) = (tmp_path / "store").glob("*.sst")
+    table = min((tmp_path / "store").glob("*.sst"))
     data = bytearray(table.read_bytes())
     data[100_000] ^= 1
-    data[300_000] ^= 1
     table.write_bytes(data)
-    lines = salvage(tmp_path / "store", tmp_path / "scratch", tmp_path / "new")
-    assert len(lines) == 3
-    found = RocksStore(tmp_path / "new")
-    left = len(found.scan(Family.META, b""))
-    found.close()
-    assert 4_000 - 2 * 200 < left < 4_000
+    copy = open_copy(tmp_path / "store", tmp_path / "scratch")
+    found = {family: len(copy.store.scan(family, b"")) for family in (Family.META, Family.PENDING)}
+    copy.store.close()
+    assert not copy.whole
+    assert copy.error is not None
+    assert "cannot be read" in copy.error
+    assert sorted(found.values()) == [0, 4_000]
 
 
 def test_indices_and_filters_are_read_in_parts(tmp_path: Path) -> None:

@@ -1,0 +1,498 @@
+"""Makes a new store, and the records that stay, from what a damaged job holds.
+
+What can be read of the old store is copied: entries, hosts, pages that are visited again, what rules and limits keep.
+All that can be derived from it and from the records is made anew: the queues' order and numbers, the journal of
+admitted URLs, the digests beside the seen-set, the schedule, the counters. So it does not matter which of these was
+damaged. Until the new store takes the place of the old one, nothing of the job is changed, except that damaged bodies
+are moved away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from crawler.base.disk import Appender, Disk
+from crawler.base.kv import Batch, Family, Reader, Row, Store
+from crawler.frontier import (
+    BackQueue,
+    Entry,
+    EntryError,
+    Host,
+    decode_entry,
+    decode_host,
+    due_key,
+    encode_entry,
+    queue_of,
+)
+from crawler.frontier.entry import FRESH_START, pending_key, split_pending_key
+from crawler.frontier.host import RevisitLane, encode_host, host_name
+from crawler.frontier.order import Order, slot_of
+from crawler.frontier.page import pack_page, unpack_page
+from crawler.inspect.integrity.change import Change, Done, Tell
+from crawler.inspect.integrity.finding import Detail
+from crawler.inspect.integrity.inventory import Inventory, InventorySettings, OutputTally, Queue, Source
+from crawler.inspect.integrity.output_files import OutputFiles
+from crawler.inspect.integrity.part_reader import PartReader
+from crawler.inspect.integrity.quarantine import Quarantine
+from crawler.inspect.integrity.record_files import is_broken
+from crawler.inspect.integrity.url_marks import (
+    Belief,
+    Digests,
+    Flags,
+    Halves,
+    JournalMarks,
+    Remembered,
+    as_halves,
+    each_digest,
+    finished_lines,
+    halves,
+)
+from crawler.job.border import COUNTS
+from crawler.job.border import decode_page as border_page
+from crawler.job.directory import PAGES
+from crawler.job.output import Record, entry_of, lines_of, record_of
+from crawler.job.output.body_files import BODY_SIZES, encode_sizes, sizes_found
+from crawler.job.output.record_text import page_paths
+from crawler.job.partition.outbox import read_key, row_key
+from crawler.job.records import (
+    Counters,
+    JournalError,
+    Outcome,
+    count_done,
+    count_refused,
+    decode_counters,
+    encode_admitted,
+    encode_counters,
+    encode_forgotten,
+    refused_by,
+    sequence_key,
+)
+from crawler.job.recovery import COUNTERS, OUTPUT_END, REPAIRING, encode_end
+from crawler.job.step_log import MARK as FOLLOWED
+from crawler.job.store.wal import MARK as SYNCED
+from crawler.job.transaction import OUTPUT_ENDS
+from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts, kept_rows, rows_of
+from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM
+from crawler.seen.filters import FilterError
+
+WHOLE = f"{PAGES}.whole"  # all records that stay, until they take the place of the files that had them
+_CHANGES = 4_096  # changes in one batch
+_EVENT = 256  # URLs in one event of the journal
+# Names that are written anew, or that mean nothing in another store.
+_DERIVED = frozenset(
+    {COUNTERS, OUTPUT_END, OUTPUT_ENDS, COUNTS, BODY_SIZES, LEDGER_COUNTS, ROW_COUNT, REPAIRING, FOLLOWED, SYNCED}
+)
+_COPIED = (Family.TRAPS, Family.CONTENT, Family.SOFT404, Family.REFUSED, Family.INLET)
+
+
+class RepairContext(Struct, frozen=True):
+    """A job under repair: its store, open for reading, the new one, and the tools."""
+
+    directory: Path
+    settings: InventorySettings
+    old: Reader
+    new: Store
+    disk: Disk
+    quarantine: Quarantine
+    tell: Tell
+
+    def done(self, what: Done, **details: Detail) -> None:
+        self.tell(Change(what, details))
+
+
+class Rebuild:
+    """Rebuilds a job in one pass. ``finish`` is called when the new store is in its place."""
+
+    def __init__(self, context: RepairContext, order: Order) -> None:
+        self._context = context
+        self._old = context.old
+        self._path = context.directory / PAGES
+        self._order = order
+        self._digests = Digests(context.settings)
+        self._kept = _stored_counters_or_none(context.old.get(Family.META, COUNTERS))
+        self._found = Remembered(self._digests)
+        source = Source(context.directory, context.settings, context.old, self._kept)
+        self._inventory = Inventory(source, self._found, beyond_end=True)
+        self._files = OutputFiles(context.directory, context.old, context.disk, context.quarantine)
+        self._rows = kept_rows(context.settings.seen)
+        self._queue = Queue()
+        self._batch = Batch()
+
+    def run(self, *, whole_store: bool, secret_lost: bool) -> None:
+        """Write the new store, which is empty, and make it durable.
+
+        ``whole_store`` is False if rows of the old one were lost; ``secret_lost``: its digests say nothing. Raises
+        OSError."""
+        context, found, inventory = self._context, self._found, self._inventory
+        for part in inventory.parts():
+            for _ in part:
+                pass  # the changes are reported, not the findings
+        if secret_lost:
+            found.journal = JournalMarks(done=found.journal.done, start=found.journal.start)
+        self._report_rows()
+        belief = self._belief(whole_store and not secret_lost)
+        good = finished_lines(found, belief)
+        again = self._unfinished(good, belief)
+        self._write_output(good)
+        number = self._write_queue(again)
+        urls = np.unique(np.concatenate((as_halves(found.queue.urls.all()), as_halves(found.output.urls.all())[good])))
+        forgotten = len(np.setdiff1d(as_halves(found.journal.admitted), urls))
+        if forgotten:
+            context.done(Done.URLS_FORGOTTEN, count=forgotten)
+        sequence = max(inventory.journal.sequence, self._kept.sequence if self._kept else 0)
+        journal = _Journal(context, self._put, sequence, found.journal)
+        journal.write(urls, self._keys(good))
+        counters, tally = self._count_records(good)
+        pending, finished = sum(size for size, _ in self._queue.sizes.values()), int(good.sum())
+        revisits = pending + finished - journal.admitted
+        self._copy_rows({entry.href.encode("ascii") for entry in again if not entry.revisit})
+        counters = replace(
+            counters,
+            sequence=journal.sequence,
+            next_number=number,
+            admitted=journal.admitted,
+            hosts=self._write_hosts(tally),
+            trap_counts=inventory.trap_counts,
+            revisits=revisits,
+            returned=min(counters.returned, revisits),
+            revisits_pending=len(self._queue.revisits),
+            scheduled=self._write_schedule(forget=bool(again) or self._kept is None or self._kept.done != finished),
+        )
+        for rule, count in inventory.held_back.items():
+            count_refused(counters, rule, count - refused_by(counters, rule))
+        self._put(Family.META, COUNTERS, encode_counters(counters))
+        self._write()
+        context.done(Done.REBUILT, admitted=journal.admitted, pending=pending, finished=finished)
+
+    def finish(self) -> None:
+        """Move away the files that nothing names any more. Raises OSError."""
+        place_whole(self._path, self._context.disk, self._context.quarantine)
+        self._files.move_away()
+
+    def _report_rows(self) -> None:
+        if self._kept is None:
+            self._context.done(Done.COUNTERS_LOST)
+        for family, rows in self._inventory.damaged.items():
+            if rows:
+                self._context.done(Done.ROWS_REMOVED, family=family.value, count=len(rows))
+
+    def _belief(self, whole_store: bool) -> Belief:
+        kept = self._kept
+        named = (
+            whole_store
+            and kept is not None
+            and self._inventory.journal.urls == kept.admitted
+            and not self._inventory.damaged[Family.ADMITTED]
+        )
+        repeats = bool((kept and kept.revisits) or self._old.scan(Family.PAGES, b"", None, 1))
+        return Belief(named, self._inventory.journal.end, repeats)
+
+    # -- what is pending ---------------------------------------------------------------------------------------
+
+    def _unfinished(self, good: Flags, belief: Belief) -> list[Entry]:
+        """Return what must be queued again: finished URLs without a record."""
+        found, again = self._found, dict[str, Entry]()
+        events = (done[-1].entry for done in found.journal.done.values())
+        for entry in itertools.chain(events, self._readable_records(good, belief)):
+            key = self._digests.key(entry.href)
+            if key is not None:
+                again.setdefault(key, entry)
+        marks = as_halves(halves(self._digests.digests(list(again))))
+        # All at once: to look for one URL takes as long as the queue has others.
+        there = np.concatenate((as_halves(found.queue.urls.all()), as_halves(found.output.urls.all())[good]))
+        chosen = list(itertools.compress(again.values(), (~np.isin(marks, there)).tolist()))
+        if chosen:
+            self._context.done(Done.URLS_PENDING_AGAIN, count=len(chosen))
+        return chosen
+
+    def _readable_records(self, good: Flags, belief: Belief) -> Iterator[Entry]:
+        """The URLs of valid records that do not count."""
+        urls = as_halves(self._found.output.urls.all())
+        other = ~good & self._found.output.whole_flags
+        if belief.journal_names_all:
+            other &= np.isin(urls, as_halves(self._found.journal.admitted))
+        for record in self._records(other):
+            yield entry_of(record, self._order)
+
+    def _write_queue(self, again: Sequence[Entry]) -> int:
+        """Queue each URL once, and return the next slot number."""
+        found = self._found.queue
+        number = max(self._inventory.queue.number, self._kept.next_number if self._kept else 0)
+        _, first = np.unique(as_halves(found.urls.all()), return_index=True)
+        stays = np.zeros(len(found.revisits), np.bool_)
+        stays[first] = True
+        rows = itertools.compress(self._whole_rows(Family.PENDING), stays)
+        kept = ((key, decode_entry(value)) for key, value in rows)
+        for key, entry in itertools.chain(kept, ((b"", entry) for entry in again)):
+            name, slot = queue_of(entry.href), b""
+            with contextlib.suppress(EntryError):  # it gets a new slot
+                host, slot = split_pending_key(key)
+                slot = slot if host == name else b""
+            if not slot:
+                slot, number = slot_of(self._order, entry, number), number + 1
+            self._queue.add(name, slot, entry)
+            self._put(Family.PENDING, pending_key(name, slot), encode_entry(entry))
+        for entry in again:
+            found.urls.add(self._digests.key(entry.href) or "")
+        return number
+
+    # -- the output --------------------------------------------------------------------------------------------
+
+    def _write_output(self, good: Flags) -> None:
+        """Write the records that stay if any goes. Of the outputs the new journal knows the ends alone."""
+        context, files, size = self._context, self._files, self._found.output.size
+        files.look(itertools.compress(self._lines(), good))
+        damaged = sorted(name for name in self._inventory.bodies_lost if os.path.lexists(context.directory / name))
+        for name in damaged:
+            context.quarantine.move(context.directory / name)
+        if damaged:
+            context.done(Done.BODIES_MOVED, count=len(damaged))
+        try:
+            if not good.all() or files.names or is_broken(self._path):
+                size = self._write_lines(good)
+            files.settle(self._batch)
+        finally:
+            files.close()
+        self._put(Family.META, OUTPUT_END, encode_end(size))
+        bodies = sizes_found(context.directory)
+        if bodies.files or self._old.get(Family.META, BODY_SIZES) is not None:
+            self._put(Family.META, BODY_SIZES, encode_sizes(bodies))
+        if not good.all():
+            context.done(Done.LINES_REMOVED, removed=int((~good).sum()), kept=int(good.sum()))
+        for name in files.names:
+            context.done(Done.OUTPUT_REWRITTEN, output=name, files=files.files(name))
+        if files.asides_lost:
+            context.done(Done.ASIDES_REMOVED, count=len(files.asides_lost))
+
+    def _write_lines(self, good: Flags) -> int:
+        disk = self._context.disk
+        file = disk.open(self._path.with_name(WHOLE), create=True)
+        try:
+            file.truncate(0)
+            sink = Appender(file)
+            size = 0
+            with PartReader(self._context.directory) as reader:
+                for line in itertools.compress(self._lines(), good):
+                    size += sink.write(self._files.moved(line, reader))
+            file.sync()
+            self._files.sync()
+        finally:
+            file.close()
+        disk.sync_directory(self._context.directory)
+        return size
+
+    def _lines(self) -> Iterator[bytes]:
+        return (line for _, line in lines_of(self._path))
+
+    def _records(self, chosen: Flags) -> Iterator[Record]:
+        for line in itertools.compress(self._lines(), chosen):
+            record = record_of(line)
+            if record is not None:
+                yield record
+
+    def _count_records(self, good: Flags) -> tuple[Counters, OutputTally]:
+        """Count the records that stay: for the job, new counters of finished URLs with all others unchanged, and the
+        counts of each host."""
+        tally, fresh = OutputTally(), replace(self._kept or Counters())
+        fresh.fetched = fresh.redirected = fresh.failed = fresh.excluded = fresh.seeds_fetched = 0
+        fresh.soft404 = fresh.blocked = 0
+        fresh.status_2xx = fresh.status_3xx = fresh.status_4xx = fresh.status_5xx = 0
+        for record in self._records(good):
+            tally.add(record)
+            outcome, status = Outcome(str(record["outcome"])), record.get("status")
+            count_done(fresh, outcome, status if isinstance(status, int) else None)
+            fresh.seeds_fetched += outcome is Outcome.FETCHED and record.get("depth") == 0
+        return fresh, tally
+
+    def _keys(self, good: Flags) -> Iterator[str]:
+        """The key of every pending and every finished URL."""
+        self._write()
+        for _, value in self._context.new.rows(Family.PENDING):
+            yield self._digests.key(decode_entry(value).href) or ""
+        for record in self._records(good):
+            yield self._digests.key(str(record["url"])) or ""
+
+    # -- other families ----------------------------------------------------------------------------------------
+
+    def _copy_rows(self, again: set[bytes]) -> None:
+        """Copy what does not depend on queue and output. ``again`` are pages that are visited as if for the first
+        time."""
+        for family in _COPIED:
+            for key, value in self._whole_rows(family):
+                self._put(family, key, value)
+        for key, value in self._whole_rows(Family.META):
+            if key not in _DERIVED:
+                self._put(Family.META, key, value)
+        for key, value in self._whole_rows(Family.ROBOTS):
+            if key not in self._files.asides_lost:
+                self._put(Family.ROBOTS, key, value)
+        border = type(self._inventory.border)()
+        for key, value in self._whole_rows(Family.BORDER):
+            if key not in again:
+                border.count(border_page(key, value))
+                self._put(Family.BORDER, key, value)
+        if border.pages or self._old.get(Family.META, COUNTS) is not None:
+            self._put(Family.META, COUNTS, border.encode())
+        last = (-1, 0)
+        for key, value in self._whole_rows(Family.OUTBOX):
+            # Give the messages behind a gap the numbers after those before it.
+            target, number = read_key(key)
+            last = target, number if target != last[0] else last[1] + 1
+            self._put(Family.OUTBOX, row_key(*last), value)
+        self._copy_doubts()
+
+    def _copy_doubts(self) -> None:
+        if self._rows is None or self._rows.forgets:
+            return
+        try:
+            counts = LedgerCounts.decode(self._old.get(Family.META, LEDGER_COUNTS))
+        except FilterError:
+            counts = LedgerCounts()
+            self._context.done(Done.LEDGER_COUNTS_LOST)
+        counts.waiting = 0
+        for key, value in self._whole_rows(Family.LEDGER):
+            counts.waiting += 1
+            self._put(Family.LEDGER, key, value)
+        self._put(Family.META, LEDGER_COUNTS, counts.encode())
+
+    def _write_schedule(self, *, forget: bool) -> int:
+        """Write the pages that are visited again and their schedule, and return how many are in it. A page that is not
+        queued and has no time is due at once. ``forget``: records of visits are lost, and who keeps a copy of the site
+        may lack what they said; the next visit of each page gets it whole and compares it with nothing."""
+        count = 0
+        for key, value in self._whole_rows(Family.PAGES):
+            page = unpack_page(value)
+            due = None if key in self._queue.revisits else page.due or page.visited_at + page.interval
+            page = (page.forgotten() if forget else page)._replace(due=due)
+            self._put(Family.PAGES, key, pack_page(page))
+            if due is not None:
+                count += 1
+                self._put(Family.DUE, due_key(due, page.entry.href), b"")
+        return count
+
+    def _write_hosts(self, tally: OutputTally) -> int:
+        """Write the hosts with their counts from the queue and the output, and return how many there are."""
+        self._write()
+        hosts = {key for key, _ in self._whole_rows(Family.HOSTS)}
+        count = len(hosts)
+        for key, value in self._whole_rows(Family.HOSTS):
+            self._put_host(decode_host(host_name(key), value), tally.pop(host_name(key)))
+        rest = tally.rest()
+        for name in (self._queue.sizes.keys() | rest.keys()) - {host_name(key) for key in hosts}:
+            self._put_host(Host(name), rest.get(name, (0, 0)))
+            count += 1
+        return count
+
+    def _put_host(self, host: Host, counts: tuple[int, int]) -> None:
+        size, retries = self._queue.sizes.get(host.name, (0, 0))
+        # Whether any revisit waits is found when they are read.
+        host.queue = BackQueue(
+            size,
+            retries,
+            self._queue.first.get(host.name, FRESH_START),
+            complete=False,
+            revisits=RevisitLane(0),
+        )
+        host.tally = replace(host.tally, fetched=counts[0], failed=counts[1])
+        key = host.name.encode("ascii")
+        if self._context.new.get(Family.ROBOTS, key) is None:
+            host.politeness.robots_until = 0.0
+        self._put(Family.HOSTS, key, encode_host(host))
+
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    def _whole_rows(self, family: Family) -> Iterator[Row]:
+        """The rows of the old store that are not damaged."""
+        damaged = {key for key, _ in self._inventory.damaged[family]}
+        return (row for row in self._old.rows(family) if row[0] not in damaged)
+
+    def _put(self, family: Family, key: bytes, value: bytes) -> None:
+        self._batch.put(family, key, value)
+        if len(self._batch.changes) >= _CHANGES:
+            self._write()
+
+    def _write(self) -> None:
+        if self._batch.changes:
+            self._context.new.write(self._batch)
+            self._batch = Batch()
+
+
+class _Journal:
+    """Writes the journal of admitted URLs, and the digests that the store keeps beside the seen-set."""
+
+    def __init__(
+        self, context: RepairContext, put: Callable[[Family, bytes, bytes], None], sequence: int, before: JournalMarks
+    ) -> None:
+        """``sequence``: of its first event; ``before``: what the damaged one says."""
+        self.sequence = sequence
+        self.admitted = 0  # how often it admits a URL
+        self._put = put
+        self._before = before
+        self._digest = context.settings.hash.digest_keys
+        self._rows = kept_rows(context.settings.seen)
+        self._waiting = bytearray()
+
+    def write(self, urls: Halves, keys: Iterator[str]) -> None:
+        """Admit each key once, and again after each time that it was removed from the seen-set. ``urls``: all of them,
+        in order. Raises OSError."""
+        met = bytearray(len(urls))
+        out = dict[bytes, None]()
+        while some := list(itertools.islice(keys, _EVENT)):
+            digests = self._digest(some)
+            rows = rows_of(some, digests) if self._rows is not None else ()
+            places = np.searchsorted(urls, as_halves(halves(digests))).tolist()
+            for at, (digest, place) in enumerate(zip(each_digest(digests), places, strict=True)):
+                if met[place]:
+                    if urls[place] not in self._before.forgotten:
+                        continue  # another visit
+                    self._event(encode_forgotten(digest))
+                met[place] = True
+                self._waiting += digest
+                self.admitted += 1
+                if digest in self._before.out:
+                    out[digest] = None
+                if self._rows is not None and not (self._rows.forgets and digest in out):
+                    self._put(Family.SEEN, rows[at], b"")
+            self._flush()
+        if out:
+            self._event(encode_forgotten(b"".join(out)))
+        if self._rows is not None and self._rows.forgets:
+            self._put(Family.META, ROW_COUNT, ROW_COUNT_FORM.pack(sum(met) - len(out)))
+
+    def _flush(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = bytes(self._waiting), bytearray()
+            self._event(encode_admitted(waiting))
+
+    def _event(self, value: bytes) -> None:
+        self._flush()
+        self._put(Family.ADMITTED, sequence_key(self.sequence), value)
+        self.sequence += 1
+
+
+def _stored_counters_or_none(value: bytes | None) -> Counters | None:
+    """Return the counters, or None if they are missing or damaged."""
+    try:
+        return None if value is None else decode_counters(value)
+    except JournalError:
+        return None
+
+
+def place_whole(pages: Path, disk: Disk, quarantine: Quarantine) -> None:
+    """Let the file with the records that stay take the place of those that had them. Raises OSError."""
+    whole = pages.with_name(WHOLE)
+    if not whole.exists():
+        return
+    for path in (*page_paths(pages), pages):
+        if os.path.lexists(path):
+            quarantine.move(path)
+    disk.replace(whole, pages)
+    disk.sync_directory(pages.parent)

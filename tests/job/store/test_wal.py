@@ -113,7 +113,7 @@ def test_a_flipped_bit_anywhere_costs_one_batch(store: Path, tmp_path: Path, see
         with pytest.raises(StoreError, match=rf"{log.name}: offset {fault.offset}: .* `crawler repair` recovers them"):
             RocksStore(damaged)
         assert log.read_bytes() == data, "nothing was changed"
-    copy = open_copy(damaged, tmp_path / "scratch", frozenset())
+    copy = open_copy(damaged, tmp_path / "scratch")
     try:
         assert copy.whole is not fault.durable
         left = batches_in(copy.store)

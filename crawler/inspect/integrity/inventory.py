@@ -64,7 +64,7 @@ from crawler.job.records import (
 )
 from crawler.job.recovery import OUTPUT_END, PARTITION_KEPT, REPAIRING, OutputCut, kept_partition, stored_end
 from crawler.job.transaction import OUTPUT_ENDS
-from crawler.seen.exact import LEDGER_COUNTS, ROW_BYTES, LedgerCounts, kept_rows, rows_of
+from crawler.seen.exact import LEDGER_COUNTS, ROW_BYTES, KeptRows, LedgerCounts, kept_rows, rows_of
 from crawler.seen.exact.rows import HOST_BYTES
 from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM
 from crawler.seen.filters import FilterError, KeyHash
@@ -220,14 +220,23 @@ class Inventory:
         self.bodies_lost = set[str]()  # the names of bodies that records name and that are not whole
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
-        self._store = source.store
-        self._kept_rows = kept_rows(source.settings.seen)
         self._partition = _ANY_PARTITION
-        self._counters = source.counters
         self._observer = observer
         self._keys = UrlKeys(source.settings)
         self._beyond_end = beyond_end
         self._cut = cut
+
+    @property
+    def _store(self) -> Reader:
+        return self._source.store
+
+    @property
+    def _counters(self) -> Counters | None:
+        return self._source.counters
+
+    @property
+    def _kept_rows(self) -> KeptRows | None:
+        return kept_rows(self._source.settings.seen)
 
     def parts(self) -> Iterator[Findings]:
         """Yield the parts. Read each to its end before the next. A part that cannot be read raises StoreError; the

@@ -41,7 +41,7 @@ def test_outside_its_hours_the_crawl_is_paused_and_says_until_when(tmp_path: Pat
     assert (before["paused_by"], after["paused_by"]) == (None, None)
     assert (closed["state"], closed["paused_by"]) == ("paused", "schedule")
     assert closed["paused"] == "outside the hours of its schedule, until 2023-11-14 22:30 +0000"
-    assert working(closed, None, None)["mark"] == "wait"
+    assert working(closed)["mark"] == "wait"
     assert closed["slots"]["reason"] == closed["paused"], "what explain says of a URL that waits"
 
 

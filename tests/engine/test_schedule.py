@@ -41,7 +41,7 @@ def test_outside_its_hours_the_crawl_is_paused_and_says_until_when(tmp_path: Pat
     assert (before["paused_by"], after["paused_by"]) == (None, None)
     assert (closed["state"], closed["paused_by"]) == ("paused", "schedule")
     assert "2023-11-14" in closed["paused"]
-    assert working(closed, None, None)["mark"] == "wait"
+    assert working(closed)["mark"] == "wait"
     assert closed["slots"]["reason"] == closed["paused"], "what explain says of a URL that waits"
 
 

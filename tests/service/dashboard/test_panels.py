@@ -383,7 +383,7 @@ async def test_a_planned_wait_is_calm(browser: Chrome) -> None:
 
 async def test_a_crawl_without_an_end_is_given_none(browser: Chrome) -> None:
     again = {"urls_pending": 40, "urls_in_flight": 2, "revisits_pending": 42, "revisits": 142, "revisits_changed": 7}
-    async with shown(Crawl(endless=True, **again)) as (_, url):
+    async with shown(Crawl(endless=True, time_left=None, **again)) as (_, url):
         await open_page(browser, url)
         await until(browser, lambda: text(browser, "#time-left") == "no end")
         said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "working-words", "state")]

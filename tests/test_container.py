@@ -135,37 +135,6 @@ def test_the_crawl_of_compose_runs_and_the_health_check_tells(tmp_path: Path) ->
     assert subprocess.run(check, check=False, capture_output=True).returncode != 0
 
 
-def test_each_worker_of_compose_has_a_volume_of_its_own() -> None:
-    file = compose("workers.yaml")
-    workers = {name: service for name, service in file["services"].items() if service["image"] == "crawler"}
-    for name, service in workers.items():
-        assert f"{name}:/job" in service["volumes"]
-        assert f"--workers={len(workers)}" in service["command"]
-        health = service["healthcheck"]["test"]
-        assert health[0] == "CMD-SHELL"
-        assert file["services"]["redis"]["healthcheck"], "a worker begins when Redis answers"
-    assert set(file["volumes"]) == {*workers, "redis"}
-
-
-def test_a_worker_is_healthy_that_has_no_partition_or_writes_the_status_of_one(tmp_path: Path) -> None:
-    check = compose("workers.yaml")["services"]["worker-1"]["healthcheck"]["test"][1].replace("/job/", f"{tmp_path}/")
-
-    def is_healthy() -> bool:
-        return subprocess.run(["sh", "-c", check], check=False).returncode == 0
-
-    assert is_healthy(), "it has not begun"
-    (tmp_path / "partitions").mkdir()
-    (tmp_path / "replicas" / "03").mkdir(parents=True)
-    assert is_healthy(), "it keeps the replicas of others"
-    (tmp_path / "partitions" / "07").mkdir()
-    (tmp_path / "partitions" / "07" / "job.json").touch()
-    assert not is_healthy()
-    (tmp_path / "partitions" / "07" / "live.json").touch()
-    assert is_healthy()
-    os.utime(tmp_path / "partitions" / "07" / "live.json", (0, 0))
-    assert not is_healthy()
-
-
 def test_the_crawl_of_the_workers_of_compose_runs_to_its_end(tmp_path: Path) -> None:
     services = compose("workers.yaml")["services"]
     config = services["redis"]["command"][1]

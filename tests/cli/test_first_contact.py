@@ -5,14 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 import threading
 from pathlib import Path
 
 import pytest
 
-from crawler.cli import COMMANDS, main
-from crawler.cli.help_text import CRAWL_EXAMPLES, EXAMPLES
 from tests.cli.test_bad_input import refused
 from tests.program import crawler
 from tests.site import Site, linked, tree
@@ -169,32 +166,6 @@ def test_a_wrong_word_is_answered_with_the_nearest(words: list[str], said: list[
 def test_a_flag_is_not_abbreviated(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("http://127.0.0.1:9/")
     refused(crawler(tmp_path / "x.txt", "--job", tmp_path / "job", "--max-p", "3"), "--max-p", "--max-pages")
-
-
-def test_without_arguments_the_program_says_how_to_begin() -> None:
-    ran = crawler()
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("usage: crawler ")
-    assert "crawler demo" in ran.err
-    assert len(ran.err.splitlines()) < 10
-
-
-def test_the_examples_of_help_work_as_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Site({"/": linked(["/a", "/b"]), "/a": "page", "/b": "page"}) as site:
-        (tmp_path / "seeds.txt").write_text(site.url("/"))
-        (tmp_path / "seeds.txt.gz").write_bytes(gzip.compress(site.url("/").encode()))
-        for command, _ in (*EXAMPLES[1:], *CRAWL_EXAMPLES[:2]):
-            words = command.replace("https://example.org/", site.url("/")).replace("8080", "0").split()[1:]
-            number = len(list(tmp_path.iterdir()))
-            ran = crawler(*words, *QUICK, *([] if "--job" in words else ["--job", f"job{number}"]), directory=tmp_path)
-            assert ran.code == 0, ran.err
-        pipe, _, rest = CRAWL_EXAMPLES[2][0].partition(" | crawler ")
-        assert pipe == "sort -u more.txt"
-        assert crawler(*rest.split(), *QUICK, directory=tmp_path, stdin=site.url("/b")).code == 0
-    assert EXAMPLES[0][0] == "crawler demo"
-    assert main(["--help"]) == 0
-    assert re.search(r"^    demo\s", capsys.readouterr().out, re.MULTILINE)
-    assert "demo" in COMMANDS
 
 
 def test_a_crawl_of_others_without_a_contact_is_warned_once(tmp_path: Path) -> None:

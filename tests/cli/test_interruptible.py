@@ -163,21 +163,6 @@ def test_a_coroutine_that_ends_well_although_it_is_cancelled_has_its_result() ->
     assert run_interruptible(work) == "in order"
 
 
-def test_what_is_ignored_remains_so() -> None:
-    async def work() -> str:
-        os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.sleep(0.0)
-        await asyncio.sleep(0.0)
-        return "in order"
-
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        assert run_interruptible(work) == "in order"
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def test_a_second_ctrl_c_ends_what_does_not_end() -> None:
     with subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=-1, stderr=-1) as process:
         assert process.stdout is not None
@@ -197,13 +182,3 @@ def test_a_signal_at_any_line_of_the_program_leaves_no_traceback(number: signal.
     codes = [int(line) for line in ran.stdout.split()]
     assert len(codes) > 20, "the lines are those of the first and the last function"
     assert set(codes) == {0, program.INTERRUPTED}
-
-
-def test_a_result_and_an_error_are_those_of_the_coroutine() -> None:
-    async def work(number: int) -> float:
-        return 1 / number
-
-    assert run_interruptible(lambda: work(2)) == 0.5
-    with pytest.raises(ZeroDivisionError):
-        run_interruptible(lambda: work(0))
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -37,7 +37,6 @@ from crawler.cluster.agreement import (
     Present,
     check_present,
     joined,
-    keep_present,
     passed_on,
     settings_of_crawl,
     shared_settings,
@@ -47,7 +46,6 @@ from crawler.cluster.crawl_directory import new_crawl
 from crawler.cluster.settings_file import keep_settings, kept_settings
 from crawler.job.crawl_file import CrawlFile, encode_crawl, read_crawl_file
 from crawler.job.directory import JobError
-from tests.virtual import run_virtually
 
 T = TypeVar("T")
 NEWS = Settings(partitions=PartitionSettings(engine="memory", crawl="news", count=4))
@@ -69,16 +67,6 @@ def test_who_joins_gets_the_secret_in_a_directory_of_its_own(tmp_path: Path) -> 
     assert replace(first, id="") == replace(second, id="")
     assert first.partitions == 4
     assert read_crawl_file(tmp_path / "b") == second
-
-
-def test_of_many_that_begin_at_once_all_get_the_same_secret(tmp_path: Path) -> None:
-    async def all_at_once() -> list[CrawlFile]:
-        carrier = MemoryCarrier()
-        return await asyncio.gather(
-            *(joined(carrier, RealDisk(), tmp_path / str(number), NEWS, "memory") for number in range(8))
-        )
-
-    assert len({crawl.secret for crawl in now(all_at_once())}) == 1
 
 
 def test_a_directory_tells_a_carrier_that_has_lost_all(tmp_path: Path) -> None:
@@ -222,27 +210,6 @@ def test_who_does_not_fit_those_at_work_is_refused(program: str, apart: float, a
             now(look())
 
 
-def test_what_others_need_is_put_back_again_and_again() -> None:
-    carrier, crawl = MemoryCarrier(), new_crawl(NEWS)
-
-    async def keep() -> list[bytes | None]:
-        keeping = asyncio.create_task(keep_present(carrier, crawl, lambda: NEWS, lambda: 5.0))
-        found = []
-        for key in (IDENTITY, SETTINGS, PRESENT, PRESENT):
-            await asyncio.sleep(10.0)
-            found += await carrier.get([CRAWL], key)
-            await carrier.put(CRAWL, {key: b""})
-        keeping.cancel()
-        return found
-
-    identity, settings, first, second = run_virtually(keep())
-    assert identity == encode_crawl(replace(crawl, id=""))
-    assert settings == shared_settings(NEWS)
-    assert first
-    assert second
-    assert first != second
-
-
 async def pass_on(value: bytes, *, needed: bool = True) -> dict[str, dict[str, Any]]:
     """What who joins reads of the settings that were put there."""
     carrier = MemoryCarrier()
@@ -266,24 +233,6 @@ def test_the_settings_of_the_crawl_reach_who_joins() -> None:
             now(pass_on(value))
     with pytest.raises(CarrierRefusedError, match="knows no crawl"):
         now(settings_of_crawl(MemoryCarrier(), "memory"))
-
-
-def test_a_worker_puts_the_settings_back_that_it_was_given_and_overrides_none() -> None:
-    carrier, crawl = MemoryCarrier(), new_crawl(NEWS)
-    mine, changed = {"crawl": {"max_depth": 3}}, {"crawl": {"max_depth": 4}}
-
-    async def keep() -> list[dict[str, dict[str, Any]]]:
-        keeping = asyncio.create_task(keep_present(carrier, crawl, mine, lambda: 5.0))
-        found = []
-        for others in (None, zlib.compress(json.dumps(changed).encode()), b""):
-            if others is not None:
-                await carrier.put(CRAWL, {SETTINGS: others})
-            await asyncio.sleep(10.0)
-            found.append(await settings_of_crawl(carrier, "memory", needed=False))
-        keeping.cancel()
-        return found
-
-    assert run_virtually(keep()) == [mine, changed, {}]
 
 
 def test_what_the_carrier_has_lost_the_directory_knows(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.kv import Family
 from crawler.base.settings import PartitionSettings
 from crawler.cluster.member_options import no_seeds
 from crawler.engine.lifecycle import Stop
@@ -42,18 +40,6 @@ def assert_complete(crawling: Crawling) -> None:
     """Each page is in the output once, and no host was asked too early."""
     assert crawling.recorded() == dict.fromkeys(crawling.pages, 1)
     assert crawling.shortest_gap() >= crawling.settings.politeness.delay
-
-
-@pytest.mark.parametrize("members", [1, 3])
-def test_members_follow_a_chain_through_all_partitions_and_end(tmp_path: Path, members: int) -> None:
-    crawling = Crawling(tmp_path, chain(12), seeds=(SEED,))
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        return await to_the_end(*[crawling.begin(f"m{number}", expected=members) for number in range(members)])
-
-    assert crawling.live(test) == [Stop.FINISHED] * members
-    assert_complete(crawling)
-    assert len(crawling.asked) == len(crawling.pages)
 
 
 def test_a_carrier_that_forgets_everything_costs_time_and_no_page(tmp_path: Path) -> None:
@@ -136,23 +122,6 @@ def test_a_member_that_joins_late_gets_its_share_and_one_that_leaves_hands_over(
     assert crawling.live(test) == [Stop.INTERRUPTED, Stop.FINISHED]
     assert_complete(crawling)
     assert len(crawling.asked) == len(crawling.pages)
-
-
-def test_all_are_stopped_and_a_later_start_goes_on(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(12, 4), seeds=(SEED,))
-
-    async def stopped(crawling: Crawling) -> list[Stop]:
-        members = [crawling.begin(f"m{number}", expected=2) for number in range(2)]
-        await until_asked(crawling, 12)
-        return [(await each.stop()).reason for each in members]
-
-    async def to_the_end_alone(crawling: Crawling) -> list[Stop]:
-        return await to_the_end(crawling.begin())
-
-    assert crawling.live(stopped) == [Stop.INTERRUPTED] * 2
-    assert len(crawling.recorded()) < len(crawling.pages)
-    assert crawling.live(to_the_end_alone) == [Stop.FINISHED]
-    assert_complete(crawling)
 
 
 def test_a_crawl_that_has_ended_goes_on_with_new_seeds(tmp_path: Path) -> None:
@@ -239,28 +208,6 @@ def test_losses_of_power_of_senders_and_receivers_lose_no_link(tmp_path: Path, s
     crawling.live(test)
     assert_complete(crawling)
     assert lost >= 5
-
-
-def test_a_disk_that_fails_under_one_partition_ends_the_member_and_leaves_nothing_locked(tmp_path: Path) -> None:
-    crawling = Crawling(tmp_path, chain(12, 2), seeds=(SEED,))
-
-    async def broken(crawling: Crawling) -> int | None:
-        member = crawling.begin()
-        await until_asked(crawling, 5)
-        store = next(store for store in crawling.stores.values() if store.get(Family.META, b"counters"))
-        store.fail_next_write = errno.EIO
-        with pytest.raises(OSError) as failed:  # noqa: PT011  # its number is looked at
-            await member.task
-        return failed.value.errno
-
-    async def test(crawling: Crawling) -> list[Stop]:
-        return await to_the_end(crawling.begin())
-
-    assert crawling.live(broken) == errno.EIO
-    for store in crawling.stores.values():
-        store.reopen()
-    assert crawling.live(test) == [Stop.FINISHED]
-    assert_complete(crawling)
 
 
 def test_a_member_without_seeds_begins_before_who_has_them_and_ends_nothing(tmp_path: Path) -> None:

@@ -7,16 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import PolitenessSettings, RobotsSettings
+from crawler.base.settings import PolitenessSettings
 from crawler.engine.run import Run
 from crawler.frontier import HostState
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, NextTry, SeenAnswer, Wait, explain
 from crawler.job.job import Job
-from crawler.service.explanation_text import explanation_lines
 from crawler.service.run_view import crawl_now
 from tests.laboratory import Laboratory, links
 
@@ -144,32 +142,6 @@ def test_a_host_is_called_ready_only_if_it_is_asked_at_once(tmp_path: Path) -> N
         asked = [each.begin for each in lab.requests_to(name[:-3]) if each.begin >= at]
         assert asked, name
         assert min(asked) == at, name
-
-
-def test_a_host_whose_robots_txt_is_in_flight_says_so(tmp_path: Path) -> None:
-    lab = Laboratory(tmp_path / "job", hosts(1), slow={"h0.test": 8.0})
-    lab.settings = replace(lab.settings, robots=RobotsSettings())
-
-    async def look(at: Looked) -> tuple[NextTry, Explanation, dict[str, str], Any]:
-        await asyncio.sleep(4)
-        outside = at.next("http://h0.test/", at.beside(), beside=True)
-        assert outside.waits_for is Wait.HOST_ROBOTS
-        return (
-            at.next("http://h0.test/"),
-            at.explanation("http://h0.test/"),
-            at.states(),
-            at.run.stats()["hosts_by_state"],
-        )
-
-    began = lab.now
-    ((_upcoming, found, states, counts),) = watched(lab, look)
-    assert found.robots is not None
-    assert found.robots.fetching_since == pytest.approx(began)
-    assert states == {"h0.test:80": "robots"}
-    assert (counts["robots"], counts["ready"], counts["leased"]) == (1, 0, 0)
-    lines = dict(explanation_lines(found))
-    assert lines["next"].startswith("when robots.txt of its host was fetched, since 20")
-    assert lines["robots asked"].startswith("being fetched since 20")
 
 
 def test_a_crawl_that_is_paused_says_so_and_calls_no_host_ready(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
@@ -15,7 +14,7 @@ import pytest
 from crawler.base.disk import DisplacedError, Fault, RealDisk
 from crawler.frontier import Entry
 from crawler.job.job import Job
-from crawler.job.output.body_files import LARGE, BodyFiles, body_of, sizes_found
+from crawler.job.output.body_files import LARGE, BodyFiles, body_of
 from crawler.job.records import Body, Outcome, PageRecord, Part, body_name, encode_page
 from crawler.job.verdict import Finished
 from tests.job.test_kept import LINKS, Bench, FillingDisk
@@ -97,23 +96,6 @@ def test_a_page_whose_body_is_lost_is_fetched_again_with_all_later_ones(
     with bench.opened() as job:
         bench.finish_rest(job)
     bench.holds(7)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_a_body_that_somebody_removed_is_counted_once_when_it_comes_again(bench: BodyBench, loss: str) -> None:
-    with bench.opened() as job:
-        bench.finish(job, 7)
-        assert job.files.outputs.sizes()["bodies"] == (6, 6 * 6)
-    for record in records(bench.job)[2:4]:  # the second is not looked for: its page is lost with the first one's
-        LOSSES[loss](bench.job / record["body"])
-    for _ in range(2):  # killed right after it was taken up
-        with bench.opened() as job:
-            assert job.files.outputs.sizes()["bodies"] == (4, 4 * 6)
-    with bench.opened() as job:
-        bench.finish_rest(job)
-        assert job.files.outputs.sizes()["bodies"] == (6, 6 * 6)
-    with bench.opened() as job:
-        assert job.files.outputs.sizes()["bodies"] == sizes_found(bench.job)
 
 
 async def test_a_body_that_is_durable_may_be_moved_away(bench: BodyBench) -> None:
@@ -204,29 +186,3 @@ def test_a_large_body_is_written_ahead_and_counts_with_its_page(tmp_path: Path) 
     found.put(body(LONG))
     assert found.size == (1, LARGE + 1)
     assert not path.exists()
-
-
-def test_a_large_body_for_which_the_disk_was_full_is_written_with_its_page(tmp_path: Path) -> None:
-    found, path = files(tmp_path, Fault("pwrite", 1, errno.ENOSPC))
-    with pytest.raises(OSError, match="space"):
-        found.write_ahead(body(LONG))
-    assert path.with_name(f"{path.name}.part").stat().st_size == 0
-    found.put(body(LONG))
-    assert path.read_bytes() == LONG
-    assert found.size == (1, LARGE + 1)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        None,
-        3,
-        "bodies",
-        "/etc/passwd",
-        "bodies/ab/cd/../../x",
-        f"bodies/ab/cd/{'ab' * 32}",
-        f"bodies/AB/CD/{'AB' * 32}",
-    ],
-)
-def test_only_names_of_bodies_are_read(name: object) -> None:
-    assert body_of({"body": name}) is None

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from crawler.base.settings import settings_from
 from crawler.job.checkpoint import encode_envelope
 from crawler.job.history_file import COURSE, MAGIC, VERSION, read_course, write_course
 from crawler.job.metrics import Course, Kind
-from crawler.service.reloading import Configuration
-from crawler.service.session import run_crawl
 from tests.job.metrics.samples import statistics
 from tests.jobs import Stopped, flip, repair, stopped_job, verify
 
@@ -23,38 +19,6 @@ from tests.jobs import Stopped, flip, repair, stopped_job, verify
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     with stopped_job(tmp_path_factory.mktemp("job"), 10, 20) as stopped:
         yield stopped
-
-
-def test_runs_follow_each_other(made: Stopped) -> None:
-    course = read_course(made.job, 4e9)
-    assert [event["text"] for event in course.events.after(0) if event["kind"] == "run"] == [
-        "begun",
-        "the crawl has stopped, 10 pages fetched",
-        "resumed",
-        "the crawl has stopped, 20 pages fetched",
-    ]
-    numbers = [event["number"] for event in course.events.after(0)]
-    assert numbers == list(range(1, len(numbers) + 1))
-    times = course.history.series()["all"]["t"]
-    assert times == sorted(set(times))
-    assert len(times) >= 4
-
-
-def test_what_was_seen_before_a_bug_is_kept(tmp_path: Path) -> None:
-    async def seeds() -> AsyncIterator[list[str]]:
-        yield ["http://127.0.0.1:9/"]
-        await asyncio.sleep(1.5)
-        raise ZeroDivisionError("a bug")
-
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(run_crawl(tmp_path / "job", Configuration(settings_from({})), seeds(), None))
-    found = read_course(tmp_path / "job", 4e9)
-    assert [event["text"] for event in found.events.after(0) if event["kind"] in ("run", "error")] == [
-        "begun",
-        "the crawl stopped with an error: ZeroDivisionError",
-        "the crawl has stopped, 0 pages fetched",
-    ]
-    assert len(found.history.series()["recent"]["t"]) >= 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import DisplacedError, Fault, FaultyDisk
+from crawler.base.disk import Fault, FaultyDisk
 from crawler.base.kv import Family
 from crawler.base.settings import OutputSettings, Settings
 from crawler.frontier import RequestOutcome
@@ -109,15 +109,6 @@ def test_parts_are_written_with_their_record_and_in_files_of_a_size(bench: Bench
     with bench.opened() as job:
         bench.finish(job, 3)
     bench.holds(11)
-
-
-def test_a_job_that_keeps_nothing_has_no_further_files(bench: Bench) -> None:
-    with bench.opened() as job:
-        urls = [Canonical("http://h.test/3", "http://h.test/3")]
-        job.admit(Found(urls, 0))
-        bench.finish_rest(job)
-        assert job.store.get(Family.META, b"output-ends") is None
-    assert not {path.name for path in bench.job.iterdir()} & {form.name for form in FORMS.values()}
 
 
 def blank(path: Path) -> None:
@@ -255,23 +246,3 @@ def test_a_robots_txt_whose_part_is_lost_is_fetched_again(tmp_path: Path) -> Non
         assert files_of(bench.job, "warc") == {}
         ask(job, 20.0)
     assert files_of(bench.job, "warc") == {1: b"(robots)"}
-
-
-async def test_a_file_that_went_while_it_was_written_is_missed(bench: Bench) -> None:
-    with bench.opened() as job:
-        bench.finish(job, 2)
-        (bench.job / "links").rename(bench.job / "elsewhere")
-        with pytest.raises(DisplacedError, match=r"links-000001.jsonl was moved .*crawler repair"):
-            await job.sync()
-        (bench.job / "elsewhere").rename(bench.job / "links")
-
-
-def test_files_begin_with_their_head_once(bench: Bench) -> None:
-    with bench.opened() as job:
-        job.files.outputs.begin_with(WARC, lambda name: f"{{{name}}}".encode())
-        bench.finish(job, 5)
-    files = files_of(bench.job, "warc")
-    assert len(files) > 1
-    for number, data in files.items():
-        assert data.startswith(b"{crawl-%06d.warc.gz}" % number)
-        assert data.count(b"{") == 1

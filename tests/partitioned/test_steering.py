@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.job.home_register import Home, add_homes
 from crawler.job.inbox import Inbox
 from tests.partitioned.crawls import PARTITIONS, Crawled, address_of, crawled, told
 from tests.program import crawler, running, wait_until
@@ -49,24 +48,6 @@ def test_a_url_of_a_partition_that_has_not_begun_is_refused(made: Crawled) -> No
     assert not any(inbox(job) for job in made.parts.values())
     ran = crawler("add", made.directory, "--seed", made.sites[0].url("/new"))
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-
-
-def test_a_url_of_a_partition_in_another_directory_is_to_be_added_there(made: Crawled) -> None:
-    add_homes(RealDisk(), made.directory, {2: Home("another", 7)})
-    url = f"http://{address_of(2)}/"
-    ran = crawler("add", made.directory, url)
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    ran = crawler("add", made.directory, "-", "--no-wait", stdin=f"{url}\n{made.sites[0].url('/new')}\n")
-    assert ran.code == 1
-    assert "1 URL left out" in ran.err
-    assert [inbox(job) for job in made.parts.values() if inbox(job)] == [[made.sites[0].url("/new")]]
-
-
-def test_a_partition_alone_keeps_what_is_added_for_its_next_run(made: Crawled) -> None:
-    ran = crawler("add", made.part(0), made.sites[0].url("/new"))
-    assert ran.code == 0, ran.err
-    assert inbox(made.part(0)) == [made.sites[0].url("/new")]
-    assert ran.out == "1 left in the inbox\n", "nobody knows yet whether it is new"
 
 
 def test_finished_urls_are_put_back_where_they_are(made: Crawled) -> None:

@@ -20,13 +20,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from crawler.inspect.host_table import Selection
 from crawler.inspect.record_stream import Tail
-from crawler.job.directory import JobError
 from crawler.job.output.reverse_reader import last_record
 from crawler.service.api import MOST_TABLES, Api
 from crawler.service.view import Table, TableAsked
-from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job, verify
+from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 
@@ -42,21 +40,6 @@ def test_the_last_record_of_a_url_is_found_and_no_torn_one(tmp_path: Path) -> No
             for url, number in (("http://h.test/a", 2), ("http://h.test/b", 1), ("http://h.test/c", 3)):
                 assert [each for each in last_record(path, url, piece) if each] == [{"url": url, "n": number}]
             assert [each for each in last_record(path, "http://h.test/", piece) if each] == []
-
-
-def test_a_host_with_errors_stands_before_those_without_when_none_of_its_urls_has_failed_yet() -> None:
-    counts = [(0, {}), (0, {"throttled": 9}), (2, {"dns": 1}), (0, {"timeout": 4, "cut_off": 6}), (2, {})]
-    table = [
-        {"host": f"h{number}", "failed": failed, "errors": errors} for number, (failed, errors) in enumerate(counts)
-    ]
-
-    def order(sort: str, descending: bool) -> str:
-        selection = Selection(sort=sort, descending=descending, limit=9)
-        selection.add(table)
-        return "".join(row["host"][1] for row in selection.rows())
-
-    assert (order("failed", True), order("failed", False)) == ("24310", "01342")
-    assert (order("errors", True), order("errors", False)) == ("31204", "04213")
 
 
 class Counted:
@@ -85,23 +68,6 @@ async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() ->
     for q in range(2 * MOST_TABLES):
         await ask(q)
     assert len(api.tables) == MOST_TABLES
-
-
-def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:
-    with stopped_job(tmp_path, 12) as made:
-        lines = (made.job / "pages.jsonl").read_bytes().splitlines(keepends=True)
-        with open(made.job / "pages.jsonl", "ab") as stream:
-            stream.write(lines[0] + b'{"url":"torn')  # written, never journalled: cut off when the job is resumed
-        tail = Tail(made.job)
-        assert tail.last(3) == lines[-3:]
-        assert list(tail.more()) == []
-        assert list(Tail(made.job).more()) == lines
-        assert Tail(made.job, ["failed"]).last(5) == []
-        assert Tail(made.job, ["failed", "fetched"]).last(5) == lines[-5:]
-        (made.job / "pages.jsonl").rename(made.job / "old")
-        (made.job / "pages.jsonl").write_bytes(b"".join(lines))
-        with pytest.raises(JobError, match="replaced"):
-            list(tail.more())
 
 
 def test_tail_follows_over_kills_and_shows_each_record_once(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import queue
 import signal
@@ -18,7 +17,7 @@ import pytest
 
 from crawler.base.settings import NotifySettings, SettingsError, settings_from
 from crawler.engine.lifecycle import Stop
-from crawler.service.notices import AGAIN, LASTS, Notice, Notices, NoticeWatch, Patience, webhook_url
+from crawler.service.notices import AGAIN, LASTS, Notice, Notices, NoticeWatch, Patience
 from tests.job.metrics.samples import statistics
 from tests.job.metrics.test_attention import SOUND
 from tests.program import crawler, running
@@ -113,14 +112,6 @@ def test_a_pause_is_told_once_when_it_lasts_and_so_is_its_end() -> None:
     assert watch.observe(903.0, sound()) == [], "what was not told has no end"
 
 
-def test_the_end_of_each_round_is_told() -> None:
-    watch, waits = NoticeWatch(), sound(paused="all is done", paused_by="round", pages_fetched=7)
-    assert watch.observe(0.0, waits) == [], "it waits since an earlier run"
-    assert watch.observe(1.0, sound()) == []
-    assert watch.observe(2.0, waits) == [Notice("end", "round", "all is done: 7 pages fetched so far")]
-    assert watch.observe(3.0, waits) == []
-
-
 @pytest.mark.parametrize("by", ["hours", "schedule"])
 def test_what_was_planned_is_not_told(by: str) -> None:
     watch = NoticeWatch()
@@ -137,23 +128,6 @@ def test_a_reason_is_told_again_only_after_it_was_gone_for_long() -> None:
 
 
 # -- how it is delivered -----------------------------------------------------------------------------------------
-
-
-async def test_a_notice_has_a_sentence_and_the_figures(tmp_path: Path) -> None:
-    with receiver() as there:
-        await told(there.url, tmp_path / "news")
-        (content,) = there.all()
-    assert content["text"] == "crawl news: ended: 1,234 pages fetched, 3 failed"
-    assert (content["event"], content["kind"], content["job"]) == ("end", "finished", "news")
-    assert (content["pages_fetched"], content["pages_failed"], content["needs"]) == (1_234, 3, [])
-    assert content["at"] == "2023-11-14T22:13:20+00:00"
-    assert there.asked == [PATH]
-
-
-async def test_nothing_but_the_sentence_for_strict_endpoints(tmp_path: Path) -> None:
-    with receiver() as there:
-        await told(there.url, tmp_path / "news", text_only=True)
-        assert there.all() == [{"text": "crawl news: ended: 1,234 pages fetched, 3 failed"}]
 
 
 async def test_only_what_was_asked_for_is_told(tmp_path: Path) -> None:
@@ -206,23 +180,6 @@ async def test_the_end_does_not_wait_for_a_dead_receiver(tmp_path: Path, caplog:
     assert "it cannot be reached" in caplog.text
 
 
-@pytest.mark.parametrize("answer", [500, 0], ids=["fails", "hangs"])
-async def test_a_notice_that_is_not_taken_keeps_the_last_one_from_nobody(tmp_path: Path, answer: int) -> None:
-    """The crawl ends while an earlier notice waits for its next try, or for an answer."""
-    patience = Patience(timeout=60.0, waits=(60.0,), last=3.0)
-    with receiver(answer) as there:
-        given = Notices(NotifySettings(url=there.url), tmp_path / "x", float, patience)
-        async with given.delivering():
-            given.end(Stop.MAX_PAGES, sound())
-            async with asyncio.timeout(20):
-                while not there.asked:  # noqa: ASYNC110 (what is waited for is in another thread)
-                    await asyncio.sleep(0.005)
-            given.end(Stop.FINISHED, sound())
-            settled = asyncio.create_task(asyncio.to_thread(there.taken.get, timeout=30))
-        _, content = await settled
-        assert content["kind"] == "finished"
-
-
 async def test_an_error_is_told_and_goes_on(tmp_path: Path) -> None:
     with receiver() as there:
         given = Notices(NotifySettings(url=there.url), tmp_path / "x", float, IMPATIENT)
@@ -259,17 +216,6 @@ def test_urls_that_are_refused_are_not_repeated(url: str) -> None:
         settings_from({"notify": {"url": url}}, "crawl.toml")
     assert "notify.url must be a URL" in str(error.value)
     assert url not in str(error.value)
-
-
-def test_a_url_by_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "hook").write_text("http://h.test/a-secret\n")
-    assert webhook_url(NotifySettings(url=f"file:{tmp_path / 'hook'}")) == "http://h.test/a-secret"
-    monkeypatch.setenv("HOOK", "file:///etc/passwd")
-    for reference, words in (("env:HOOK", "no URL of http"), ("env:NO_HOOK", "no variable NO_HOOK")):
-        with pytest.raises(SettingsError) as error:
-            webhook_url(NotifySettings(url=reference))
-        assert words in str(error.value)
-        assert "passwd" not in str(error.value)
 
 
 # -- a crawl -----------------------------------------------------------------------------------------------------

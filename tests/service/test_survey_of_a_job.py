@@ -11,7 +11,6 @@ import json
 import shutil
 import signal
 import threading
-import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -243,19 +242,6 @@ def test_a_crawl_that_was_killed_goes_on_and_its_numbers_are_those_of_its_record
     agree(survey_of(job), rows(job))
 
 
-def test_further_visits_count_as_visits_of_the_same_urls(tmp_path: Path) -> None:
-    pages = {"/": linked(["/a", "/b"]), "/a": linked(["/"])}
-    with Site(pages) as site:
-        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
-        words: list[str | Path] = [tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS]
-        assert crawler(*words, "--dashboard", "0").code == 0
-        assert crawler("retry", tmp_path / "job", site.url("/b"), site.url("/a")).code == 0
-        assert crawler(*words, "--dashboard", "0").code == 0
-    records, answer = rows(tmp_path / "job"), survey_of(tmp_path / "job")
-    agree(answer, records)
-    assert (answer["records"], answer["urls"]) == (5, 3)
-
-
 def test_a_crawl_that_visits_its_pages_again_and_again_counts_urls_and_visits_each_as_what_they_are(
     tmp_path: Path,
 ) -> None:
@@ -387,38 +373,6 @@ def test_the_guard_stands_before_all_of_it_and_head_is_answered(made: Path, tmp_
             connection.close()
 
 
-def test_seeds_are_named_before_the_first_of_them_is_fetched(tmp_path: Path) -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/"
-    seeds = [f"http://127.0.0.{last}:{free_port()}/{number}" for number, last in enumerate(range(2, 27))]
-    (tmp_path / "seeds.txt").write_text("\n".join(["no URL", *seeds, seeds[0]]))
-    words = [tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS, "--rate", "0.01"]
-    with running(*words, "--dashboard", str(port)):
-        wait_until(lambda: asked(f"{url}healthz")[0] == 200, "the dashboard")
-        wait_until(lambda: asked_json(f"{url}api/job")["seed_count"] == 25, "all seeds")
-        job = asked_json(f"{url}api/job")
-        assert job["seeds"] == seeds[:20]
-        assert 0 <= time.time() - job["began_at"] < 600
-        assert asked_json(f"{url}api/survey")["records"] <= 1
-
-
-def test_an_attached_dashboard_names_also_the_seeds_that_have_no_record(tmp_path: Path) -> None:
-    seeds = [f"http://127.0.0.{last}:{free_port()}/{number}" for number, last in enumerate(range(2, 14))]
-    (tmp_path / "seeds.txt").write_text("\n".join(["# ours", "no URL", *seeds[2:]]))
-    words = [*seeds[:2], tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS, "--rate", "0.01"]
-    with running(*words) as crawl:
-        wait_until((tmp_path / "job" / "live.json").exists, "the crawl")
-        with attached(tmp_path / "job") as (url, _):
-            assert asked_json(f"{url}api/job")["seeds"] == seeds
-        crawl.send_signal(signal.SIGINT)
-        crawl.wait()
-    assert len(rows(tmp_path / "job")) <= 1
-    with attached(tmp_path / "job") as (url, _):
-        assert asked_json(f"{url}api/job")["seeds"] == seeds
-        (tmp_path / "seeds.txt").unlink()  # the others are still known
-        assert asked_json(f"{url}api/job")["seeds"] == seeds[:2]
-
-
 async def _endless(request: web.Request) -> web.Response:
     await asyncio.sleep(0.05)
     return web.Response(text=linked([f"{request.path}x"]), content_type="text/html")
@@ -453,16 +407,6 @@ def test_looking_needs_the_token_where_one_was_given(tmp_path: Path) -> None:
                 return bool(json.loads(body)["records"])
 
             wait_until(counted, "records in the survey")
-
-
-def test_an_answer_that_has_not_changed_is_not_sent_again(made: Path) -> None:
-    with attached(made) as (url, _):
-        for path in ("api/survey", "api/hosts?sort=work&limit=50"):
-            with urllib.request.urlopen(f"{url}{path}") as answer:
-                etag = answer.headers["ETag"]
-            status, body = asked(f"{url}{path}", "GET", None, **{"If-None-Match": etag})
-            assert (status, body) == (304, b"")
-            assert asked(f"{url}{path}", "GET", None, **{"If-None-Match": '"other"'})[0] == 200
 
 
 def test_damaged_records_are_told_and_no_download_of_them_seems_whole(made: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.cli import main
-from crawler.inspect.export.columns import HOSTS, OTHER, PAGES, Column, Kind, columns_of
-from crawler.inspect.export.parquet import TABLES, arrow_schema, write_table
+from crawler.inspect.export.columns import OTHER, PAGES, Column, Kind, columns_of
+from crawler.inspect.export.parquet import TABLES, arrow_schema
 from crawler.inspect.job_view import JobView
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.live_status import Live, write_live
@@ -94,29 +93,6 @@ def test_of_a_running_job_only_durable_records_are_exported(tmp_path: Path) -> N
         assert main(["export", str(job), "--parquet", str(out)]) == 0
     assert [row["url"] for row in rows(out / "pages.parquet")] == [json.loads(line)["url"] for line in lines[:5]]
     assert json.loads((out / "export.json").read_text())["running"] is True
-
-
-def test_an_earlier_export_is_replaced_and_nothing_else(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = job.with_name("out")
-    out.mkdir()  # empty: free
-    words = ["export", str(job), "--parquet", str(out)]
-    assert main(words) == 0
-    left = out.with_name(".out.1.part")  # by an export that was killed
-    left.mkdir()
-    (left / "pages.parquet").write_bytes(b"half")
-    with DurableFrontier(job, delay=0) as frontier:
-        frontier.add("https://c.test/")
-        visit_all(frontier)
-    assert main(words) == 0
-    assert len(rows(out / "hosts.parquet")) == 3
-    assert not left.exists()
-
-    (out / "notes.txt").write_text("mine")
-    assert main(words) == 2
-    (out / "notes.txt").unlink()
-    (out / "export.json").write_text("[]")
-    assert main(words) == 2
-    assert len(rows(out / "hosts.parquet")) == 3
 
 
 def test_without_pyarrow_the_line_says_how_to_install_it(
@@ -269,21 +245,6 @@ def test_whatever_a_record_holds_nothing_is_lost(found: list[dict[str, Any]]) ->
             elif name != "time":
                 assert stored == value
         assert other == {name: None for name, value in row.items() if name == "unknown" and value is None} or not other
-
-
-def test_long_records_make_short_row_groups(tmp_path: Path) -> None:
-    def records() -> Iterator[tuple[dict[str, Any], int]]:
-        for number in range(500):
-            # 0.2 MB of text that does not repeat: an attacker's longest record.
-            yield {"record": number, "url": f"{number}-" + "x" * 200_000}, 200_100
-
-    assert write_table(tmp_path / "long.parquet", PAGES, records()) == 500
-    file = pq.ParquetFile(tmp_path / "long.parquet")
-    groups = [file.metadata.row_group(each).num_rows for each in range(file.metadata.num_row_groups)]
-    assert sum(groups) == 500
-    assert max(groups) < 500
-    assert write_table(tmp_path / "empty.parquet", HOSTS, []) == 0
-    assert pq.read_schema(tmp_path / "empty.parquet").equals(arrow_schema(HOSTS))
 
 
 @pytest.mark.parametrize("table", TABLES)

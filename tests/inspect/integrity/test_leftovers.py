@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from crawler.job.store.wal import logs_of, read_log
-from tests.jobs import Stopped, flip, killed_job, repair, rows, verify
+from tests.jobs import Stopped, flip, killed_job, rows, verify
 from tests.program import crawler
 
 NEVER = 1_000.0  # seconds
@@ -22,13 +21,6 @@ NEVER = 1_000.0  # seconds
 def unsynced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     """A crawl that was killed half-way before its first sync: nothing of it had to be on the disk."""
     with killed_job(tmp_path_factory.mktemp("unsynced"), NEVER, NEVER) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def often(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
-    """One that was killed after some generations."""
-    with killed_job(tmp_path_factory.mktemp("often"), 0.1) as made:
         yield made
 
 
@@ -145,15 +137,6 @@ def test_what_was_not_durable_is_no_fault(tmp_path: Path, unsynced: Stopped, wha
     assert verify(job).findings == []
 
 
-@pytest.mark.parametrize("leave", [more_output, half_a_generation, temporary_files])
-def test_the_same_beside_generations(tmp_path: Path, often: Stopped, leave: Callable[[Path], None]) -> None:
-    job = often.copy(tmp_path / "job")
-    leave(job)
-    checked = verify(job)
-    assert (checked.code, checked.findings) == (0, [])
-    often.carries_on_to_the_end(job)
-
-
 def durable_part_of_output(job: Path) -> None:
     flip(pages(job), 0)
 
@@ -183,19 +166,3 @@ def test_a_fault_beside_what_heals_itself(tmp_path: Path, unsynced: Stopped) -> 
         '["output-end", "self-healing"]',
         '["history-damaged", "damaged"]',
     }
-
-
-def test_files_and_directories_in_place_of_each_other(tmp_path: Path, stopped: Stopped) -> None:
-    """They keep neither ``verify`` nor ``backup`` from the rest, and ``repair`` puts them aside."""
-    job = stopped.copy(tmp_path / "job")
-    for name in ("course.json", "run.json"):
-        (job / name).unlink(missing_ok=True)
-        (job / name).mkdir()
-    shutil.rmtree(job / "inbox", ignore_errors=True)
-    (job / "inbox").touch()
-    checked = verify(job)
-    kinds = {finding["kind"] for finding in checked.findings}
-    assert kinds == {"history-damaged", "run-settings-damaged", "inbox-unreadable"}
-    assert crawler("backup", job, tmp_path / "backup").code == 0
-    assert repair(job).code == 0
-    assert verify(job).findings == []

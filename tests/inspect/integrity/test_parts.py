@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -315,17 +314,6 @@ def test_a_file_of_records_that_is_damaged(
     )
 
 
-def test_what_is_no_file_in_the_place_of_the_first_records(made: Path, tmp_path: Path) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
-    (job / "pages.jsonl").unlink()
-    (job / "pages.jsonl").mkdir()
-    assert [(found.kind, found.place) for found in find_all(job)] == [(Kind.FILE_LOST, "pages.jsonl")]
-    assert repair_job(job, 1.0, list[Change]().append).left == []
-    assert len(records(job)) == len(records(made))
-    assert (job / "damaged-1" / "pages.jsonl").is_dir()
-
-
 def test_records_that_another_program_has_compressed(made: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
     shutil.copytree(made, job)
@@ -339,25 +327,6 @@ def test_records_that_another_program_has_compressed(made: Path, tmp_path: Path)
     assert (job / "damaged-1" / file.name).exists()
     assert records(job) == records(made)
     carries_on(job, 2)
-
-
-@pytest.mark.parametrize("what", ["directory", "link to itself", "pipe"])
-def test_what_is_no_file_in_the_place_of_a_body_is_damage(made: Path, tmp_path: Path, what: str) -> None:
-    job = tmp_path / "job"
-    shutil.copytree(made, job)
-    place = body_path(job, 2)
-    place.unlink()
-    make = {
-        "directory": place.mkdir,
-        "link to itself": lambda: place.symlink_to(place),
-        "pipe": lambda: os.mkfifo(place),
-    }
-    make[what]()
-    (found,) = find_all(job)
-    assert (found.kind, found.severity) == (Kind.BODIES_LOST, Severity.DAMAGED)
-    assert repair_job(job, 1.0, list[Change]().append).left == []
-    assert not os.path.lexists(place)
-    carries_on(job, 3)
 
 
 def test_a_body_that_the_next_run_has_fetched_again_is_no_fault(made: Path, tmp_path: Path) -> None:
@@ -415,35 +384,3 @@ def test_a_repair_that_loses_its_power_is_done_again(made: Path, tmp_path: Path)
         carries_on(job, pending)
         shutil.rmtree(job)
     assert cuts > 3, "the power was hardly ever lost"
-
-
-def test_pages_are_not_looked_for_in_the_queue_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a repair compares grows with the pages and with the queue, and not with the product of both."""
-    job = opened(tmp_path / "job")
-    pages, queued = 60, 6_000
-    try:
-        job.admit(Found([Canonical(url, url) for url in (f"http://h.test/{each}" for each in range(pages))], 0))
-        finish(job)
-        job.admit(Found([Canonical(url, url) for url in (f"http://q.test/{each}" for each in range(queued))], 1))
-        queued = job.counters.pending  # one may be in the ledger
-        drive(job.checkpointer.checkpoint(1.0, whole=True))
-    finally:
-        job.close()
-    shutil.rmtree(tmp_path / "job" / "bodies")
-    isin, compared = np.isin, list[int]()
-
-    def counting(some: np.ndarray, others: np.ndarray, *_: object) -> np.ndarray:
-        compared.append(len(some) + len(others))
-        return isin(some, others)
-
-    monkeypatch.setattr(np, "isin", counting)
-    changes: list[Change] = []
-    assert repair_job(tmp_path / "job", 1e9, changes.append).left == []
-    counts = [change.details["count"] for change in changes if change.done is Done.URLS_PENDING_AGAIN]
-    assert counts == [pages]
-    assert sum(compared) < 20 * (pages + queued)
-    again = opened(tmp_path / "job")
-    try:
-        assert again.counters.pending == pages + queued
-    finally:
-        again.close()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from crawler.job.metrics import Course, CourseError, Events, Kind
-from crawler.job.metrics.events import EACH
 from tests.job.metrics.samples import statistics
 
 
@@ -21,12 +20,6 @@ def observed(*changes: dict[str, Any]) -> Course:
     for now, change in enumerate(changes, start=1_000):
         course.observe(float(now), statistics(**change))
     return course
-
-
-def test_a_checkpoint_is_told_once() -> None:
-    written = {"generation": 5, "age_seconds": 0.0, "seconds": 0.25, "bytes": 1_234_567}
-    course = observed({}, {"checkpoint": written}, {"checkpoint": written | {"age_seconds": 1.0}})
-    assert told(course) == [("checkpoint", "generation 5: 1,234,567 bytes in 250 ms")]
 
 
 def test_a_slice_and_a_compaction_are_told() -> None:
@@ -70,19 +63,6 @@ def test_before_the_crawl_is_there_nothing_is_observed() -> None:
     course = Course()
     course.observe(1.0, {})
     assert course.history.point() == {}
-
-
-def test_many_of_one_kind_do_not_push_out_another() -> None:
-    events = Events()
-    events.add(1.0, Kind.RETIRED, "h.test is given up", "h.test")
-    for number in range(10 * EACH):
-        events.add(2.0, Kind.ERROR, f"failure {number}")
-    kept = events.after(0)
-    assert len(kept) == EACH + 1
-    assert kept[0] == {"number": 1, "time": 1.0, "kind": "retired", "text": "h.test is given up", "host": "h.test"}
-    assert [event["number"] for event in kept] == sorted(event["number"] for event in kept)
-    assert [event["number"] for event in events.after(events.last - 2)] == [events.last - 1, events.last]
-    assert events.after(events.last) == []
 
 
 def test_a_sentence_is_cut_where_a_page_made_it_long() -> None:

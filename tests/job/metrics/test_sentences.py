@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.job.metrics import duration, per_second, standing, trust, working
+from crawler.job.metrics import standing, trust, working
 from tests.job.metrics.samples import statistics
 
 
@@ -15,13 +15,6 @@ def test_trust_says_how_many_were_skipped_of_how_many() -> None:
     assert trust(stats) == "About 3 of 1,204,332 new URLs were probably skipped by mistake."
 
 
-def test_trust_says_when_probably_none_was() -> None:
-    stats = statistics(urls_admitted=9_000, seen=seen(expected_urls_skipped=0.04))
-    assert trust(stats) == "No URLs are likely to have been skipped by mistake (expected: 0.04 of 9,000)."
-    stats = statistics(urls_admitted=9_000, seen=seen(expected_urls_skipped=3e-23))
-    assert trust(stats) == "No URLs are likely to have been skipped by mistake (expected: less than 0.001 of 9,000)."
-
-
 def test_trust_warns_when_the_target_is_missed() -> None:
     stats = statistics(seen=seen(fpp_estimated=0.002, fpp_target=0.001))
     assert trust(stats).endswith("The estimated fpp is 1 in 500, above the target of 1 in 1,000.")
@@ -30,39 +23,6 @@ def test_trust_warns_when_the_target_is_missed() -> None:
 def test_trust_warns_of_bits_that_the_keys_do_not_explain() -> None:
     stats = statistics(seen=seen(count_suspect=True, count_estimated=7_000.4))
     assert "Do not trust it: its bits are those of 7,000 keys, and 12,345 were added" in trust(stats)
-
-
-def test_trust_warns_of_a_hash_that_can_be_forged() -> None:
-    hashed = {"algorithm": "mmh3", "keyed": True, "forgeable": True}
-    assert trust(statistics(seen=seen(hash=hashed))).endswith(
-        "Its hash, mmh3, can be forged: a page can hide another URL from it."
-    )
-
-
-def test_trust_of_an_exact_an_empty_and_no_seen_set() -> None:
-    assert "exact" in trust(statistics(seen=seen(expected_urls_skipped=None)))
-    assert trust(statistics(urls_admitted=0, seen=seen(expected_urls_skipped=0.0))) == "No URL has been seen yet."
-    assert trust(statistics(seen=None)) == "There is no seen-set yet."
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.04, "0.0 s"),
-        (9.94, "9.9 s"),
-        (59.4, "59 s"),
-        (61, "1 min 1 s"),
-        (3_600, "1 h 0 min"),
-        (90_000, "25 h 0 min"),
-        (200_000, "2 days"),
-    ],
-)
-def test_times_have_two_units(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_small_rates_have_a_tenth() -> None:
-    assert [per_second(value) for value in (0.04, 99.94, 100, 12_345.6)] == ["0.0", "99.9", "100", "12,346"]
 
 
 @pytest.mark.parametrize(

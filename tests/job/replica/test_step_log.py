@@ -16,9 +16,8 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
-from crawler.job.records import Body, file_number, kind_of
-from crawler.job.replica import START, Mark, Written
-from crawler.job.step_log import MARK, StepLog
+from crawler.job.replica import START, Mark
+from crawler.job.step_log import StepLog
 from crawler.job.store import FaultyStore
 from crawler.job.transaction import Transaction
 from crawler.url.urls import Canonical
@@ -37,17 +36,6 @@ def logged(steps: int, *, size: int = 100, most: int = 10_000, keep: bool = True
         log.stamp(transaction)
         log.add(transaction)
     return log
-
-
-def test_two_readers_get_the_same_steps_each_from_its_own_mark() -> None:
-    log = logged(5)
-    whole = log.after(START, 3)
-    later = log.after(Mark(LINE, 3), 3)
-    assert whole is not None
-    assert later is not None
-    assert (whole.first, len(whole.steps), whole.reaches) == (1, 5, log.mark)
-    assert later.steps == whole.steps[3:]
-    assert log.after(log.mark, 3) is None
 
 
 def test_what_all_have_is_forgotten() -> None:
@@ -97,50 +85,6 @@ class Opened:
         self._urls += 1
         href = f"http://a.test/{self._urls}"
         assert job.admit(Found([Canonical(href, href)], 0)) == 1
-
-
-def test_an_opening_goes_on_with_the_replicas_of_the_one_before(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
-    job = opened.open(LINE)
-    opened.admit(job)
-    before = job.log.mark
-    job.close()
-    job = opened.open(LINE + 1)
-    opened.admit(job)
-    assert job.log.holds(before)
-    chunk = job.log.after(before, 3)
-    assert chunk is not None
-    assert (chunk.follows, chunk.reaches) == (before, job.log.mark)
-    assert opened.store.get(Family.META, MARK) == job.log.mark.encode()
-    job.close()
-
-
-def test_steps_without_bodies_have_records_and_links() -> None:
-    for bodies in (True, False):
-        log, transaction = StepLog(LINE, bodies=bodies), Transaction()
-        log.keep()
-        transaction.written += [Written(file_number(kind, 1), 0, b"text") for kind in (1, 2, 3)]
-        transaction.written.append(Written(0, 0, b"record"))
-        transaction.bodies.append(Body(bytes(32), b"body"))
-        log.add(transaction)
-        chunk = log.after(START, 3)
-        assert chunk is not None
-        (step,) = chunk.steps
-        assert [kind_of(each.file) for each in step.written] == ([1, 2, 3, 0] if bodies else [2, 0])
-        assert len(step.bodies) == bodies
-
-
-def test_a_job_without_a_log_has_no_mark(tmp_path: Path) -> None:
-    opened = Opened(tmp_path)
-    job = opened.open(0)
-    opened.admit(job)
-    assert opened.store.get(Family.META, MARK) is None
-    job.close()
-    opened.open(LINE).close()
-    job = opened.open(0)
-    opened.admit(job)
-    assert opened.store.get(Family.META, MARK) is None, "no replica follows what is written now"
-    job.close()
 
 
 def test_others_rely_on_what_replicas_have(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import os
@@ -10,7 +9,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,15 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.cli.launches import MOST_NAME, LaunchError, Launches
+from crawler.cli.launches import MOST_NAME
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import COMMAND, LastCommand, read_command, write_command
-from crawler.service.watched_jobs import WatchedJobs, jobs_in
+from crawler.service.watched_jobs import jobs_in
 from tests.jobs import Stopped, rows, stopped_job, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
@@ -158,22 +156,6 @@ def test_a_job_that_comes_is_shown_and_one_that_goes_is_not(tmp_path: Path, made
         assert shown.ask("jobs/one/api/stats")[0] == 404
 
 
-def test_a_directory_whose_name_is_no_text_is_shown_under_one_that_addresses_can_have(
-    tmp_path: Path, made: Stopped
-) -> None:
-    made.copy(Path(os.fsdecode(os.fsencode(tmp_path) + b"/many/caf\xe9")))
-    made.copy(tmp_path / "many" / "one")
-    with board(tmp_path / "many") as shown:
-        name = "caf\\xe9"
-        assert shown.wait(name, "stopped")["pages"] == 20
-        assert shown.ask(f"jobs/{quote(name)}/api/stats")[1]["pages_fetched"] == 20
-        assert shown.ask(f"jobs/{quote(name)}/api/job")[1]["name"] == name
-        with urllib.request.urlopen(f"{shown.url}jobs/{quote(name)}") as page:
-            assert page.geturl() == f"{shown.url}jobs/{quote(name)}/"
-        shown.wait("one", "stopped")
-        assert shown.ask("jobs/one/api/stats")[0] == 200
-
-
 def test_a_damaged_job_is_shown_with_the_reason_and_does_not_keep_others_from_being_shown(
     tmp_path: Path, made: Stopped
 ) -> None:
@@ -201,39 +183,6 @@ def test_a_running_crawl_is_shown_and_controlled_also_with_a_dashboard_of_its_ow
                 assert shown.ask("jobs/job/api/control", {"do": "stop"}) == (200, {"done": True})
                 crawl.wait(30)
                 assert not shown.wait("job", "stopped")["running"]
-
-
-def test_a_crawl_that_was_killed_needs_somebody(tmp_path: Path) -> None:
-    job, seeds = tmp_path / "job", tmp_path / "seeds.txt"
-    with Site(tree(PAGES), latency=0.2) as site, board_after_kill(site, seeds, job) as shown:
-        row = shown.wait("job", "stopped")
-        assert [need["kind"] for need in row["needs"]] == ["killed"]
-
-
-def test_a_job_that_was_moved_while_it_ran_is_not_said_to_be_killed(tmp_path: Path) -> None:
-    """The status of the run has moved along, and looks as it does after a kill."""
-    job, seeds = tmp_path / "one" / "job", tmp_path / "seeds.txt"
-    with Site(tree(PAGES), latency=0.2) as site:
-        seeds.write_text(site.url("/") + "\n")
-        with running(seeds, "--job", job, *SLOW) as crawl:
-            wait_until(lambda: (job / "live.json").exists() and bool(site.pages_asked()), "a status, and a page")
-            job.parent.rename(tmp_path / "two")
-            crawl.wait(30)
-        with board(tmp_path / "two") as shown:
-            (need,) = shown.wait("job", "stopped")["needs"]
-            assert need["kind"] == "killed"
-            assert "was killed" not in need["text"]
-
-
-@contextmanager
-def board_after_kill(site: Site, seeds: Path, job: Path) -> Iterator[Board]:
-    seeds.write_text(site.url("/") + "\n")
-    with running(seeds, "--job", job, *SLOW) as crawl:
-        wait_until(lambda: (job / "live.json").exists() and bool(site.pages_asked()), "a status, and a page")
-        crawl.kill()
-        crawl.wait()
-    with board(job.parent) as shown:
-        yield shown
 
 
 def test_who_may_look_and_who_may_change_is_as_on_the_page_of_one_job(tmp_path: Path, made: Stopped) -> None:
@@ -284,29 +233,6 @@ def test_jobs_in_directories(tmp_path: Path, made: Stopped) -> None:
     assert jobs_in([tmp_path / "none"]) == []
 
 
-async def test_a_job_that_could_not_be_read_when_it_was_begun_is_read_again_at_once(
-    tmp_path: Path, made: Stopped
-) -> None:
-    job = made.copy(tmp_path / "jobs" / "fresh")
-    identity = (job / "job.json").read_bytes()
-    (job / "job.json").write_bytes(identity[:-3])
-    jobs = WatchedJobs([tmp_path / "jobs"], time.time)
-
-    def states() -> list[str]:
-        return [row["state"] for row in jobs.rows()["jobs"]]
-
-    keeping = asyncio.create_task(jobs.keep())
-    try:
-        await asyncio.to_thread(wait_until, lambda: states() == ["unreadable"], "the job cannot be read")
-        (job / "job.json").write_bytes(identity)
-        await jobs.show("fresh")
-        assert states() != ["unreadable"]
-        assert jobs.routes("fresh") is not None
-    finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
-
-
 # -- starting ----------------------------------------------------------------------------------------------------
 
 
@@ -339,16 +265,6 @@ def test_crawls_outlive_a_dashboard_that_is_killed_and_two_others_resume_each_on
         assert sorted(row["url"] for row in rows(new / "fresh")) == sorted(site.url(path) for path in tree(PAGES))
         assert len(site.pages_asked()) <= PAGES + 2, "what was in flight is asked for again, and no more"
         assert verify(new / "fresh").code == 0
-
-
-async def test_why_a_crawl_did_not_start_names_the_job_and_not_where_it_is(tmp_path: Path) -> None:
-    job = tmp_path / "jobs" / "fresh"
-    job.mkdir(parents=True)
-    (job / "sea.jpg").touch()
-    words = ("crawl", "http://127.0.0.1:9/", f"--job={job}", "--allow-private", "--contact", "x@example.org")
-    with pytest.raises(LaunchError, match="fresh holds other files") as error:
-        await Launches(WatchedJobs([], time.time), None, None).launch(job, words, tmp_path)
-    assert str(tmp_path) not in str(error.value)
 
 
 def test_a_new_job_is_started_goes_on_without_the_dashboard_and_is_resumed(tmp_path: Path) -> None:
@@ -389,48 +305,6 @@ def test_a_stopped_job_is_resumed_with_its_settings_and_its_grown_seeds(tmp_path
             shown.wait("job", "ended")
         found = [row["url"] for row in rows(job)]
         assert sorted(found) == sorted({*(site.url(path) for path in tree(PAGES)), site.url("/later")})
-
-
-def test_seeds_in_every_form_are_read_again(tmp_path: Path) -> None:
-    """A URL stays one, whatever it looks like, and a file stays a file."""
-    job = tmp_path / "job"
-    with Site(tree(PAGES) | {"/later/0": "0", "/later/1": "1"}, latency=0.02) as site, ended(job):
-        own = f"http:{site.hosts[0]}"
-        for name in ("http:list", "-"):
-            (tmp_path / name).write_text(f"{site.url('/')}\n")
-        words = (own, "./http:list", "./-", "--job", job, *SLOW, "--max-pages", "3", "--concurrency", "1")
-        assert crawler(*words, directory=tmp_path).code == 3
-        for number, name in enumerate(("http:list", "-")):
-            (tmp_path / name).write_text(f"{site.url(f'/later/{number}')}\n")
-        command = read_command(job)
-        assert command is not None
-        raised = tuple(word for word in command.words if not word.startswith("--max-pages"))
-        write_command(RealDisk(), job, LastCommand(command.seeds, raised, command.directory))
-        with board(tmp_path, "--new-jobs", tmp_path) as shown:
-            shown.wait("job", "stopped")
-            status, answer = shown.ask("api/jobs/job/resume", {})
-            assert (status, "gone" in answer["text"]) == (200, False)
-            shown.wait("job", "ended")
-        assert {site.url("/later/0"), site.url("/later/1")} <= {row["url"] for row in rows(job)}
-
-
-def test_a_job_whose_seeds_are_gone_is_resumed_without_them(tmp_path: Path) -> None:
-    job, seeds = tmp_path / "job", tmp_path / "seeds.txt"
-    with Site(tree(PAGES), latency=0.02) as site, ended(job):
-        seeds.write_text(site.url("/") + "\n")
-        with running(seeds, "--job", job, *SLOW) as crawl:
-            wait_until(lambda: len(site.pages_asked()) > 5, "pages")
-            crawl.send_signal(signal.SIGINT)
-            crawl.wait(30)
-        seeds.unlink()
-        with board(tmp_path, "--new-jobs", tmp_path) as shown:
-            shown.wait("job", "stopped")
-            status, answer = shown.ask("api/jobs/job/duplicate", {"name": "again"})
-            assert (status, "its seeds are not there" in answer["error"]) == (409, True)
-            status, answer = shown.ask("api/jobs/job/resume", {})
-            assert (status, "gone" in answer["text"]) == (200, True)
-            shown.wait("job", "ended")
-        assert len(rows(job)) == PAGES
 
 
 def test_a_job_that_runs_is_not_started_again(tmp_path: Path) -> None:
@@ -570,23 +444,6 @@ def test_a_command_that_is_unknown_or_damaged_is_said(tmp_path: Path, made: Stop
             assert words in answer["error"]
 
 
-def test_the_command_of_the_last_run_is_stored_without_what_it_refers_to(tmp_path: Path) -> None:
-    job, seeds, config = tmp_path / "job", tmp_path / "seeds.txt", tmp_path / "c.toml"
-    with Site(tree(3)) as site:
-        seeds.write_text(site.url("/") + "\n")
-        config.write_text(
-            '[dashboard]\nlisten = "0"\ntoken = "a-secret-token-of-mine"\n[fetch]\nallow_private = true\n'
-        )
-        words = ("--config", str(config), "--delay", "0", "--include", "**", "--output=-,links", "--quiet")
-        assert crawler(seeds, "--job", job, *words).code == 0
-    command = read_command(job)
-    assert command is not None
-    assert command.seeds == (str(seeds),)
-    assert sorted(command.words) == sorted(("--delay=0.0", "--include=**", "--output=links", f"--config={config}"))
-    assert b"a-secret" not in (job / COMMAND).read_bytes()
-    assert stat.S_IMODE((job / COMMAND).stat().st_mode) == 0o600
-
-
 def test_a_stored_command_is_read_back(tmp_path: Path) -> None:
     command = LastCommand(("a.txt", "https://h.test/"), ("--delay=0.5",), "/somewhere")
     assert read_command(tmp_path) is None
@@ -617,17 +474,3 @@ def test_a_dashboard_that_is_interrupted_leaves_its_crawls_alone(tmp_path: Path)
         assert lock_holder(new / "x") == pid
         assert subprocess.run(["kill", "-INT", str(pid)], check=True).returncode == 0
         wait_until(lambda: lock_holder(new / "x") is None, "its end")
-
-
-def test_a_demo_says_that_it_cannot_be_started_from_the_page(made: Stopped, tmp_path: Path) -> None:
-    for name in ("demo", "other"):
-        shutil.copytree(made.job, tmp_path / name)
-        (tmp_path / name / COMMAND).unlink(missing_ok=True)
-    (tmp_path / "demo" / "demo.json").write_text("")
-    with board(tmp_path) as page:
-        said = "it is a demo, whose pages crawler demo serves: resume it with that command"
-        assert page.wait("demo", "stopped")["start_fault"] == said
-        assert "is not known" in page.wait("other", "stopped")["start_fault"]
-        assert page.ask("api/jobs/demo/resume", {}) == (409, {"error": said})
-        write_command(RealDisk(), tmp_path / "other", LastCommand((), (), str(tmp_path)))
-        wait_until(lambda: page.rows()["other"]["start_fault"] is None, "the command is known")

@@ -305,41 +305,6 @@ async def test_the_seen_set_is_one_line_until_it_has_something_to_say(browser: C
         assert await asyncio.to_thread(script(browser, opened))
 
 
-async def test_the_seen_set_of_a_crawl_of_partitions_names_their_slices(browser: Chrome) -> None:
-    seen = statistics()["seen"] | {"fpp_estimated": 1e-20, "ledger": None}
-    one = seen["slices"][0]
-    few = seen | {"slices": [one | {"partition": 0}]}
-    more = seen | {"slices": [one | {"partition": number} for number in (0, 3, 3)]}
-    same = seen | {"slices": [one | {"partition": number} for number in (0, 3)]}
-    crawl = Crawl(seen=few, seen_warning=None, partitions=[], checkpoint=statistics()["checkpoint"] | {"partition": 7})
-    async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        panel = "return document.querySelector('#seen-set').open"
-        crawl.changes |= {"seen": same}
-        await until(browser, lambda: text(browser, "#oldest-partition") == "07")
-        await until(browser, script(browser, "return document.querySelector('#stop').hidden"))
-        assert not await asyncio.to_thread(script(browser, panel)), "a partition that begins is no growth"
-        crawl.changes |= {"seen": more}
-        await until(browser, script(browser, panel))
-        names = "return [...document.querySelectorAll('#slices tr')].map(row => row.cells[0].innerText)"
-        await until(browser, lambda: browser.execute_script(names) == ["00-1", "03-1", "03-2"])
-
-
-async def test_a_telephone_shows_what_is_wrong_before_anything_else(browser: Chrome) -> None:
-    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
-    order = """return [...document.querySelectorAll('main > section')]
-        .sort((one, other) => one.getBoundingClientRect().top - other.getBoundingClientRect().top)
-        .map(node => node.className)"""
-    await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.setDeviceMetricsOverride", screen)
-    try:
-        async with shown(Crawl()) as (_, url):
-            await open_page(browser, url)
-            first = (await asyncio.to_thread(script(browser, order)))[:4]
-    finally:
-        await asyncio.to_thread(browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
-    assert first == ["far", "attention", "hosts", "failures"]
-
-
 async def test_the_time_left_that_is_told_is_shown(browser: Chrome) -> None:
     crawl = Crawl()
     slow = {"at_least": False, "host": "slow.test:80"}

@@ -21,7 +21,7 @@ from crawler.tools.dedup.build import BuildError, build_from_file
 from crawler.tools.dedup.build_process import Recipe
 from crawler.tools.dedup.filter_setup import make_filter
 from crawler.tools.dedup.key_spec import KeySpec, split_lines
-from crawler.tools.dedup.lines import LineTooLongError, Splitter, count_lines, part_of_file
+from crawler.tools.dedup.lines import count_lines, part_of_file
 from tests.examples import TIMES
 from tests.hashing import HASH
 from tests.program import ROOT, wait_until
@@ -40,22 +40,6 @@ def write_list(path: Path, lines: list[bytes]) -> Path:
 # -- lines -----------------------------------------------------------------------------------------------------
 
 pieces_of_text = st.lists(st.sampled_from([b"", b"a", b"bc", b"\n", b"\n\n", b"x" * 40]), max_size=20)
-
-
-@settings(max_examples=33 * TIMES)
-@given(pieces=pieces_of_text)
-def test_pieces_are_cut_into_whole_lines(pieces: list[bytes]) -> None:
-    splitter = Splitter()
-    blocks = [splitter.feed(piece) for piece in pieces]
-    assert all(block.endswith(b"\n") for block in blocks if block)
-    assert b"".join(blocks) + splitter.rest() == b"".join(pieces)
-
-
-def test_a_line_may_not_take_all_memory() -> None:
-    splitter = Splitter(longest=100)
-    splitter.feed(b"\n" + b"x" * 90)
-    with pytest.raises(LineTooLongError, match="longer than 100 bytes"):
-        splitter.feed(b"x" * 20)
 
 
 @settings(max_examples=33 * TIMES)
@@ -382,14 +366,6 @@ def test_a_plan_is_what_filters_then_take(run: Commands) -> None:
     assert set(kinds) == set(SEEN_KINDS)
     assert kinds["exact"]["bytes"] == kinds["scalable"]["bytes"]
     assert kinds["exact"]["fpp"] == kinds["exact"]["expected_urls_skipped"] == 0
-
-
-def test_a_plan_leaves_out_what_cannot_be_made_and_says_why(run: Commands) -> None:
-    made = json.loads(run("plan", "--urls", "1000", "--fpp", "1e-12", "--json").out)
-    assert [row["kind"] for row in made["kinds"]] == ["scalable", "bloom", "counting", "digest", "bitmap", "exact"]
-    assert list(made["impossible"]) == ["cuckoo"]
-    out = run("plan", "--urls", "1000", "--fpp", "1e-30").out.decode()
-    assert "scalable: not possible: an fpp of 1.5e-31 is too small for blocks" in out
 
 
 @pytest.mark.parametrize(

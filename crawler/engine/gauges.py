@@ -57,7 +57,7 @@ class Gauges:
             self.states.watch(),
             self._name_overlooked(),
             self._observe(runs),
-            self._look_ahead(),
+            self.look_ahead(),
         ]
 
     def settle(self) -> None:
@@ -87,7 +87,7 @@ class Gauges:
                 self.observed.forget()
             await asyncio.sleep(_LOOK)
 
-    async def _look_ahead(self) -> None:
+    async def look_ahead(self) -> None:
         while True:
             self._look_at_seen()
             await asyncio.sleep(_BETWEEN)

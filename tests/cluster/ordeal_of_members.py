@@ -203,7 +203,7 @@ class Ordeal:
         crawling = self.crawling
         # They only tell people, from a machine whose memory is real, and are a fifth of what members do that wait.
         with (
-            patch.object(Gauges, "_look_ahead", _nothing_to_tell),
+            patch.object(Gauges, "look_ahead", _nothing_to_tell),
             patch.object(HostStates, "watch", _nothing_to_tell),
         ):
             seconds = crawling.live(self._live)

@@ -36,7 +36,7 @@ def observed(looks: Sequence[tuple[float, int, int]]) -> Observed:
 
 
 def seen_set(kind: str, keys: int, capacity: int = 1_000) -> SeenSet:
-    seen = make_seen(SeenSettings(kind=kind, capacity=capacity), FaultyStore())
+    seen = make_seen(SeenSettings(kind=kind, capacity=capacity), FaultyStore(), SEED_ZERO)
     seen.restore(SEED_ZERO.digest_keys([str(number) for number in range(keys)]))
     return seen
 

@@ -21,10 +21,13 @@ from crawler.job.metrics import (
 )
 from crawler.job.store import FaultyStore
 from crawler.seen.exact import make_seen
-from crawler.seen.filters import SEED_ZERO, SeenSet
+from crawler.seen.filters import KeyHash, SeenSet
 from tests.job.metrics.samples import statistics
 
 STEADY = Pace(3.0, 0.25)
+
+
+HASH = KeyHash.new("blake2b")
 
 
 def observed(looks: Sequence[tuple[float, int, int]]) -> Observed:
@@ -36,8 +39,8 @@ def observed(looks: Sequence[tuple[float, int, int]]) -> Observed:
 
 
 def seen_set(kind: str, keys: int, capacity: int = 1_000) -> SeenSet:
-    seen = make_seen(SeenSettings(kind=kind, capacity=capacity), FaultyStore(), SEED_ZERO)
-    seen.restore(SEED_ZERO.digest_keys([str(number) for number in range(keys)]))
+    seen = make_seen(SeenSettings(kind=kind, capacity=capacity), FaultyStore(), HASH)
+    seen.restore(HASH.digest_keys([str(number) for number in range(keys)]))
     return seen
 
 

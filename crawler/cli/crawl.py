@@ -23,7 +23,6 @@ from crawler.base.settings import (
     Settings,
     SettingsError,
     Source,
-    outdated,
     settings_from,
 )
 from crawler.cli.command_words import store_command
@@ -226,8 +225,6 @@ def _say_hints(settings: Settings, source: Source) -> None:
     """Warn of what can be used, but should be written in another way, or may mean something else."""
     if "warc" in settings.output.keep and (slow := slow_compression()) is not None:
         say(sys.stderr, f"crawler: warning: {slow}")
-    for text in outdated(settings):
-        say(sys.stderr, f"crawler: warning: {text}")
     if settings.hooks != NO_HOOKS:
         from crawler.engine.hooks.loaded import idle_settings  # noqa: PLC0415, as above
 

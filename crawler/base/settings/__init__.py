@@ -12,7 +12,6 @@ from crawler.base.settings.load import (
     check_tables,
     nearest,
     one_table_each,
-    outdated,
     settings_from,
 )
 from crawler.base.settings.match import host_match
@@ -153,7 +152,6 @@ __all__ = [
     "merge",
     "nearest",
     "one_table_each",
-    "outdated",
     "secret_reference",
     "settings_from",
     "stated_in",

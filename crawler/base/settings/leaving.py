@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 DIRECT = "direct"
 
-_ORIGIN = r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 # Those that the crawler writes itself, or that rules in robots.txt address it by.
@@ -76,13 +75,6 @@ def _names_a_server(url: str) -> bool:
     except ValueError:
         return False
     return bool(host) and port != 0
-
-
-def fault_of_origin(text: str) -> str | None:
-    """An origin is written as in a URL: in small letters, and without the port of the scheme."""
-    if re.fullmatch(_ORIGIN, text) is None or re.search(r"\Ahttp:.*:80\Z|\Ahttps:.*:443\Z", text):
-        return "must be scheme, host and, if it is not that of the scheme, port, as in https://example.org:8443"
-    return None
 
 
 _SECRET_HEADERS = frozenset(("authorization", "cookie"))

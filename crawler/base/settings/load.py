@@ -10,14 +10,13 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Meta, to_builtins
 from msgspec.structs import replace
 
 from crawler.base.settings.leaving import (
-    fault_of_origin,
     is_secret,
     shortened,
 )
@@ -30,10 +29,9 @@ from crawler.base.settings.parts import (
     TABLES,
     PriorityRule,
     Settings,
-    SitesSettings,
     SiteTable,
 )
-from crawler.base.settings.sites import OF_PATHS, WAYS
+from crawler.base.settings.sites import OF_PATHS
 
 Tables = Mapping[str, Mapping[str, Any]]
 RULES = "priority"
@@ -132,7 +130,6 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
     source = _as_source(source)
     check_tables(tables, source)
     tables = one_table_each(tables)
-    old = _old_sites(tables.get("fetch", {}).pop("site", ()), source)
     built: dict[str, Any] = {}
     for table, values in tables.items():
         kind = TABLES[table]
@@ -140,9 +137,7 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
             built[table] = kind(_listed(table, values, source))
         else:
             built[table] = kind(**_read(table, kind, values, source))
-    settings = Settings(**built, places=_places(tables, len(old), source))
-    if old:
-        settings = replace(settings, site=SitesSettings(old + settings.site.tables))
+    settings = Settings(**built, places=_places(tables, source))
     _check_together(settings, tables.get("seen", {}), source)
     _check_order(settings, tables, source)
     return _with_rounds(settings)
@@ -165,27 +160,16 @@ def _with_rounds(settings: Settings) -> Settings:
     return replace(settings, recrawl=at_once)
 
 
-def _places(tables: Tables, old: int, source: Source) -> dict[tuple[str | int, ...], str]:
-    """Where each value comes from. ``old``: tables of sites that stand before those of ``tables``."""
+def _places(tables: Tables, source: Source) -> dict[tuple[str | int, ...], str]:
+    """Where each value comes from."""
     places: dict[tuple[str | int, ...], str] = {}
     for table, values in tables.items():
         if table not in LISTED:
             places.update(((table, key), source.at(table, key)) for key in values)
     for number, site in enumerate(tables.get(SITE, {}).get(LISTED[SITE], ())):
         if isinstance(site, Mapping):
-            places.update(((SITE, old + number, key), source.at(SITE, number, key)) for key in site)
-    places.update(
-        ((SITE, number, key), source.at("fetch", "site", number, key)) for number in range(old) for key in WAYS
-    )
-    places.update(((*_OLD_PLACE, number), source.at(*_OLD_PLACE, number)) for number in range(old))
+            places.update(((SITE, number, key), source.at(SITE, number, key)) for key in site)
     return places
-
-
-def outdated(settings: Settings) -> Iterator[str]:
-    """What is still read and should be written in another way: a line for the user."""
-    place = settings.places.get((*_OLD_PLACE, 0))
-    if place is not None:
-        yield f"{place}: [[{_OLD_SITE}]] is deprecated: write [[{SITE}]], with match instead of origin"
 
 
 def _read(table: str, kind: Callable[..., object], stated: Mapping[str, Any], source: Source) -> dict[str, Any]:
@@ -339,36 +323,6 @@ def _check_site(site: SiteTable, source: Source) -> None:
             f"{source.at(SITE, 'interval')}: {SITE}.interval is the time between any two visits: leave out the other "
             "intervals"
         )
-
-
-def _old_sites(stated: Any, source: Source) -> tuple[SiteTable, ...]:
-    """What earlier versions called [[fetch.site]], as the tables that it means. They come before all others."""
-    if not isinstance(stated, (list, tuple)):
-        raise SettingsError(f"{source.at('fetch', 'site')}: write each site as a table of its own, [[{_OLD_SITE}]]")
-    found = []
-    for number, site in enumerate(stated):
-        place = _Nested(source, ("fetch", "site", number))
-        if not isinstance(site, Mapping):
-            raise SettingsError(f"{place.at()}: {_OLD_SITE} {number + 1} must be a table of keys")
-        known = ("origin", "headers", "login", "proxy")
-        unknown = next((key for key in site if key not in known), None)
-        if unknown is not None:
-            at = place.at("", unknown)
-            hint = nearest(unknown, known)
-            if not hint and unknown in _hints(SiteTable):
-                hint = f": write [[{SITE}]], with match instead of origin"
-            raise SettingsError(f"{at}: unknown key {_OLD_SITE}.{unknown}{hint}")
-        origin = site.get("origin")
-        if origin is None:
-            raise SettingsError(
-                f'{place.at()}: {_OLD_SITE} {number + 1} has no origin: add one, as in origin = "https://example.org"'
-            )
-        fault = fault_of_origin(origin) if isinstance(origin, str) else "must be a string"
-        if fault is not None:
-            raise SettingsError(f"{place.at('', 'origin')}: {_OLD_SITE}.origin {fault}")
-        ways = {key: site[key] for key in known[1:] if key in site}
-        found.append(SiteTable(origin, **_read(SITE, SiteTable, ways, place)))
-    return tuple(found)
 
 
 class _Nested(Source):

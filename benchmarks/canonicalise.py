@@ -20,8 +20,9 @@ from urllib.parse import urljoin
 
 from ada_url import join_url
 
-from crawler.url.scope import Scope
-from crawler.url.urls import Canonicaliser, host_key
+from crawler.url.scope.modes import Scope
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.url.urls.host_key import host_key
 
 Page = tuple[str, list[str]]
 Method = Callable[[str, list[str]], object]

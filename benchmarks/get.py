@@ -32,7 +32,7 @@ import yarl
 from aiohttp.client_proto import ResponseHandler
 
 from benchmarks.kit.machine import describe_machine
-from crawler.base.settings import FetchSettings
+from crawler.base.settings.parts import FetchSettings
 from crawler.web.fetch import Fetcher, Response
 from crawler.web.fetch.lenient import LenientHandler
 

@@ -23,9 +23,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.fuzz.links import make
 from benchmarks.kit.machine import describe_machine
-from crawler.base.settings import LinkSettings
-from crawler.web.links import TOKENS_BYTES, PageLinks, Undecided, extract_links, is_cheap, scan_links, token_links
-from crawler.web.parsing import PageParser
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.extract import PageLinks, extract_links, is_cheap, scan_links
+from crawler.web.links.tokens import TOKENS_BYTES, Undecided, token_links
+from crawler.web.parsing.pages import PageParser
 
 SETTINGS = LinkSettings()
 PADDING = b" " * 100_000  # in front, where spaces are nothing

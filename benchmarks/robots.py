@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler.url.robots import parse_robots
+from crawler.url.robots.parse import parse_robots
 
 AGENT, LIMIT = "crawler/0.1", 512_000
 SHORT = [f"http://h.test/some/path/page{n}.html?x=1" for n in range(100)]

@@ -26,13 +26,17 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Batch
-from crawler.base.settings import LinkSettings, TrapSettings, settings_from
-from crawler.frontier.traps import Copies, Traps, remember
-from crawler.frontier.traps.copies import content_digest, simhash_of
-from crawler.job.store import RocksStore
-from crawler.url.robots import parse_robots
-from crawler.url.scope import Boundary, Pattern, Scope
-from crawler.web.links import Sitemap, extract_links
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.parts import LinkSettings, TrapSettings
+from crawler.frontier.traps.copies import Copies, content_digest, remember, simhash_of
+from crawler.frontier.traps.traps import Traps
+from crawler.job.store.rocks import RocksStore
+from crawler.url.robots.parse import parse_robots
+from crawler.url.scope.boundary import Boundary
+from crawler.url.scope.modes import Scope
+from crawler.url.scope.patterns import Pattern
+from crawler.web.links.extract import extract_links
+from crawler.web.links.sitemap import Sitemap
 
 PATTERNS = ("*.pdf", "*/print/*", "*?*sort=*")
 

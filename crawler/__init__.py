@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from crawler.library.blocking import run
     from crawler.library.crawl_loop import CodeFailed, Crawl
     from crawler.seen import filters
-    from crawler.url.urls import canonicalise
+    from crawler.url.urls.canonicaliser import canonicalise
 
 __version__ = "0.1.0"
 
@@ -76,7 +76,7 @@ _LAZY = {
     "JobError": ("crawler.job.directory", "JobError"),
     "Link": ("crawler.engine.link_judge", "Link"),
     "Page": ("crawler.engine.hooks.page_view", "Page"),
-    "canonicalise": ("crawler.url.urls", "canonicalise"),
+    "canonicalise": ("crawler.url.urls.canonicaliser", "canonicalise"),
     "filters": ("crawler.seen.filters", None),
     "run": ("crawler.library.blocking", "run"),
 }

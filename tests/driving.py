@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.link_judge import LinkJudge
 from crawler.engine.loop_lag import LoopLag

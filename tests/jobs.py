@@ -17,19 +17,18 @@ from typing import Any
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.cli import main
-from crawler.frontier import decode_host
 from crawler.frontier.entry import fresh_slot
-from crawler.frontier.host import encode_host, host_name
+from crawler.frontier.host import decode_host, encode_host, host_name
 from crawler.inspect.integrity.finding import Finding
 from crawler.inspect.integrity.inventory import Inventory, InventorySettings, Source
 from crawler.inspect.integrity.verifier import SeenCheck
-from crawler.job.checkpoint import Generations, Manifest
+from crawler.job.checkpoint.generations import Generations, Manifest
 from crawler.job.output import lines_of
 from crawler.job.records import Counters
 from crawler.job.recovery import kept_hash
-from crawler.job.store import RocksStore
+from crawler.job.store.rocks import RocksStore
 from crawler.seen.filters import SEED_ZERO
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, tree

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from crawler.base.clock import Anchor
 from crawler.base.disk import PowerCutError
 from crawler.base.kv import Batch
-from crawler.base.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.link_judge import LinkJudge
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.web.extract.text_pool import Texts
 from crawler.web.fetch import Failure, Response, SimulatedWeb
 from crawler.web.fetch.simulated import Answer

@@ -41,7 +41,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from crawler.base.disk import PowerCutError
-from crawler.base.settings import (
+from crawler.base.settings.parts import (
     CrawlSettings,
     DurabilitySettings,
     PolitenessSettings,

@@ -32,7 +32,7 @@ from typing import Any
 
 import crawler
 from crawler.base.disk import failpoints
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import DIGEST_BYTES, make_seen
 from tests.chance import CHANCE
 from tests.hostile import world

@@ -18,26 +18,32 @@ import pytest
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import FAMILY_NUMBERS, Batch, Family
-from crawler.base.settings import SHAPING, TABLES, RobotsSettings, TrapSettings
+from crawler.base.settings.parts import SHAPING, TABLES, RobotsSettings, TrapSettings
 from crawler.cli import COMMANDS, CommandParser, command_parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.exit_codes import Exit
 from crawler.engine.lifecycle import State
-from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
-from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
-from crawler.frontier.recrawl import ChangeRate
-from crawler.frontier.traps import Traps, check_content, check_soft404
-from crawler.frontier.traps.copies import content_digest
+from crawler.frontier.entry import Entry, decode_entry, fresh_slot, is_retry, retry_time, split_pending_key
+from crawler.frontier.host import decode_host
+from crawler.frontier.page import unpack_page
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.recrawl.change_rate import ChangeRate
+from crawler.frontier.request_outcome import FailureClass
+from crawler.frontier.revisits import due_key
+from crawler.frontier.traps.copies import check_content, content_digest
+from crawler.frontier.traps.soft404 import check_soft404
+from crawler.frontier.traps.traps import Traps
 from crawler.inspect.statistics import SlotFigures
 from crawler.job import directory as identity
 from crawler.job.border import decode_page
-from crawler.job.checkpoint import Generations, decode_envelope
+from crawler.job.checkpoint.envelope import decode_envelope
+from crawler.job.checkpoint.generations import Generations
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.job.job_lock import LOCK
-from crawler.job.partition import Links, inlet, outbox
-from crawler.job.partition.messages import decode_message
+from crawler.job.partition import inlet, outbox
+from crawler.job.partition.messages import Links, decode_message
 from crawler.job.records import (
     Counters,
     Outcome,
@@ -52,12 +58,15 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.recovery import COUNTERS, OUTPUT_END
-from crawler.job.replica import Chunk, FilePart, Piece, ReplicaCodec, Step
+from crawler.job.replica.copy_pieces import FilePart, Piece
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import Chunk, Step
 from crawler.job.run_settings import RUN
-from crawler.job.store import MemoryStore
-from crawler.seen.exact import LedgerCounts, rows_of
+from crawler.job.store.memory_store import MemoryStore
+from crawler.seen.exact.ledger import LedgerCounts
+from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import SEED_ZERO, read_segment
-from crawler.url.scope import COUNTED, Limit
+from crawler.url.scope.bounds import COUNTED, Limit
 from crawler.web.archive.capture_records import Earlier
 from crawler.web.archive.labels import sha1
 from crawler.web.archive.payloads import decode_payload, encode_payload

@@ -32,7 +32,9 @@ import pytest
 from aiohttp import web
 
 from benchmarks.kit.machine import why_not_native
-from crawler.base.settings import Sites, hours_of, settings_from
+from crawler.base.settings.hours import hours_of
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.sites import Sites
 from crawler.cli import command_parser
 from crawler.service.dashboard.token import checked_token
 from crawler.service.watched_jobs import jobs_in

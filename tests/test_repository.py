@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.settings import PriorityRule, Settings, SiteTable, as_tables, settings_from
+from crawler.base.settings.load import as_tables, settings_from
+from crawler.base.settings.parts import PriorityRule, Settings, SiteTable
 from crawler.cli.options import FLAGS
 from tests.layers import MODULES, SURFACE
 

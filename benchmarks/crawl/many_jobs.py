@@ -35,7 +35,7 @@ from msgspec.structs import replace
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import settings_from
+from crawler.base.settings.load import settings_from
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker

@@ -25,7 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import settings_from
+from crawler.base.settings.load import settings_from
 from crawler.job.job import Job
 from crawler.service.session import drive_and_checkpoint
 from crawler.web.fetch import Failure, Keeps, RawExchange, Response, is_html

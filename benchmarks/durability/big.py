@@ -23,14 +23,15 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler import frontier
-from crawler.base.settings import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.cli.exit_codes import Exit
+from crawler.frontier.entry import Entry
+from crawler.frontier.lease import Done
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.records import Outcome, PageRecord, encode_page
 from crawler.tools.bench.child import module_environment, run
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 PACKAGES = ("numpy", "bitarray", "mmh3", "rocksdict")
 HOSTS = 1_000
@@ -51,13 +52,13 @@ def href(number: int, length: int = 0) -> str:
     return text + "x" * (length - len(text))
 
 
-def record_of(entry: frontier.Entry, now: float) -> PageRecord:
+def record_of(entry: Entry, now: float) -> PageRecord:
     return PageRecord(entry, Outcome.FETCHED, now, 200, None, "text/html", 20_000, 12)
 
 
 def length_of_url(record: int) -> int:
     """With which a record has that many bytes."""
-    return record - len(encode_page(record_of(frontier.Entry("", 0), 0.0)))
+    return record - len(encode_page(record_of(Entry("", 0), 0.0)))
 
 
 def admit(job: Job, numbers: range, length: int) -> None:
@@ -74,7 +75,7 @@ def finish_all(job: Job, now: float) -> None:
         for lease in leases:
             assert lease.entry is not None
             job._finish_record(record_of(lease.entry, now), transaction)
-            job.frontier.finish(lease, frontier.Done(), now, transaction.batch)
+            job.frontier.finish(lease, Done(), now, transaction.batch)
 
 
 async def build(directory: Path, urls: int, finished: int, record: int) -> None:

@@ -34,15 +34,17 @@ from msgspec.structs import replace
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import make_files
 from crawler.base.disk import RealDisk
-from crawler.base.settings import CrawlSettings, OutputSettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, OutputSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.job.copy_target import CopyTarget
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.platform import Platform
-from crawler.job.replica import PIECE, Chunk, HandOver, ReplicaCodec
-from crawler.url.urls import Canonicaliser
+from crawler.job.replica.copy_pieces import PIECE, HandOver
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import Chunk
+from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.outcome import RawExchange, Response
 from crawler.web.fetch.simulated import page

@@ -33,8 +33,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import OutputSettings, Settings
-from crawler.frontier import Entry
+from crawler.base.settings.parts import OutputSettings, Settings
+from crawler.frontier.entry import Entry
 from crawler.job.follower import Follower
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -53,9 +53,9 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.recovery import COUNTERS, stored_counters
-from crawler.job.replica import Chunk, Mark, Step, Written
+from crawler.job.replica.step_codec import Chunk, Mark, Step, Written
 from crawler.job.step_log import MARK
-from crawler.job.store import RocksStore
+from crawler.job.store.rocks import RocksStore
 from crawler.job.transaction import OUTPUT_ENDS
 
 LINE = 1

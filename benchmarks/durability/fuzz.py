@@ -33,25 +33,26 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.disk import RealDisk
-from crawler.base.settings import LinkSettings, RobotsSettings, SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import LinkSettings, RobotsSettings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.frontier import (
-    BackQueue,
+from crawler.frontier.entry import (
     Entry,
     EntryError,
-    Host,
-    HostRecordError,
-    Politeness,
     decode_entry,
-    decode_host,
     encode_entry,
+    fresh_slot,
+    pending_key,
+    retry_slot,
+    split_pending_key,
 )
-from crawler.frontier.entry import fresh_slot, pending_key, retry_slot, split_pending_key
-from crawler.frontier.host import encode_host, host_name
-from crawler.frontier.traps import CopyRecordError, TrapRecordError, check_content, check_row
-from crawler.job.checkpoint import EnvelopeError, Generations, decode_envelope, encode_envelope
-from crawler.job.checkpoint.generations import manifest_name
+from crawler.frontier.host import BackQueue, Host, HostRecordError, Politeness, decode_host, encode_host, host_name
+from crawler.frontier.traps.copies import CopyRecordError, check_content
+from crawler.frontier.traps.counts import TrapRecordError
+from crawler.frontier.traps.traps import check_row
+from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope
+from crawler.job.checkpoint.generations import Generations, manifest_name
 from crawler.job.output import AppendedFile, OutputError, record_of
 from crawler.job.records import (
     Counters,
@@ -67,7 +68,7 @@ from crawler.job.records import (
     encode_done,
     encode_page,
 )
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.wal import recycled_record
 from crawler.seen.filters import (
     FilterError,
@@ -80,7 +81,7 @@ from crawler.seen.filters import (
 )
 from crawler.web.fetch import Response
 from crawler.web.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
-from crawler.web.links import Sitemap
+from crawler.web.links.sitemap import Sitemap
 
 LONGEST = 2  # seconds for one input
 MOST = 64 * 2**20  # bytes allocated for one input

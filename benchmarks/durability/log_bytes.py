@@ -28,11 +28,12 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import make_files, make_small_files
-from crawler.base.settings import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.replica import Chunk, ReplicaCodec, Step
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import Chunk, Step
 from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.outcome import Response
 from crawler.web.fetch.simulated import page

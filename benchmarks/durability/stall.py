@@ -25,7 +25,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler.base.settings import (
+from crawler.base.settings.parts import (
     CrawlSettings,
     DurabilitySettings,
     PolitenessSettings,
@@ -35,7 +35,7 @@ from crawler.base.settings import (
 )
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
-from crawler.job.checkpoint import Renewal
+from crawler.job.checkpoint.renewal import Renewal
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.service.session import spare_the_collector

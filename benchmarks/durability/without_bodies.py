@@ -36,7 +36,7 @@ from benchmarks.durability.copy_cost import CODEC, SETTINGS, Answers, seeds, tab
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import make_files
 from crawler.base.disk import PowerCutError, RealDisk
-from crawler.base.settings import PartitionSettings, Settings
+from crawler.base.settings.parts import PartitionSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.integrity.left_out import fetch_left_out
 from crawler.inspect.integrity.verifier import verify_job
@@ -46,9 +46,10 @@ from crawler.job.follower import Follower
 from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.output import lines_of
-from crawler.job.partition import PartitionRouter, Placement
+from crawler.job.partition.placement import Placement
+from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
-from crawler.job.replica import Chunk
+from crawler.job.replica.step_codec import Chunk
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 

@@ -31,7 +31,7 @@ from benchmarks.filters.bits_per_key import FROM, TO, chain, over_the_range
 from crawler.base.kv import Family
 from crawler.job.records import encode_admitted, sequence_key
 from crawler.job.seen_compaction import Compaction, compact_beside
-from crawler.job.store import RocksStore
+from crawler.job.store.rocks import RocksStore
 from crawler.seen.filters import ScalableBloomFilter
 from crawler.seen.filters.chain_compaction import successor_share
 from crawler.seen.filters.planning import schedule

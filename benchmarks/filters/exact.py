@@ -32,8 +32,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
-from crawler.job.store import RocksStore
-from crawler.seen.exact import Answers, ExactSeenSet
+from crawler.job.store.rocks import RocksStore
+from crawler.seen.exact.seen import Answers, ExactSeenSet
 from crawler.seen.filters import ScalableBloomFilter
 from crawler.seen.slices.key_hash import Blake2b
 

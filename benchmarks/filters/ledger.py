@@ -23,10 +23,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from benchmarks.filters.add_many import machine, url
-from crawler.base.settings import SeenSettings, Settings
+from crawler.base.settings.parts import SeenSettings, Settings
 from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 LINKS = 100
 NEW, RECENT = 0.1, 0.7  # shares of the links

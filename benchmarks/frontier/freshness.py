@@ -38,11 +38,14 @@ from typing import Protocol
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler.base.settings import RecrawlSettings
-from crawler.frontier import Answer, Entry, Revisits, Stated
-from crawler.frontier.page import FINGERPRINT_SIZE
-from crawler.frontier.recrawl import Budget, after_visit, first_guess
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import RecrawlSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.page import FINGERPRINT_SIZE, Answer
+from crawler.frontier.recrawl.change_rate import after_visit, first_guess
+from crawler.frontier.recrawl.visit_value import Budget
+from crawler.frontier.revisits import Revisits
+from crawler.frontier.signals import Stated
+from crawler.job.store.memory_store import MemoryStore
 
 UNITS, WARM_UP = 160.0, 60.0
 DAY = 86_400.0

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.frontier.web_graph import WebGraph, crawled, early
-from crawler.frontier import Order
+from crawler.frontier.order import Order
 
 PARTS = (0.05, 0.1, 0.2, 0.3, 0.5)
 

@@ -20,9 +20,11 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler.base.settings import RecrawlSettings
-from crawler.frontier import Answer, Entry, Revisits
-from crawler.job.store import RocksStore
+from crawler.base.settings.parts import RecrawlSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.page import Answer
+from crawler.frontier.revisits import Revisits
+from crawler.job.store.rocks import RocksStore
 
 STEP = 64
 NOW = 1_700_000_000.0

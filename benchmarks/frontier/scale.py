@@ -31,9 +31,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import Done as LeaseDone
-from crawler.frontier import Entry, Frontier
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import Done as LeaseDone
 from crawler.job.records import (
     Counters,
     Done,
@@ -46,7 +47,7 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.recovery import COUNTERS
-from crawler.job.store import RocksStore
+from crawler.job.store.rocks import RocksStore
 
 LINKS = 50  # new ones of a page
 SOON = 300_000  # the first ones after a restart, shown by themselves: most of their hosts are on the disk

@@ -28,22 +28,14 @@ from scale import resident
 
 from benchmarks.kit.machine import describe_machine
 from crawler.base.kv import Family
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import (
-    BackQueue,
-    Done,
-    Entry,
-    Frontier,
-    HoldReason,
-    Host,
-    Lease,
-    Limits,
-    MemoryLimits,
-    encode_entry,
-    encode_host,
-)
-from crawler.frontier.entry import fresh_slot, pending_key
-from crawler.job.store import RocksStore
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import Entry, encode_entry, fresh_slot, pending_key
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.host import BackQueue, Host, encode_host
+from crawler.frontier.lease import Done, Lease
+from crawler.frontier.limits import Limits, MemoryLimits
+from crawler.frontier.politeness import HoldReason
+from crawler.job.store.rocks import RocksStore
 
 START = 1_700_000_000.0
 READY = 500  # hosts that are ready, where only some are

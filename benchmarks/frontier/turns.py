@@ -25,20 +25,13 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.kit.machine import describe_machine
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import (
-    Done,
-    Entry,
-    FailureClass,
-    Frontier,
-    Lease,
-    Limits,
-    RequestOutcome,
-    Retry,
-    RobotsKnown,
-    RobotsLater,
-)
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import Done, Lease, Retry, RobotsKnown, RobotsLater
+from crawler.frontier.limits import Limits
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
+from crawler.job.store.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 GAP = 1.0

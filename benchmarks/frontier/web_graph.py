@@ -9,9 +9,13 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import SEED_SCORE, Done, Entry, Frontier, Order, default_class
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.importance import SEED_SCORE
+from crawler.frontier.lease import Done
+from crawler.frontier.order import Order, default_class
+from crawler.job.store.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 

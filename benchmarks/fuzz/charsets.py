@@ -14,8 +14,7 @@ import webencodings
 from html5lib._inputstream import HTMLBinaryInputStream
 from webencodings.labels import LABELS
 
-from crawler.web.links import python_codec, sniff_encoding
-from crawler.web.links.encoding import FALLBACK, PRESCAN_BYTES, stated_encoding
+from crawler.web.links.encoding import FALLBACK, PRESCAN_BYTES, python_codec, sniff_encoding, stated_encoding
 
 _LABELS = (
     *LABELS,

@@ -13,8 +13,8 @@ import warnings
 import html5lib
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawler.base.settings import LinkSettings
-from crawler.web.links import extract_links, scan_links
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.extract import extract_links, scan_links
 
 _PLAIN = LinkSettings(respect_meta_robots=False, kinds=())
 _ALL = LinkSettings(respect_meta_robots=False)

@@ -12,7 +12,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from crawler.url.robots import parse_robots
+from crawler.url.robots.parse import parse_robots
 
 _AGENT = "crawler/0.1 (+https://example.com)"
 _NAMED = ("crawler", "Crawler", "CRAWLER", "crawler/2.0", "other", "crawl", "crawlers", "*", "othercrawler")

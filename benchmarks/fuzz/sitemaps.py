@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import webencodings
 from webencodings.labels import LABELS
 
-from crawler.base.settings import LinkSettings
-from crawler.web.links import Sitemap
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.sitemap import Sitemap
 
 _SETTINGS = LinkSettings()
 _UNREAD = ("replacement", "x-user-defined", "utf-16le", "utf-16be")  # the last are told by their byte order mark

@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 
 from benchmarks.fuzz import links
-from crawler.base.settings import DescribedLinks, LinkSettings
-from crawler.web.links import PageLinks, Undecided, extract_links, token_links
+from crawler.base.settings.parts import DescribedLinks, LinkSettings
+from crawler.web.links.extract import PageLinks, extract_links
+from crawler.web.links.tokens import Undecided, token_links
 
 _SETTINGS = (
     LinkSettings(),

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import ada_url
 
-from crawler.url.urls import Canonical, Canonicaliser, Rejected
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.rules import RULES, chosen, settle
 from crawler.url.urls.steps import STEPS, drop_userinfo
+from crawler.url.urls.whatwg import Rejected
 
 _BASES = (
     "http://h.test/",

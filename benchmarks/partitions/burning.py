@@ -72,7 +72,7 @@ from crawler.cluster.ownership import name_of
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.cluster.seats import HOME
 from crawler.job.crawl_file import holds_crawl, partition_directories, read_crawl_file
-from crawler.job.partition import Placement
+from crawler.job.partition.placement import Placement
 from crawler.job.partition.replica_homes import decode_following
 from tests.base.carrier.redis_server import RedisServer
 

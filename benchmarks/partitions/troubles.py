@@ -55,7 +55,7 @@ from benchmarks.kit.machine import describe_machine
 from crawler.base.carrier.redis_servers import slot_of
 from crawler.cluster.ownership import ASKED, name_of
 from crawler.job.crawl_file import read_crawl_file
-from crawler.job.partition import Placement
+from crawler.job.partition.placement import Placement
 from tests.base.carrier.redis_server import SLOTS, RedisServer, redis_cluster, redis_server
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,10 +18,10 @@ from typing import Any, Protocol, Self, cast
 
 from rocksdict import Options, Rdict, WriteBatch
 
-from crawler.base.settings import SeenSettings
-from crawler.job.store import RocksStore
-from crawler.seen.exact import load_seen as load_exact
-from crawler.seen.exact import make_seen as make_exact
+from crawler.base.settings.parts import SeenSettings
+from crawler.job.store.rocks import RocksStore
+from crawler.seen.exact.seen import load_seen as load_exact
+from crawler.seen.exact.seen import make_seen as make_exact
 from crawler.seen.filters import (
     KINDS,
     BloomFilter,

@@ -14,7 +14,7 @@ from crawler import __version__
 from crawler.base.native_switch import native_wanted
 from crawler.base.printable import one_line
 from crawler.base.say import say
-from crawler.base.settings import nearest
+from crawler.base.settings.load import nearest
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
 

@@ -8,8 +8,9 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Sequence
 
+from crawler.base.figures import counted
 from crawler.base.say import say
-from crawler.base.settings import CLASSES, Settings
+from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
 from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
@@ -18,9 +19,8 @@ from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_c
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.home_register import homes_elsewhere
 from crawler.job.inbox import MOST_URLS, Answer
-from crawler.job.metrics import counted
 from crawler.job.run_settings import read_run
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 _PATIENCE = 1.0  # seconds to gather lines of standard input
 _UNANSWERED = 8  # files in the inbox at which reading standard input pauses

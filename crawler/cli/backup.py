@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
+from crawler.base.figures import counted
 from crawler.base.say import say
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
@@ -18,7 +19,6 @@ from crawler.inspect.backup.back_up import BackedUp, back_up
 from crawler.inspect.backup.crawl_backup import back_up_crawl
 from crawler.inspect.backup.layout import BackupError
 from crawler.inspect.crawl_partitions import holds_crawl
-from crawler.job.metrics import counted
 from crawler.service.commands import Refused
 from crawler.service.snapshot_request import request_snapshot
 

@@ -7,10 +7,11 @@ import json
 import sys
 from pathlib import Path
 
-from crawler.base.settings import SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.url.urls import Canonicaliser, Rejected
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.url.urls.whatwg import Rejected
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

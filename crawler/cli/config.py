@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from crawler.base.settings import nearest
+from crawler.base.settings.load import nearest
 from crawler.cli.exit_codes import Exit, UsageError
 
 DEFAULT = "default.toml"

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 from ipaddress import ip_address
 from pathlib import Path
 
-from crawler.base.settings import Settings, SettingsError
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import Settings
 from crawler.job.directory import JobError, holds_job
 from crawler.job.run_settings import read_run
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 _LOOKED_AT = 1_000  # seeds of this machine alone; where there are as many, the others will be too
 

@@ -16,15 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from crawler.base.disk import DisplacedError, Expendable, read_regular
 from crawler.base.say import say
-from crawler.base.settings import (
-    DashboardSettings,
-    PartitionSettings,
-    SeenSettings,
-    Settings,
-    SettingsError,
-    Source,
-    settings_from,
-)
+from crawler.base.settings.load import SettingsError, Source, settings_from
+from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
 from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.damaged_job import job_error_text, stopped_text
@@ -38,16 +31,16 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import AwaitedSeeds, SeedsError
 from crawler.engine.user_code import UserCode
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
 from crawler.job.job import Job
 from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
-from crawler.job.store import StoreDamagedError, StoreVersionError
+from crawler.job.store.rocks import StoreDamagedError, StoreVersionError
 from crawler.job.stored_errors import DAMAGE
-from crawler.seen.exact import check_room
+from crawler.seen.exact.seen import check_room
 from crawler.seen.filters import FilterError, NoMemoryError
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import access_of, spoken_of
@@ -55,8 +48,9 @@ from crawler.service.front import Result
 from crawler.service.notices import webhook_url
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import RunOptions, run_crawl
-from crawler.url.scope import Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.scope.modes import Scope
+from crawler.url.scope.rule_faults import foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.archive.gzip_member import slow_compression
 from crawler.web.extract.text_pool import missing_library
 from crawler.web.fetch import check_access

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 from crawler.base.say import say
-from crawler.base.settings import SettingsError
+from crawler.base.settings.load import SettingsError
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.inspect.crawl_partitions import jobs_of
-from crawler.job.checkpoint import UnknownVersionError
+from crawler.job.checkpoint.envelope import UnknownVersionError
 from crawler.job.directory import JobError
 from crawler.job.run_settings import read_run
-from crawler.job.store import StoreVersionError
+from crawler.job.store.rocks import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
 
 

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import DashboardSettings, Settings
+from crawler.base.settings.parts import DashboardSettings, Settings
 from crawler.cli.browser import open_in_browser
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.launches import Launches, start_fault
 from crawler.cli.subject import add_engine, at_engine, engine_crawl
-from crawler.job.metrics import Events
+from crawler.job.metrics.events import Events
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Watched

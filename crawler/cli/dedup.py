@@ -10,8 +10,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from crawler.base.figures import counted, probability
 from crawler.base.memory import available_memory
-from crawler.base.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import SEEN_HASHES, SeenSettings, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
 from crawler.cli.shared_filter import (
@@ -24,7 +26,8 @@ from crawler.cli.shared_filter import (
     shared_hash,
     wanted_set,
 )
-from crawler.job.metrics import counted, probability, seen_warning, suspicion
+from crawler.job.metrics.outlook import seen_warning
+from crawler.job.metrics.sentences import suspicion
 from crawler.seen.filters import BLAKE2B, KINDS, Filter, FilterError, HashDescription, KeyHash
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress
 from crawler.seen.shared.shard_requests import SharedSetError
@@ -38,7 +41,7 @@ from crawler.tools.dedup.lines import LineSource
 from crawler.tools.dedup.shared_stream import deduplicate_shared
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 from crawler.tools.dedup.stream import Keeper, Tally, deduplicate
-from crawler.url.urls import Canonicaliser
+from crawler.url.urls.canonicaliser import Canonicaliser
 
 STDIN, STDOUT = 0, 1
 

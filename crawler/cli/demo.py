@@ -14,11 +14,11 @@ import msgspec
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk, replace_file
 from crawler.base.say import say
-from crawler.base.settings import DashboardSettings
+from crawler.base.settings.parts import DashboardSettings
 from crawler.cli import crawl
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import add_crawl_options
-from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import DEMO, holds_job
 from crawler.service.dashboard.access import Access
 from crawler.tools.demo.web import DemoWeb, Place

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crawler.base.carrier.local_frames import SOCKET_NAME
 from crawler.base.disk import RealDisk
+from crawler.base.figures import counted
 from crawler.base.say import say
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cluster.drain_file import asked, is_at_work
@@ -17,7 +18,6 @@ from crawler.engine.lifecycle import State
 from crawler.inspect.crawl_reader import stats_of
 from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.job_lock import lock_holder
-from crawler.job.metrics import counted
 from crawler.job.replica_moves import replicas_here
 from crawler.job.run_settings import read_run
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from crawler import __version__
 from crawler.base.clock import SteadyClock
+from crawler.base.figures import counted
 from crawler.base.say import say
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
@@ -15,7 +16,6 @@ from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import ExportError, SourceError
 from crawler.inspect.export.parquet import MissingLibraryError, Written, check_place, write_parquet
 from crawler.inspect.export.web_archive import write_index, write_package
-from crawler.job.metrics import counted
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 
 from msgspec.structs import replace
 
+from crawler.base.figures import counted
 from crawler.cli.dedup import (
     STDIN,
     STDOUT,
@@ -40,7 +41,6 @@ from crawler.cli.shared_filter import (
     spec_of,
 )
 from crawler.cli.slice_table import slice_table
-from crawler.job.metrics import counted
 from crawler.seen.filters import Filter, FilterError
 from crawler.seen.shared.set_address import FORM, SECRET_FILE, SetAddress
 from crawler.seen.shared.shard_requests import SharedSetError

@@ -10,24 +10,25 @@ from pathlib import Path
 
 from crawler.base.clock import SteadyClock
 from crawler.base.say import say
-from crawler.base.settings import Settings, SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import Settings
 from crawler.cli.damaged_job import stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.named_urls import named_urls
-from crawler.frontier import queue_of
+from crawler.frontier.entry import queue_of
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import queue
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.crawl_at_rest import at_rest
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.job.partition import PartitionRouter
+from crawler.job.partition.router import PartitionRouter
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError, NotForgotten
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

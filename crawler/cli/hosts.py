@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.base.clock import SteadyClock
+from crawler.base.figures import counted
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say
-from crawler.base.settings import Sites
+from crawler.base.settings.sites import Sites
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
@@ -31,7 +32,6 @@ from crawler.inspect.job_reader import open_job
 from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
-from crawler.job.metrics import counted
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 

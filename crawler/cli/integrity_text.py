@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from crawler.base.figures import counted
 from crawler.inspect.integrity.change import Change, Done
 from crawler.inspect.integrity.finding import Detail, Finding, Kind, is_fault
-from crawler.job.metrics import counted
 
 # One sentence for each kind, with the details of the finding and the key of its row. ``{count:row}`` becomes "1 row" or
 # "2 rows".

@@ -34,13 +34,13 @@ from aiohttp import web
 
 from crawler.base.disk import make_private_directory, private_opener
 from crawler.base.same_program import words_of
-from crawler.base.settings import SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
 from crawler.cli.command_words import flag_words
 from crawler.cli.crawl import add_options, build_settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import FLAGS
 from crawler.engine.seeds import SeedsError, read_lines
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import DEMO, LAUNCH_LOG, LAUNCH_SEEDS, JobError, holds_job
 from crawler.job.job_lock import lock_holder
 from crawler.job.last_command import STDIN, LastCommand, read_command
@@ -49,7 +49,8 @@ from crawler.job.run_settings import read_run
 from crawler.seen.filters import FilterError
 from crawler.service.dashboard.guard import json_body
 from crawler.service.watched_jobs import WatchedJobs
-from crawler.url.urls import Canonical, Canonicaliser, completed
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.typed import completed
 
 MOST_SEEDS = 10_000  # in one request; a job may have more, from its file
 MOST_NAME = 64  # characters

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from crawler.base.figures import noun
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.named_urls import say_taken
 from crawler.engine.seeds import (
@@ -23,8 +24,10 @@ from crawler.engine.seeds import (
     read_urls,
     streams_batches,
 )
-from crawler.job.metrics import noun
-from crawler.url.urls import Canonical, Canonicaliser, Rejected, completed, has_known_suffix, has_url_scheme
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.domain import has_known_suffix
+from crawler.url.urls.typed import completed, has_url_scheme
+from crawler.url.urls.whatwg import Rejected
 
 # Top levels that are endings of files too: a word such as `urls.zip` is more likely a file with another name.
 _ENDINGS = frozenset({"md", "pl", "py", "rs", "sh", "zip"})

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from crawler.base.figures import count
 from crawler.base.printable import one_line
 from crawler.base.say import say
 from crawler.cli.exit_codes import UsageError
-from crawler.job.metrics import count
-from crawler.url.urls import Canonical, Canonicaliser, Rejected, completed
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.typed import completed
+from crawler.url.urls.whatwg import Rejected
 
 _SHOWN = 5  # URLs that are named in a line
 

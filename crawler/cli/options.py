@@ -10,20 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.settings import (
-    EMBEDDED,
-    HOST_KEYS,
-    KEPT,
-    ORDERS,
-    SCOPES,
-    SEEN_HASHES,
-    SEEN_KINDS,
-    SettingsError,
-    Source,
-    check_tables,
-    nearest,
-    one_table_each,
-)
+from crawler.base.settings.load import SettingsError, Source, check_tables, nearest, one_table_each
+from crawler.base.settings.parts import EMBEDDED, HOST_KEYS, KEPT, ORDERS, SCOPES, SEEN_HASHES, SEEN_KINDS
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.pattern_files import PatternFiles
 from crawler.cli.toml_lines import FileSource

@@ -14,8 +14,10 @@ from typing import Any
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL, RealDisk, no_room
+from crawler.base.figures import counted
 from crawler.base.say import say
-from crawler.base.settings import Settings, SettingsError
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import Settings
 from crawler.cli.damaged_job import say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
@@ -29,7 +31,6 @@ from crawler.job.identity import check_fetcher, read_identity
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
-from crawler.job.metrics import counted
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE, DamagedPartitionError
 

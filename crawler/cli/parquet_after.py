@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.export import check_parquet, export_parquet
 from crawler.inspect.export.beside import ExportError

@@ -24,7 +24,9 @@ from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk, private_opener
 from crawler.base.same_program import words_of
 from crawler.base.say import say
-from crawler.base.settings import Settings, as_tables, merge
+from crawler.base.settings.live import merge
+from crawler.base.settings.load import as_tables
+from crawler.base.settings.parts import Settings
 from crawler.cli.damaged_job import job_error_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
@@ -41,7 +43,7 @@ from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.seeds import SeedsError
 from crawler.inspect.crawl_reader import stats_of
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.crawl_file import CrawlFile, partition_directories
 from crawler.job.directory import JobError
 from crawler.job.job_lock import JobLock

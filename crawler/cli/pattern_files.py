@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crawler.base.settings import LISTED, Source
+from crawler.base.settings.load import LISTED, Source
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.toml_lines import Place
 

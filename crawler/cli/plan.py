@@ -10,10 +10,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from crawler.base.figures import counted, probability
 from crawler.base.memory import available_memory
-from crawler.base.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import LEDGER_KINDS, SeenSettings
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.job.metrics import counted, probability
 from crawler.seen.filters import FilterError, Plan, not_planned, plan, plan_compacted
 from crawler.service.progress.text_table import text_table
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from crawler.base.settings import CLASSES, Settings
+from crawler.base.figures import counted
+from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
 from crawler.job.inbox import Answer
-from crawler.job.metrics import counted
 from crawler.job.run_settings import read_run
-from crawler.url.scope import Pattern, PatternError
+from crawler.url.scope.patterns import Pattern, PatternError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

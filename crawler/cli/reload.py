@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crawler.base.disk import RealDisk
 from crawler.base.say import say
-from crawler.base.settings import Change
+from crawler.base.settings.live import Change
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.inspect.crawl_partitions import holds_crawl, jobs_of

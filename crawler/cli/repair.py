@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import SettingsError
+from crawler.base.figures import counted
+from crawler.base.settings.load import SettingsError
 from crawler.cli.damaged_job import failed
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.integrity_text import change_text, finding_text
@@ -17,7 +18,6 @@ from crawler.inspect.integrity.crawl_repairer import repair_crawl
 from crawler.inspect.integrity.finding import is_fault
 from crawler.inspect.integrity.repairer import repair_job
 from crawler.job.directory import JobError
-from crawler.job.metrics import counted
 from crawler.job.stored_errors import DAMAGE
 
 

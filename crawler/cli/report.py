@@ -6,13 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from crawler.base.figures import counted
 from crawler.base.say import say
 from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import ExportError
 from crawler.inspect.export.job_report import write_report
-from crawler.job.metrics import counted
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crawler.base.disk import private_opener
+from crawler.base.figures import count
 from crawler.base.say import say
-from crawler.base.settings import HookSettings, Settings, Source
+from crawler.base.settings.load import Source
+from crawler.base.settings.parts import HookSettings, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.engine.lifecycle import Stop
-from crawler.job.metrics import count
 from crawler.service.front import Result
 from crawler.service.progress.summary import summary
 

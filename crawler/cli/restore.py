@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from crawler.base.figures import counted, noun
 from crawler.base.say import say
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.inspect.backup.crawl_backup import restore_crawl
@@ -13,7 +14,6 @@ from crawler.inspect.backup.layout import BackupError
 from crawler.inspect.backup.restoration import Restored, restore
 from crawler.inspect.crawl_partitions import holds_crawl
 from crawler.job.directory import JobError
-from crawler.job.metrics import counted, noun
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from crawler.base.figures import counted
 from crawler.base.say import say
-from crawler.base.settings import CLASSES, Settings
+from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
 from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
@@ -20,10 +21,9 @@ from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
 from crawler.job.inbox import MOST_URLS, Answer
-from crawler.job.metrics import counted
 from crawler.job.output.finished import Choice, Past, knows_host, rules_of, select
 from crawler.job.run_settings import read_run
-from crawler.url.urls import Canonicaliser
+from crawler.url.urls.canonicaliser import Canonicaliser
 
 _BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
 _POLL = 0.25

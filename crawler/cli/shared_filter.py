@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawler.base.settings import SeenSettings
+from crawler.base.figures import counted, probability
+from crawler.base.settings.parts import SeenSettings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.slice_table import slice_table
-from crawler.job.metrics import counted, probability
 from crawler.seen.filters import BLAKE2B, Filter, FilterError, KeyHash
 from crawler.seen.shared.pieces import SetParameters, shards_for
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress, is_address, parse_set, read_secret

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from crawler.job.metrics import probability
+from crawler.base.figures import probability
 from crawler.service.progress.text_table import text_table
 
 _Slice = Mapping[str, Any]

@@ -11,7 +11,7 @@ import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from crawler.base.settings import Source
+from crawler.base.settings.load import Source
 
 Place = tuple[str | int, ...]
 

@@ -27,7 +27,8 @@ from crawler.base.disk import RealDisk
 from crawler.base.figures import duration
 from crawler.base.parent_death import end_with_parent
 from crawler.base.say import say
-from crawler.base.settings import Settings, SettingsError, as_tables, settings_from
+from crawler.base.settings.load import SettingsError, as_tables, settings_from
+from crawler.base.settings.parts import Settings
 from crawler.cli.contact import is_unsaid, warned
 from crawler.cli.crawl import build_settings
 from crawler.cli.damaged_job import job_error_text, stopped_text
@@ -59,12 +60,12 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directories, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.platform import Platform
 from crawler.job.receiving import ForeignPartitionError
-from crawler.job.store import StoreDamagedError
+from crawler.job.store.rocks import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
 from crawler.service.ending_signals import ending_signals, quit_at_once

@@ -29,7 +29,8 @@ from msgspec.structs import replace
 from crawler import __version__
 from crawler.base.carrier.verbs import CRAWL, Carrier, CarrierError, CarrierRefusedError
 from crawler.base.disk import Disk
-from crawler.base.settings import Settings, as_tables
+from crawler.base.settings.load import as_tables
+from crawler.base.settings.parts import Settings
 from crawler.cluster.crawl_directory import (
     check_crawl,
     check_gaps,

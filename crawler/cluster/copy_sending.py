@@ -19,7 +19,8 @@ from crawler.cluster.slot_sending import CopyOnItsWay, SlotSending
 from crawler.job.job_copy import JobCopy
 from crawler.job.partition.byte_rate import ByteRate
 from crawler.job.partition.replica_values import Being
-from crawler.job.replica import PIECE, CopyError, ReplicaCodec
+from crawler.job.replica.copy_pieces import PIECE, CopyError
+from crawler.job.replica.replica_codec import ReplicaCodec
 
 AHEAD = 8  # pieces that may be on their way
 SMALL = PIECE  # bytes of a copy, at most, behind which the next one begins ...

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from crawler.base.disk import Disk
-from crawler.base.settings import CRAWL_NAME, Settings, SiteGroups, host_match
+from crawler.base.settings.match import host_match
+from crawler.base.settings.parts import CRAWL_NAME, Settings, SiteGroups
 from crawler.job.crawl_file import (
     SECRET_BYTES,
     CrawlFile,
@@ -19,7 +20,7 @@ from crawler.job.crawl_file import (
 from crawler.job.directory import JobError, holds_job
 from crawler.job.identity import check_partition, check_shape, shaping_of
 from crawler.seen.slices import entropy
-from crawler.url.urls import suffix_list_version
+from crawler.url.urls.domain import suffix_list_version
 
 USUAL_PARTITIONS = 16
 _USUAL_NAME = "crawl"

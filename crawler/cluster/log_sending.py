@@ -29,7 +29,9 @@ from crawler.cluster.reach import Backoff, Reach
 from crawler.cluster.replica_slots import ReplicaSlots
 from crawler.cluster.slot_sending import CAUGHT_UP, LATE, SILENT, SlotSending
 from crawler.job.partition.replica_values import STATE, ReplicaState, decode_replica_state, replica_name
-from crawler.job.replica import Chunk, HandOver, Mark, ReplicaCodec
+from crawler.job.replica.copy_pieces import HandOver
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import Chunk, Mark
 
 GATHER = 0.1  # seconds between two looks at the logs, at least ...
 GATHER_EACH = 0.004  # ... for each entry that was sent ...

@@ -25,7 +25,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import Carrier, CarrierError
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.cluster.deserted import Deserted
 from crawler.cluster.drain_file import is_asked
 from crawler.cluster.end_watch import EndWatch
@@ -54,11 +54,10 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.directory import JobError
-from crawler.job.partition import ParcelCodec
 from crawler.job.partition.notes import RobotsAnswer, RobotsQuestion, decode_note
-from crawler.job.partition.parcel_codec import Note
+from crawler.job.partition.parcel_codec import Note, ParcelCodec
 from crawler.job.partition.replica_values import ReplicaState
-from crawler.job.replica import ReplicaCodec
+from crawler.job.replica.replica_codec import ReplicaCodec
 from crawler.seen.slices import entropy
 
 TICK = 1.0  # seconds between two looks at who has which partition

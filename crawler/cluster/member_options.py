@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings, SiteGroups
+from crawler.base.settings.parts import Settings, SiteGroups
 from crawler.cluster.ownership import boot_time
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag

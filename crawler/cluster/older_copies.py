@@ -28,7 +28,8 @@ from crawler.job.directory import STORE, holds_job
 from crawler.job.home_register import Home
 from crawler.job.partition.replica_homes import Following
 from crawler.job.partition.replica_values import STATE, Being, ReplicaState, decode_replica_state, replica_name
-from crawler.job.replica import ChunkError, Mark
+from crawler.job.replica.seal import ChunkError
+from crawler.job.replica.step_codec import Mark
 from crawler.job.step_log import MARK
 
 

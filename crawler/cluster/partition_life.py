@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from crawler.base.carrier.verbs import CarrierError, StaleEpochError
 from crawler.base.disk import FULL, Expendable, no_room
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.cluster.deserted import Deserted
 from crawler.cluster.end_watch import EndWatch
 from crawler.cluster.homes import Homes
@@ -38,8 +38,8 @@ from crawler.job.directory import JobError
 from crawler.job.home_register import Home
 from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
-from crawler.job.partition import Placement
-from crawler.job.replica import START
+from crawler.job.partition.placement import Placement
+from crawler.job.replica.step_codec import START
 from crawler.job.replica_moves import demote
 from crawler.job.run_settings import RUN, write_run
 from crawler.job.seeds_mark import seeds_are_read

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL
 from crawler.base.kv import PAGE, Batch, BatchError, Family, Row, Store
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.cluster.member_options import Crawl
 from crawler.cluster.replica_directory import is_held
 from crawler.inspect.integrity.left_out import fetch_left_out
@@ -20,7 +20,7 @@ from crawler.job.directory import LACKS_BODIES, JobError
 from crawler.job.follower import Follower, GapError
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
-from crawler.job.partition import PartitionRouter
+from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.slices import entropy

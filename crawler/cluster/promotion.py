@@ -35,7 +35,8 @@ from crawler.job.directory import STORE, JobError, holds_job
 from crawler.job.former import kept_former
 from crawler.job.home_register import Home
 from crawler.job.partition.replica_homes import Following
-from crawler.job.replica import ChunkError, Mark
+from crawler.job.replica.seal import ChunkError
+from crawler.job.replica.step_codec import Mark
 from crawler.job.replica_moves import (
     demote,
     promote,

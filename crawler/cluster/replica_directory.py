@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from crawler.base.disk import FULL
 from crawler.base.kv import BatchError
-from crawler.base.settings import OutputSettings
+from crawler.base.settings.parts import OutputSettings
 from crawler.job.copy_target import SPOOL, CopyTarget
 from crawler.job.directory import JobError, holds_job, make_directory
 from crawler.job.follower import Follower, GapError
@@ -20,18 +20,10 @@ from crawler.job.job_lock import lock_holder
 from crawler.job.kept_steps import KeptSteps
 from crawler.job.partition.replica_values import Being
 from crawler.job.platform import Platform
-from crawler.job.replica import (
-    START,
-    Chunk,
-    ChunkError,
-    CopyBegin,
-    CopyEnd,
-    CopyError,
-    HandOver,
-    Mark,
-    Piece,
-    ReplicaCodec,
-)
+from crawler.job.replica.copy_pieces import CopyBegin, CopyEnd, CopyError, HandOver, Piece
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.seal import ChunkError
+from crawler.job.replica.step_codec import START, Chunk, Mark
 from crawler.job.spool import Spool
 from crawler.job.stored_errors import DAMAGE
 

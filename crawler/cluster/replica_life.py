@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import START, CarrierError, Entry, Position, StaleEpochError
 from crawler.base.disk import FULL, no_room
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.ownership import Ownership, name_of
 from crawler.cluster.reach import Reach
@@ -38,7 +38,8 @@ from crawler.job.kept_steps import KeptSteps
 from crawler.job.partition.notes import encode_note
 from crawler.job.partition.parcel_codec import Note, ParcelCodec
 from crawler.job.partition.replica_values import STATE, Being, ReplicaState, encode_value, replica_name
-from crawler.job.replica import Mark, ReplicaCodec
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import Mark
 
 TOLD = 1.0  # seconds between two times that the state is told while nothing changes
 GATHER = 0.1  # seconds between two notes

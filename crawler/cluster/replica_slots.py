@@ -36,7 +36,7 @@ from crawler.job.partition.replica_homes import (
     time_after,
 )
 from crawler.job.partition.replica_values import STATE, Being, decode_replica_state, replica_name
-from crawler.job.replica import Mark
+from crawler.job.replica.step_codec import Mark
 
 REPLICAS = "replicas"  # the value of a partition
 

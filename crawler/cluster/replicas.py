@@ -20,7 +20,7 @@ from crawler.cluster.replica_life import ReplicaLife, ReplicaPlace
 from crawler.cluster.seats import Seated
 from crawler.job.kept_steps import KeptSteps
 from crawler.job.partition.placement import place as placed
-from crawler.job.replica import Mark
+from crawler.job.replica.step_codec import Mark
 
 WAIT = 0.5  # seconds for an entry; a replica that is opened meanwhile is read after that
 ENTRIES = 16  # read at a time, from each stream: 4 MB of steps or pieces

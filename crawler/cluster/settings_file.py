@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.base.disk import Disk, replace_file
-from crawler.job.checkpoint import EnvelopeError, read_envelope
-from crawler.job.checkpoint.envelope import encode_envelope
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.directory import JobError
 
 NAME = "settings.json"

@@ -9,7 +9,7 @@ from msgspec import Struct
 from crawler.base.carrier.verbs import START as BEGINNING
 from crawler.base.carrier.verbs import Position
 from crawler.job.partition.replica_values import Being, ReplicaState
-from crawler.job.replica import START, Mark
+from crawler.job.replica.step_codec import START, Mark
 
 AGAIN = 2.0  # seconds without progress after which steps are sent again
 SILENT = 10.0  # seconds after which a replica that says nothing counts as gone

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from crawler import __version__
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import OUTPUTS, Settings
-from crawler.frontier import Answer
+from crawler.base.settings.parts import OUTPUTS, Settings
+from crawler.frontier.page import Answer
 from crawler.job.output.rotated_files import Head
 from crawler.job.records import Kept, PageRecord, Part
 from crawler.job.revisit import NOT_MODIFIED
@@ -26,7 +26,7 @@ from crawler.web.archive.payloads import (
     validity_key,
 )
 from crawler.web.archive.warc_record import Field, warcinfo
-from crawler.web.extract import Edge
+from crawler.web.extract.edges import Edge
 from crawler.web.fetch import RawExchange
 
 Rows = tuple[tuple[bytes, bytes], ...]  # of the store: keys and values

@@ -8,7 +8,7 @@ from crawler.engine.context import Context
 from crawler.engine.discover import Outlinks
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.user_code import AsksOfChange, PreviousVisit
-from crawler.frontier import Lease
+from crawler.frontier.lease import Lease
 from crawler.job.job import Job
 from crawler.job.records import Outcome
 from crawler.job.verdict import Finished

@@ -16,7 +16,7 @@ from crawler.engine.turns import Turns
 from crawler.engine.user_code import UserCode
 from crawler.web.extract.text_pool import Texts
 from crawler.web.fetch import Fetches
-from crawler.web.parsing import PageParser
+from crawler.web.parsing.pages import PageParser
 
 
 class Capacity(Struct, frozen=True):

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from crawler.base.settings import OutputSettings
-from crawler.frontier import Entry
+from crawler.base.settings.parts import OutputSettings
+from crawler.frontier.entry import Entry
 from crawler.job.records import NO_EXCHANGE, NO_PROFILE, Exchanged, PageRecord, Profile
 from crawler.web.fetch import Failure, Response
-from crawler.web.links import PageLinks, clean, encoding_name, language
+from crawler.web.links.about import clean, language
+from crawler.web.links.encoding import encoding_name
+from crawler.web.links.extract import PageLinks
 
 HEADER_MOST = 1_000  # characters of a header
 _STEP = 256 * 1024  # bytes whose digest takes a millisecond

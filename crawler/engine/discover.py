@@ -19,20 +19,26 @@ from typing import cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.base.settings import HOPS_MOST, Settings
+from crawler.base.settings.parts import HOPS_MOST, Settings
 from crawler.engine.heading import wants_edges
 from crawler.engine.reading import Reading, Unreadable
 from crawler.engine.seeds import why_no_url
-from crawler.frontier import Entry, Stated
-from crawler.frontier.traps import Content, Copies, Judgement, PageKind, Soft404
+from crawler.frontier.entry import Entry
+from crawler.frontier.signals import Stated
+from crawler.frontier.traps.copies import Content, Copies
+from crawler.frontier.traps.soft404 import Judgement, PageKind, Soft404
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.job.records import count_outside
-from crawler.url.scope import LISTED_PRIORITY, Boundary, Outside, Reach
-from crawler.url.urls import Canonical, Canonicaliser, Rejected
-from crawler.url.urls.whatwg import has_userinfo
-from crawler.web.extract import HEADER, REDIRECT, USUAL, Edge, Facts, facts_of
-from crawler.web.links import Described, Listed, PageLinks, encode_queries
+from crawler.url.scope.boundary import Boundary, Outside, Reach
+from crawler.url.scope.priority_rules import LISTED_PRIORITY
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.whatwg import Rejected, has_userinfo
+from crawler.web.extract.edges import HEADER, REDIRECT, USUAL, Edge, Facts, facts_of
+from crawler.web.links.described import Described
+from crawler.web.links.extract import PageLinks
+from crawler.web.links.query import encode_queries
+from crawler.web.links.sitemap import Listed
 
 log = logging.getLogger("crawler")
 

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from crawler.base.settings import DurabilitySettings
+from crawler.base.settings.parts import DurabilitySettings
 from crawler.engine.context import Context
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.job import Job
-from crawler.job.metrics import Kind
+from crawler.job.metrics.events import Kind
 
 log = logging.getLogger("crawler")
 

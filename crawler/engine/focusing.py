@@ -20,13 +20,15 @@ from crawler.engine.discover import Outlinks
 from crawler.engine.link_judge import SITEMAP, Link, LinkJudge
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.reading import Unreadable
-from crawler.frontier import Entry, Lease, class_of_score
+from crawler.frontier.entry import Entry
+from crawler.frontier.lease import Lease
+from crawler.frontier.order import class_of_score
 from crawler.inspect.statistics import Rated
 from crawler.job.job import Job
 from crawler.job.records import count_outside
 from crawler.job.verdict import Finished, Rating
-from crawler.url.scope import Outside
-from crawler.web.extract import USUAL
+from crawler.url.scope.boundary import Outside
+from crawler.web.extract.edges import USUAL
 
 NEUTRAL = 0.5  # the score of a page or a link of which nobody says anything
 RECENT = 1_000  # pages of which the recent harvest rate is

@@ -9,14 +9,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from crawler.base.memory import available_memory
-from crawler.base.settings import SeenSettings, Sites
+from crawler.base.settings.parts import SeenSettings
+from crawler.base.settings.sites import Sites
 from crawler.engine.context import Context
 from crawler.engine.proxy_watch import ProxyWatch
-from crawler.frontier import Serving
+from crawler.frontier.serving import Serving
 from crawler.inspect.host_states import HostStates
 from crawler.inspect.statistics import HostFigures
 from crawler.job.job import Job
-from crawler.job.metrics import Kind, Look, Observed, SeenAhead, seen_at_end, seen_warning, suspicion
+from crawler.job.metrics.events import Kind
+from crawler.job.metrics.outlook import Look, Observed, SeenAhead, seen_at_end, seen_warning
+from crawler.job.metrics.sentences import suspicion
 
 log = logging.getLogger("crawler")
 

@@ -14,12 +14,12 @@ from crawler.engine.context import Context
 from crawler.engine.discover import Discovery, Outlinks
 from crawler.engine.focusing import Focusing
 from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
-from crawler.frontier import Lease
+from crawler.frontier.lease import Lease
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.records import Outcome
 from crawler.job.verdict import Finished
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 
 class HandingOver:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import astuple, replace
 
-from crawler.base.settings import DescribedLinks, LinkSettings, Settings
-from crawler.frontier.traps import WALL_HEADERS, wall_by_headers
+from crawler.base.settings.parts import DescribedLinks, LinkSettings, Settings
+from crawler.frontier.traps.walls import WALL_HEADERS, wall_by_headers
 from crawler.job.verdict import NO_HEADING, Heading
-from crawler.url.robots import directives, forbids_links, product_token
+from crawler.url.robots.directives import directives, forbids_links
+from crawler.url.robots.parse import product_token
 from crawler.web.fetch import Failure, Response
-from crawler.web.links import FEED, header_links
+from crawler.web.links.headers import FEED, header_links
 
 _TELLING = frozenset(("x-robots-tag", "link", "refresh")) | WALL_HEADERS
 

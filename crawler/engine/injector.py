@@ -12,12 +12,12 @@ from functools import partial
 from crawler.base.disk import PASSING, Expendable
 from crawler.engine.discover import Discovery
 from crawler.engine.turns import Turns
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
 from crawler.job.reclass import Reclassing
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 log = logging.getLogger("crawler")
 

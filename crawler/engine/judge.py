@@ -9,8 +9,10 @@ from email.utils import parsedate_to_datetime
 import mmh3
 from msgspec.structs import replace
 
-from crawler.base.settings import RetrySettings
-from crawler.frontier import Answer, Entry, FailureClass, RequestOutcome, retry_wait, tries_of, validator
+from crawler.base.settings.parts import RetrySettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.page import Answer, validator
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
 from crawler.job.records import Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict

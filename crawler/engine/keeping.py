@@ -14,15 +14,16 @@ from functools import partial
 from hashlib import sha256
 from typing import Protocol
 
-from crawler.base.settings import OUTPUTS, OutputSettings
+from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
 from crawler.engine.discover import Outlinks
 from crawler.engine.stored_body import body_of_answer
-from crawler.frontier import Lease, queue_of
+from crawler.frontier.entry import queue_of
+from crawler.frontier.lease import Lease
 from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
-from crawler.web.extract import Edge, edge_rows
+from crawler.web.extract.edges import Edge, edge_rows
 from crawler.web.extract.page_text import About, NoText, text_row
 from crawler.web.extract.text_pool import Bytes, Texts
 

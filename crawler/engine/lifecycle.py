@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from crawler.base.settings import CrawlSettings
+from crawler.base.settings.parts import CrawlSettings
 
 
 class State(StrEnum):

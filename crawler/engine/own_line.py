@@ -28,13 +28,16 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from crawler.base.settings import RetrySettings
+from crawler.base.figures import counted, duration
+from crawler.base.settings.parts import RetrySettings
 from crawler.engine.judge import request_outcome
-from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
+from crawler.frontier.host import Host
+from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
 from crawler.frontier.outage import HOSTS, Failed, OutageJudge, Pace
 from crawler.job.job import Job
-from crawler.job.metrics import Kind, counted, duration
-from crawler.url.robots import robots_url
+from crawler.job.metrics.events import Kind
+from crawler.url.robots.parse import robots_url
 from crawler.web.fetch import Failure, FailureKind, Fetches, Response
 from crawler.web.fetch.fence import FencedOffError, may_send
 

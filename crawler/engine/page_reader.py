@@ -8,21 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeVar, TypeVarTuple
 
-from crawler.base.settings import LinkSettings
+from crawler.base.settings.parts import LinkSettings
 from crawler.engine.reading import Reading, Unreadable
-from crawler.frontier import Lease
+from crawler.frontier.lease import Lease
 from crawler.job.parsing_notes import ParsingNotes
-from crawler.web.links import (
-    TOKENS_BYTES,
-    PageLinks,
-    SitemapForm,
-    Undecided,
-    extract_links,
-    form_of,
-    is_cheap,
-    token_links,
-)
-from crawler.web.parsing import PageParser, ParserDied, SitemapRead
+from crawler.web.links.extract import PageLinks, extract_links, is_cheap
+from crawler.web.links.sitemap import SitemapForm, form_of
+from crawler.web.links.tokens import TOKENS_BYTES, Undecided, token_links
+from crawler.web.parsing.pages import PageParser
+from crawler.web.parsing.wire import ParserDied, SitemapRead
 
 TOKENS = "tokens"
 

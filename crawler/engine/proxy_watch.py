@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from crawler.base.figures import duration
 from crawler.inspect.statistics import FailingProxy
 from crawler.job.job import Job
-from crawler.job.metrics import Kind, duration
+from crawler.job.metrics.events import Kind
 from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 
 UNNAMED = "the proxy"

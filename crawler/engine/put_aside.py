@@ -16,8 +16,8 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from crawler.frontier import Lease
 from crawler.frontier.entry import is_retry, is_revisit
+from crawler.frontier.lease import Lease
 
 REST = 60.0  # seconds for which nothing else may be asked: longer than most gaps and holds of hosts
 WAIT_MOST = 600.0  # seconds that a page is put aside

@@ -22,9 +22,9 @@ from msgspec import Struct
 
 from crawler.base.printable import printable
 from crawler.engine.loop_lag import STALL
-from crawler.frontier import FailureClass
+from crawler.frontier.request_outcome import FailureClass
 from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
-from crawler.web.parsing import ParserDied
+from crawler.web.parsing.wire import ParserDied
 
 log = logging.getLogger("crawler")
 

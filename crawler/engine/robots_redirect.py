@@ -12,18 +12,20 @@ import contextlib
 from collections.abc import Iterator
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
 from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
-from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
+from crawler.frontier.host import Host
+from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.lease import AddressKnown, Lease, SideRequestDone, TakenBack
 from crawler.frontier.limits import slow_slots
 from crawler.job.job import Job
-from crawler.url.refusal import refusal_of_href
-from crawler.url.robots import robots_url
-from crawler.url.scope import StoreChoice
+from crawler.url.refusal.own_rules import refusal_of_href
+from crawler.url.robots.parse import robots_url
+from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.web.fetch.robots_cache import RobotsCache, encode_robots
 

@@ -8,7 +8,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from crawler.base.settings import Settings, Sites
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
@@ -17,23 +18,16 @@ from crawler.engine.membership import Membership
 from crawler.engine.own_line import LineEnd
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect
-from crawler.frontier import (
-    FailureClass,
-    Host,
-    Lease,
-    RequestOutcome,
-    RobotsLater,
-    SideRequestDone,
-    retry_wait,
-    tries_of,
-)
+from crawler.frontier.host import Host
 from crawler.frontier.jitter import jitter
+from crawler.frontier.lease import Lease, RobotsLater, SideRequestDone
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome, retry_wait, tries_of
 from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.records import Kept
 from crawler.job.verdict import RobotsAnswer
-from crawler.url.refusal import Refusal
-from crawler.url.robots import RobotsRules, robots_for_status, robots_url
+from crawler.url.refusal.own_rules import Refusal
+from crawler.url.robots.parse import RobotsRules, robots_for_status, robots_url
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, RobotsResult, fetch_robots
 from crawler.web.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots
 from crawler.web.fetch.robots_fetch import locate

@@ -21,7 +21,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.figures import counted, duration
-from crawler.base.settings import Settings, Sites
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
 from crawler.engine.archiving import WARC, head_of_files
 from crawler.engine.context import Capacity, Context
 from crawler.engine.discover import Discovery
@@ -36,16 +37,17 @@ from crawler.engine.own_line import LineEnd
 from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor
-from crawler.frontier import Bar, Lease, Serving
+from crawler.frontier.lease import Lease
+from crawler.frontier.serving import Bar, Serving
 from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stopped, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
-from crawler.job.metrics import Kind
+from crawler.job.metrics.events import Kind
 from crawler.job.revisit import revisit_beside
 from crawler.job.seeds_mark import note_seeds
 from crawler.job.seen_compaction import compact_beside
-from crawler.url.scope import Bounds
+from crawler.url.scope.bounds import Bounds
 from crawler.web.fetch import Fetches, Followed, NotNow
 
 log = logging.getLogger("crawler")

@@ -16,9 +16,10 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
+from crawler.base.figures import count
 from crawler.engine.seed_lines import DamagedListError, coding_of, lines_of, plain_bytes
-from crawler.job.metrics import count
-from crawler.url.urls import Canonical, Canonicaliser, completed
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.typed import completed
 from crawler.url.urls.whatwg import RELATIVE
 
 STDIN = 0  # file descriptor

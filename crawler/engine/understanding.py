@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.base.settings import WHOLE, Settings
+from crawler.base.settings.parts import WHOLE, Settings
 from crawler.engine.describing import Describer
 from crawler.engine.discover import Discovery
 from crawler.engine.heading import HeadingReader
 from crawler.engine.judge import answer_of, judge
-from crawler.frontier import Entry
-from crawler.frontier.traps import Wall, login_wall, wall_by_markup
+from crawler.frontier.entry import Entry
+from crawler.frontier.traps.walls import Wall, login_wall, wall_by_markup
 from crawler.job.records import Profile
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
-from crawler.url.scope import StoreChoice
+from crawler.url.scope.store_choice import StoreChoice
 from crawler.web.fetch import Failure, Response
-from crawler.web.links import PageLinks
+from crawler.web.links.extract import PageLinks
 
 
 class Told(Struct, frozen=True):

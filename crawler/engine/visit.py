@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import payload_digest
@@ -31,9 +31,11 @@ from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.engine.understanding import Told, Understanding
-from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
-from crawler.frontier.entry import CRASHES_MOST
-from crawler.frontier.traps import Judgement, PageKind, Wall
+from crawler.frontier.entry import CRASHES_MOST, Entry
+from crawler.frontier.lease import AddressKnown, Lease
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
+from crawler.frontier.traps.soft404 import Judgement, PageKind
+from crawler.frontier.traps.walls import Wall
 from crawler.inspect.statistics import Rated
 from crawler.job.event_log import tell_learned
 from crawler.job.found import Found
@@ -42,25 +44,28 @@ from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.records import Kept, Outcome, PageRecord
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Throttled, Verdict
-from crawler.url.refusal import Refusal
-from crawler.url.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside
-from crawler.web.extract import Edge
+from crawler.url.refusal.own_rules import Refusal
+from crawler.url.scope.boundary import Outside
+from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
+from crawler.web.extract.edges import Edge
 from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
-from crawler.web.links import (
-    FEED,
+from crawler.web.links.extract import PageLinks
+from crawler.web.links.headers import FEED
+from crawler.web.links.sitemap import (
     FEED_TYPES,
-    SITEMAP_TYPES,
     XML_TYPES,
     Listed,
-    PageLinks,
     Sitemap,
     SitemapForm,
     called_sitemap,
     is_page,
     named_like_sitemap,
-    text_digest,
 )
-from crawler.web.parsing import SitemapRead, decode_listed
+from crawler.web.links.sitemap import (
+    TYPES as SITEMAP_TYPES,
+)
+from crawler.web.links.text import text_digest
+from crawler.web.parsing.wire import SitemapRead, decode_listed
 
 log = logging.getLogger("crawler")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
@@ -26,10 +26,10 @@ from crawler.engine.rota import Rota
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
-from crawler.frontier import Lease
+from crawler.frontier.lease import Lease
 from crawler.web.extract.text_pool import TextLimits, TextPool, Texts, default_processes
 from crawler.web.fetch import Fetches
-from crawler.web.parsing import PageParser
+from crawler.web.parsing.pages import PageParser
 
 log = logging.getLogger("crawler")
 

@@ -15,7 +15,7 @@ Pure: the functions change the host's record, and the caller stores it.
 
 from __future__ import annotations
 
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.host import NO_FAILURES, Failures, Host
 from crawler.frontier.politeness import (
     HoldReason,

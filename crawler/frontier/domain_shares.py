@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from crawler.frontier.timer_queue import TimerQueue
-from crawler.url.urls import domain_of_key
+from crawler.url.urls.domain import domain_of_key
 
 DOMAINS_MOST = 16_384  # domains whose last turn is in memory, about 200 bytes each
 PARKED_MOST = 1_024  # hosts that are parked before one has its turn although its domain's has not come: milliseconds

@@ -7,7 +7,7 @@ about 250 bytes for each domain, and only if a budget of domains is set.
 from __future__ import annotations
 
 from crawler.frontier.host import DomainTally, Host
-from crawler.url.urls import registrable_domain
+from crawler.url.urls.domain import registrable_domain
 
 
 class DomainTallies:

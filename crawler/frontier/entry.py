@@ -23,8 +23,8 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from crawler.base.settings import CLASSES, LEAF
-from crawler.url.urls import host_key
+from crawler.base.settings.parts import CLASSES, LEAF
+from crawler.url.urls.host_key import host_key
 
 QueueOf = Callable[[str], str]  # names the queue of an href
 queue_of: QueueOf = host_key  # one queue for each scheme, host and port, as for politeness and robots.txt

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from crawler.base.kv import Batch, Reader
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, class_of_slot, queue_of, retry_slot
 from crawler.frontier.host import Host, count_fetched

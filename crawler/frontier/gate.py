@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from crawler.base.settings import BudgetSettings, PolitenessSettings
+from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
 from crawler.frontier.address_gap import AddressGaps
 from crawler.frontier.backoff_policy import give_another_chance, note
 from crawler.frontier.entry import retry_time

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from crawler.base.settings import CLASSES
+from crawler.base.settings.parts import CLASSES
 from crawler.frontier.entry import FRESH_END, FRESH_SLOT_SIZE, FRESH_START, RETRY_LANE, RETRY_START, REVISIT_START
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass

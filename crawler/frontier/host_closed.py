@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from crawler.base.settings import BudgetSettings
+from crawler.base.settings.parts import BudgetSettings
 from crawler.frontier.host import DomainTally, Host
 from crawler.frontier.request_outcome import FailureClass
-from crawler.url.refusal import Refusal
+from crawler.url.refusal.own_rules import Refusal
 
 
 class HostClosed(Struct, frozen=True):

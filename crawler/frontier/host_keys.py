@@ -26,11 +26,12 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.base.settings import PolitenessSettings, Sites
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.base.settings.sites import Sites
 from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.politeness import HoldReason, gap
-from crawler.url.urls import registrable_domain
+from crawler.url.urls.domain import registrable_domain
 
 QUIET = 3_600.0  # seconds after the begin of a run for which the gap of a request before it is looked at
 NAMED = "="  # the keys of named groups begin with it, and no other key does

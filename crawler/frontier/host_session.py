@@ -10,7 +10,7 @@ serves a page before the turn of its host is over. Nothing is stored: after a re
 
 from __future__ import annotations
 
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.host import Host
 from crawler.frontier.slot_share import QUICK
 

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from crawler.base.settings import BudgetSettings, PolitenessSettings, hours_of
+from crawler.base.settings.hours import hours_of
+from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
 from crawler.frontier.host import BLOCKED, PAUSED, RETIRED, Host, StoredHost, stored_host
 from crawler.frontier.host_closed import closure, is_used_up, retired_words
 from crawler.frontier.politeness import HoldReason, gap

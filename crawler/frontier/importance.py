@@ -29,7 +29,7 @@ from math import frexp
 
 import numpy as np
 
-from crawler.base.settings import CLASSES
+from crawler.base.settings.parts import CLASSES
 from crawler.frontier.entry import FRESH_SLOT_SIZE, Entry, decode_entry
 from crawler.frontier.host import Host
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from crawler.base.settings import BudgetSettings, RetrySettings, Settings, Sites
+from crawler.base.settings.parts import BudgetSettings, RetrySettings, Settings
+from crawler.base.settings.sites import Sites
 from crawler.frontier.request_outcome import longest_retry
 
 

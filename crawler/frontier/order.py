@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from crawler.base.settings import CLASSES
+from crawler.base.settings.parts import CLASSES
 from crawler.frontier.entry import Entry, fresh_slot, revisit_slot
 
 _RANK_MAX = 2**64 - 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from crawler.base.settings import PolitenessSettings, Sites, hours_of
+from crawler.base.settings.hours import hours_of
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.base.settings.sites import Sites
 from crawler.frontier.site_rate import SiteRate
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from crawler.base.settings import PolitenessSettings, RetrySettings
+from crawler.base.settings.parts import PolitenessSettings, RetrySettings
 from crawler.frontier.host import Host, decode_host, stored_host
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.tries_ahead import Pace, Troubles, slowed, until_given_up
-from crawler.url.urls import registrable_domain
+from crawler.url.urls.domain import registrable_domain
 
 _RETRY = RetrySettings()
 GROUPS_MOST = 100_000  # groups that are added up; beyond, the hosts of a new one count one by one

@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from crawler.base.settings import RecrawlSettings
+from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
-from crawler.frontier.recrawl import ChangeRate, after_signal, after_visit, first_guess
+from crawler.frontier.recrawl.change_rate import ChangeRate, after_signal, after_visit, first_guess
 
 FINGERPRINT_SIZE = 16  # bytes
 VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is kept, in characters; most have a few dozen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.jitter import jitter
 
 

@@ -6,7 +6,7 @@ Pure: a change of stored rows, made before the frontier loads them.
 from __future__ import annotations
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import CLASSES
+from crawler.base.settings.parts import CLASSES
 from crawler.frontier.entry import (
     CRASHES_MOST,
     Entry,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from crawler.frontier.host_closed import HostClosed
-from crawler.url.refusal import Refusal
+from crawler.url.refusal.own_rules import Refusal
 
 KEPT_MAX = 100_000  # hosts; the oldest is judged again
 _FOR_EVER = float("inf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from crawler.base.settings import RetrySettings
+from crawler.base.settings.parts import RetrySettings
 from crawler.frontier.jitter import jitter
 
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import RecrawlSettings
+from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.entry import Entry, QueueOf, queue_of
 from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_page, unpack_page, visited
 from crawler.frontier.signals import Statements, Trust, hear

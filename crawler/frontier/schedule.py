@@ -26,7 +26,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from crawler.base.settings import CLASSES
+from crawler.base.settings.parts import CLASSES
 from crawler.frontier.domain_shares import DomainLine, DomainTurns, Stale
 from crawler.frontier.host import Host
 from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from crawler.frontier.page import SIGNALLED, Page
-from crawler.frontier.recrawl import ChangeRate
+from crawler.frontier.recrawl.change_rate import ChangeRate
 
 DAY = 86_400.0
 LEAST = 0.05  # of an excess that counts

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from crawler.base.settings import PolitenessSettings, RetrySettings
+from crawler.base.settings.parts import PolitenessSettings, RetrySettings
 from crawler.frontier.host import NO_FAILURES, Failures, Host
 from crawler.frontier.politeness import HoldReason, hold_after_failure, snooze
 from crawler.frontier.request_outcome import FailureClass, retry_wait, tries_of

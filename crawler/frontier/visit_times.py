@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import RecrawlSettings
+from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.page import HASTENED, SIGNALLED, Page
-from crawler.frontier.recrawl import Budget
+from crawler.frontier.recrawl.visit_value import Budget
 from crawler.frontier.signals import LEAST, Trust, apparent_age, in_silence, pack_trust, trust_key, unpack_trust
 
 _THRESHOLD = b"recrawl-threshold"

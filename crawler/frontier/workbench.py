@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.domain_tallies import DomainTallies
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import NO_FAILURES, Host, decode_host, encode_host, host_name

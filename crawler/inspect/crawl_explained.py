@@ -8,7 +8,7 @@ from crawler.inspect.crawl_partitions import CrawlPartitions, crawl_partitions
 from crawler.inspect.explanation import Explanation, Ownership, explain_url
 from crawler.job.crawl_file import crawl_around, partition_directory
 from crawler.job.run_settings import read_run
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 
 def owner_of(crawl: CrawlPartitions, text: str) -> int | None:

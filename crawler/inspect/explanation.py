@@ -14,26 +14,20 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import Settings, Sites
-from crawler.frontier import (
-    AT_ONCE,
-    Bar,
-    Entry,
-    HoldReason,
-    HostSnapshot,
-    HostState,
-    Turn,
-    decode_host,
-    kind_of,
-    queue_of,
-    snapshot,
-    unpack_page,
-)
-from crawler.frontier.entry import is_retry, is_revisit, retry_time
-from crawler.frontier.host import glance, host_name, standing
-from crawler.frontier.page import HASTENED
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.frontier.entry import Entry, is_retry, is_revisit, queue_of, retry_time
+from crawler.frontier.host import decode_host, glance, host_name, standing
+from crawler.frontier.host_status import HostSnapshot, HostState, snapshot
+from crawler.frontier.page import HASTENED, unpack_page
+from crawler.frontier.politeness import HoldReason
 from crawler.frontier.revisits import ONCE
-from crawler.frontier.traps import Origins, Traps, explain_rows
+from crawler.frontier.serving import AT_ONCE, Bar
+from crawler.frontier.slot_share import kind_of
+from crawler.frontier.traps.origins import Origins
+from crawler.frontier.traps.soft404 import explain_rows
+from crawler.frontier.traps.traps import Traps
+from crawler.frontier.waiting_line import Turn
 from crawler.inspect.host_settings import SettingInForce, url_settings
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.hosts_now import HostsNow, slot_figures
@@ -48,11 +42,14 @@ from crawler.job.output.reverse_reader import last_record
 from crawler.job.recovery import stored_counters
 from crawler.job.scope_state import scope_key
 from crawler.job.stored_errors import DAMAGE
-from crawler.seen.exact import rows_of
+from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import KeyHash, SeenSet
-from crawler.url.robots import RobotsRecordError
-from crawler.url.scope import Boundary, Outside, PriorityRules, Scope
-from crawler.url.urls import Canonical, Canonicaliser, Rejected
+from crawler.url.robots.parse import RobotsRecordError
+from crawler.url.scope.boundary import Boundary, Outside
+from crawler.url.scope.modes import Scope
+from crawler.url.scope.priority_rules import PriorityRules
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.robots_cache import RobotsCache
 
 HOLDERS_SHOWN = 10  # requests that have lasted longest

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.settings import DIRECT, OF_HOSTS, OF_PATHS, OF_URLS, WAYS, Sites
-from crawler.url.scope import UrlSites
+from crawler.base.settings.leaving import DIRECT
+from crawler.base.settings.sites import OF_HOSTS, OF_PATHS, OF_URLS, WAYS, Sites
+from crawler.url.scope.url_sites import UrlSites
 
 DEFAULT = "default"
 

@@ -15,21 +15,12 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import Sites
-from crawler.frontier import (
-    AT_ONCE,
-    Bar,
-    Frontier,
-    Host,
-    HostState,
-    HostTime,
-    HostTimes,
-    Serving,
-    Work,
-    state_of,
-    stored_state,
-)
-from crawler.frontier.host import host_name
+from crawler.base.settings.sites import Sites
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.host import Host, host_name
+from crawler.frontier.host_status import HostState, state_of, stored_state
+from crawler.frontier.pace import HostTime, HostTimes, Work
+from crawler.frontier.serving import AT_ONCE, Bar, Serving
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # times the duration of a slice: the pause after it. Counting takes at most 5% of the event loop's time

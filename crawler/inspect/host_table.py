@@ -8,7 +8,7 @@ from functools import cmp_to_key
 from typing import Any, NamedTuple
 
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import Sites
+from crawler.base.settings.sites import Sites
 from crawler.frontier.host import host_name
 from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, HostState, describe

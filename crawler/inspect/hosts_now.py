@@ -9,10 +9,12 @@ from itertools import groupby
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import PolitenessSettings, Settings
-from crawler.frontier import AT_ONCE, Bar, HoldReason, Host, Serving, queue_of
-from crawler.frontier.host import decode_host, glance, host_name, workload
+from crawler.base.settings.parts import PolitenessSettings, Settings
+from crawler.frontier.entry import queue_of
+from crawler.frontier.host import Host, decode_host, glance, host_name, workload
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
 

@@ -19,28 +19,32 @@ from msgspec import Struct
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Family, Reader, Store
 from crawler.base.memory import available_memory
-from crawler.base.settings import Settings, Sites
-from crawler.frontier import Entry, Host, HostTimes, Work, decode_entry, decode_host, state_of
-from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
-from crawler.frontier.host import host_name
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.frontier.entry import FRESH_END, RETRY_START, Entry, decode_entry, pending_key, split_pending_key
+from crawler.frontier.host import Host, decode_host, host_name
+from crawler.frontier.host_status import state_of
+from crawler.frontier.pace import HostTimes, Work
 from crawler.inspect.host_states import UNTIMED, count_states
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
-from crawler.job.checkpoint import EnvelopeError, Generations
+from crawler.job.checkpoint.envelope import EnvelopeError
+from crawler.job.checkpoint.generations import Generations
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.history_file import read_course
 from crawler.job.identity import Identity, read_identity
 from crawler.job.live_status import read_live
-from crawler.job.metrics import CourseError, SeenAhead, seen_at_end, seen_warning
+from crawler.job.metrics.course import CourseError
+from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.outputs import sizes_on_disk
 from crawler.job.output.record_text import text_size
 from crawler.job.records import Counters
 from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_counters
 from crawler.job.run_settings import read_run
-from crawler.job.store import RocksStore, StoreError, is_made
-from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts
+from crawler.job.store.rocks import RocksStore, StoreError, is_made
+from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 
 
 class OpenJob(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from crawler.base.settings import Sites
+from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.crawl_tail import tail_of

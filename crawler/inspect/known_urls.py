@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Protocol
 
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import SettingsError
+from crawler.base.settings.load import SettingsError
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import open_job
-from crawler.job.checkpoint import UnknownVersionError
+from crawler.job.checkpoint.envelope import UnknownVersionError
 from crawler.job.directory import JobError
 from crawler.job.identity import read_identity
-from crawler.job.store import StoreError
+from crawler.job.store.rocks import StoreError
 from crawler.job.stored_errors import DAMAGE
-from crawler.seen.exact import rows_of
+from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import Key, SeenSet, load_seen
 from crawler.seen.filters.filter_file import check_end, read_parts
 from crawler.seen.filters.memory_budget import check_memory
 from crawler.seen.filters.segment_format import FormatError, check_version
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 
 class _Keys(Protocol):

@@ -11,8 +11,8 @@ from msgspec import Struct
 from crawler.job.output import Record, lines_of, record_of
 from crawler.job.output.record_text import path_at
 from crawler.job.records import JournalError, Outcome
-from crawler.job.survey import is_broken
-from crawler.url.urls import host_key
+from crawler.job.survey.record_kinds import is_broken
+from crawler.url.urls.host_key import host_key
 
 KINDS = ("all", "failed", "broken")
 HOST = "host:"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from crawler.base.settings import Sites
-from crawler.frontier import AT_ONCE, Host, Serving, state_of
-from crawler.frontier.host import stored_counts, stored_host
-from crawler.frontier.host_status import state_of_stored
+from crawler.base.settings.sites import Sites
+from crawler.frontier.host import Host, stored_counts, stored_host
+from crawler.frontier.host_status import state_of, state_of_stored
+from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.host_table import UNTOLD, share
 
 

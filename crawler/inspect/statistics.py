@@ -8,16 +8,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from crawler.frontier import ALL, Bar, HostTime, Serving
+from crawler.frontier.pace import HostTime
+from crawler.frontier.serving import Bar, Serving
+from crawler.frontier.slot_share import ALL
 from crawler.job.border import BorderCounts
-from crawler.job.checkpoint import Manifest
-from crawler.job.metrics import Pace, SeenAhead, time_left
+from crawler.job.checkpoint.generations import Manifest
+from crawler.job.metrics.outlook import Pace, SeenAhead, time_left
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import HOOKS_ASKED, Counters, refused_by
-from crawler.seen.exact import LedgerCounts
+from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import SeenSet
-from crawler.url.refusal import Rule
-from crawler.url.scope import COUNTED
+from crawler.url.refusal.own_rules import Rule
+from crawler.url.scope.bounds import COUNTED
 
 OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 

@@ -12,14 +12,14 @@ from msgspec import Struct
 
 from crawler.inspect.crawl_partitions import jobs_of
 from crawler.inspect.record_stream import Tail
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import PAGES
 from crawler.job.output import lines_of, record_of
 from crawler.job.output.changes import BEGINNING, Cursor, CursorError
 from crawler.job.output.record_text import path_at
 from crawler.job.output.reverse_reader import line_before
 from crawler.job.records import JournalError
-from crawler.job.survey import Survey
+from crawler.job.survey.survey import Survey
 from crawler.job.survey_file import SURVEY, Counted, read_survey
 
 log = logging.getLogger("crawler")

@@ -14,8 +14,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
-from crawler.frontier.traps import Origins, Traps
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.importance import SEED_SCORE
+from crawler.frontier.order import Order, default_class
+from crawler.frontier.traps.origins import Origins
+from crawler.frontier.traps.traps import Traps
 from crawler.job.directory import JobError
 from crawler.job.found import KEEP_ALL, UNLISTED, Brought, Decided, Found, Router
 from crawler.job.journal_search import JournalSearch
@@ -29,10 +33,10 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.transaction import Transaction
-from crawler.seen.exact import Ledger
+from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import CannotForgetError, SeenSet
-from crawler.url.scope import PriorityRules
-from crawler.url.urls import Canonical
+from crawler.url.scope.priority_rules import PriorityRules
+from crawler.url.urls.canonicaliser import Canonical
 
 
 class KnownUrls(Protocol):

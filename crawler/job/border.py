@@ -21,9 +21,10 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
+from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.frontier.frontier import Frontier
 from crawler.job.records import PageRecord
-from crawler.url.scope import COUNTED, Bounds, LeftOut, Limit
+from crawler.url.scope.bounds import COUNTED, Bounds, LeftOut, Limit
 
 ROWS = 256  # read in one transaction
 COUNTS = b"border/counts"

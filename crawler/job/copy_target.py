@@ -14,7 +14,7 @@ from crawler.base.disk import Disk, DiskFile, failpoint, make_private_directory
 from crawler.job.crawl_file import PARTITIONS
 from crawler.job.directory import make_directory
 from crawler.job.former import is_former, life_there, set_aside
-from crawler.job.replica import CopyBegin, CopyEnd, CopyError, FilePart, Piece
+from crawler.job.replica.copy_pieces import CopyBegin, CopyEnd, CopyError, FilePart, Piece
 from crawler.job.replica_moves import GONE, REPLICAS
 from crawler.job.snapshot import remove_tree
 

@@ -22,8 +22,8 @@ from msgspec import Struct
 from crawler import __version__
 from crawler.base.clock import BOOT_ID
 from crawler.base.disk import Disk, make_private_directory, write_file
-from crawler.base.settings import PARTITIONS_MOST, SHAPING, SiteGroups
-from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, read_bounded
+from crawler.base.settings.parts import PARTITIONS_MOST, SHAPING, SiteGroups
+from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
 from crawler.job.directory import UNUSABLE, JobError, check_format, holds_job, make_directory
 from crawler.job.partition.placement import Placement
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crawler import __version__
 from crawler.base.disk import Disk, make_private_directory
-from crawler.job.checkpoint import envelope_version
+from crawler.job.checkpoint.envelope import envelope_version
 
 IDENTITY = "job.json"
 STORE = "store"

@@ -26,8 +26,10 @@ from typing import Any, TypedDict, Unpack
 from msgspec import Struct
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import CLASSES, settings_from
-from crawler.frontier import FailureClass, Lease, RequestOutcome
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.parts import CLASSES
+from crawler.frontier.lease import Lease
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
 from crawler.job.crawl_file import check_whole
 from crawler.job.found import Found
@@ -41,9 +43,11 @@ from crawler.job.reclass import Reclassing
 from crawler.job.records import Outcome, PageRecord, count_outside
 from crawler.job.run_settings import write_run
 from crawler.job.verdict import Again, Finished, Throttled
-from crawler.url.scope import Boundary, Bounds, LeftOut, Outside, Pattern
-from crawler.url.urls import Canonical, Canonicaliser, Rejected
-from crawler.url.urls.whatwg import has_userinfo
+from crawler.url.scope.boundary import Boundary, Outside
+from crawler.url.scope.bounds import Bounds, LeftOut
+from crawler.url.scope.patterns import Pattern
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.whatwg import Rejected, has_userinfo
 
 _DOUBTED_SLICE = 512  # URLs looked up in one transaction
 _OWN_PARCEL = "library"  # its URLs are queued in one transaction

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from crawler.frontier import HoldReason, Host, RequestOutcome, retired_words
-from crawler.frontier.traps import Lesson, PageKind
-from crawler.job.metrics import Events, Kind, duration
+from crawler.base.figures import duration
+from crawler.frontier.host import Host
+from crawler.frontier.host_closed import retired_words
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.traps.soft404 import Lesson, PageKind
+from crawler.job.metrics.events import Events, Kind
 from crawler.job.records import Outcome, PageRecord
 
 _LEARNED = {

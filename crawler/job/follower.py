@@ -13,7 +13,7 @@ from threading import Lock
 
 from crawler.base.disk import failpoint
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import OutputSettings
+from crawler.base.settings.parts import OutputSettings
 from crawler.job.directory import LACKS_BODIES, PAGES, STORE
 from crawler.job.identity import read_identity
 from crawler.job.job_lock import JobLock
@@ -23,7 +23,7 @@ from crawler.job.output.appended_file import OutputError
 from crawler.job.platform import Platform
 from crawler.job.records import Body, sequence_key
 from crawler.job.recovery import check_output, stored_counters
-from crawler.job.replica import Chunk, Mark, Step
+from crawler.job.replica.step_codec import Chunk, Mark, Step
 from crawler.job.replica_generations import BrokenOffError, ReplicaGenerations
 from crawler.job.step_log import MARK, leaves_out
 

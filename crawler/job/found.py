@@ -9,9 +9,11 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct, field
 
 from crawler.base.kv import Batch
-from crawler.frontier import Entry, Place, Statements
+from crawler.frontier.entry import Entry
+from crawler.frontier.order import Place
+from crawler.frontier.signals import Statements
 from crawler.job.records import PageRecord
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 NONE_OUTSIDE: Mapping[str, int] = MappingProxyType({})
 SITEMAP_DEPTH = 1  # of a sitemap listed in robots.txt

@@ -19,11 +19,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader, Store
-from crawler.base.settings import FetchSettings, TrapSettings
-from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
-from crawler.frontier.traps import Origins, refusal_of_limit
+from crawler.base.settings.parts import FetchSettings, TrapSettings
+from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.traps.origins import Origins, refusal_of_limit
 from crawler.job.records import Counters, PageRecord, count_refused, refused_by
-from crawler.url.refusal import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
+from crawler.url.refusal.own_rules import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
 
 ROWS = 256  # read in one transaction
 _STATE = b"held-back/"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from crawler.base.disk import RealDisk, write_file
-from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.job.metrics import Course, CourseError
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.metrics.course import Course, CourseError
 
 log = logging.getLogger("crawler")
 

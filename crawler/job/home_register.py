@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler.base.disk import Disk, write_file
-from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, read_bounded
+from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
 from crawler.job.directory import JobError
 
 HOMES = "homes.json"

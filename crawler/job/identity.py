@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from crawler import __version__
 from crawler.base.disk import Disk, replace_file
-from crawler.base.settings import SEEN_HASHES, SHAPING, Settings, as_tables
-from crawler.job.checkpoint import EnvelopeError, decode_envelope, encode_envelope, read_bounded
+from crawler.base.settings.load import as_tables
+from crawler.base.settings.parts import SEEN_HASHES, SHAPING, Settings
+from crawler.job.checkpoint.envelope import EnvelopeError, decode_envelope, encode_envelope, read_bounded
 from crawler.job.crawl_file import holds_crawl, read_crawl_file
 from crawler.job.directory import IDENTITY, UNUSABLE, JobError, OtherFormatError, check_format, holds_job
 from crawler.seen.filters import FilterError, KeyHash

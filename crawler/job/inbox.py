@@ -31,10 +31,10 @@ from typing import Any, TypeGuard
 from msgspec import Struct
 
 from crawler.base.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
-from crawler.base.settings import CLASSES, LEAF
-from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.base.settings.parts import CLASSES, LEAF
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.output.finished import Past
-from crawler.url.scope import Pattern, PatternError
+from crawler.url.scope.patterns import Pattern, PatternError
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"

@@ -20,15 +20,23 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from crawler import frontier
 from crawler.base.clock import Anchor
 from crawler.base.disk import Disk, failpoint
 from crawler.base.kv import Batch, Family, Store
-from crawler.base.settings import RecrawlSettings, Settings
-from crawler.frontier import ANSWERED, Answer, Entry, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
-from crawler.frontier.traps import Lesson, Traps, remember
+from crawler.base.settings.parts import RecrawlSettings, Settings
+from crawler.frontier import lease as ends
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import Lease
+from crawler.frontier.limits import Limits
+from crawler.frontier.order import Order
+from crawler.frontier.page import Answer
+from crawler.frontier.request_outcome import ANSWERED, FailureClass, RequestOutcome
+from crawler.frontier.traps.copies import remember
+from crawler.frontier.traps.soft404 import Lesson
+from crawler.frontier.traps.traps import Traps
 from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
-from crawler.job.checkpoint import Generations
+from crawler.job.checkpoint.generations import Generations
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE, made_at
@@ -37,11 +45,13 @@ from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Brought, Decided
 from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
-from crawler.job.metrics import Events
+from crawler.job.metrics.events import Events
 from crawler.job.open_files import OpenFiles
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
 from crawler.job.output.finished import Past
-from crawler.job.partition import Ack, Parcel, PartitionRouter, Verdict
+from crawler.job.partition.inlet import Verdict
+from crawler.job.partition.parcel_codec import Ack, Parcel
+from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.receiving import (
     EPOCH,
@@ -68,7 +78,7 @@ from crawler.job.recovery import (
     restore_seen,
     stored_counters,
 )
-from crawler.job.replica import Mark
+from crawler.job.replica.step_codec import Mark
 from crawler.job.returning import Returning
 from crawler.job.revisit import Revisiting
 from crawler.job.scope_state import Scopes
@@ -78,10 +88,12 @@ from crawler.job.step_log import StepLog, logged
 from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
-from crawler.seen.exact import Ledger
+from crawler.seen.exact.ledger import Ledger
 from crawler.seen.filters import SeenSet
-from crawler.url.scope import Bounds, PriorityRules, Scope
-from crawler.url.urls import Canonical
+from crawler.url.scope.bounds import Bounds
+from crawler.url.scope.modes import Scope
+from crawler.url.scope.priority_rules import PriorityRules
+from crawler.url.urls.canonicaliser import Canonical
 
 T = TypeVar("T")
 
@@ -350,7 +362,7 @@ class Job:
             record = self._finish_record(record, transaction, verdict.answer, verdict.kept)
             self.revisiting.border.note(record, verdict.left, transaction.batch)
             outcome, request = record.outcome, verdict.request if verdict.requested else None
-            done = frontier.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
+            done = ends.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
         return new
@@ -368,7 +380,7 @@ class Job:
             self._admission.admit_brought(brought, transaction)
             for lease, record in ended:
                 outcome = self._finish_record(record, transaction).outcome
-                done = frontier.Done(ANSWERED, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
+                done = ends.Done(ANSWERED, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
                 self.frontier.finish(lease, done, now, transaction.batch)
             also(transaction.batch)
 
@@ -392,14 +404,14 @@ class Job:
         """Return a URL to its host's queue after a transient failure."""
         with self.writer as transaction:
             self.counters.retries += 1
-            again = frontier.Retry(verdict.entry, verdict.wait, verdict.request)
+            again = ends.Retry(verdict.entry, verdict.wait, verdict.request)
             self.frontier.finish(lease, again, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
 
     def take_back(self, lease: Lease, now: float) -> None:
         """End a lease as if its request had not been made, but for the host's gap: our own line was down."""
         with self.writer as transaction:
-            self.frontier.finish(lease, frontier.TakenBack(), now, transaction.batch)
+            self.frontier.finish(lease, ends.TakenBack(), now, transaction.batch)
 
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
         """Hold a host that answered 429 or 503."""
@@ -407,7 +419,7 @@ class Job:
             self.counters.throttled += 1
             if verdict.last is not None:
                 self._finish_record(verdict.last, transaction, verdict.answer, verdict.kept)
-            held = frontier.Throttled(verdict.entry if verdict.last is None else None, verdict.request)
+            held = ends.Throttled(verdict.entry if verdict.last is None else None, verdict.request)
             self.frontier.finish(lease, held, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
 
@@ -423,13 +435,13 @@ class Job:
                 self.counters.sequence += 1
             batch, request = transaction.batch, answer.request
             batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), answer.stored)
-            self.frontier.finish(lease, frontier.RobotsKnown(answer.until, answer.crawl_delay, request), now, batch)
+            self.frontier.finish(lease, ends.RobotsKnown(answer.until, answer.crawl_delay, request), now, batch)
         tell_host(self.events, lease.host, request, now)
 
     def robots_later(self, lease: Lease, wait: float, now: float, request: RequestOutcome) -> None:
         """Hold the host after a failed fetch of robots.txt, until the next try."""
         with self.writer as transaction:
-            self.frontier.finish(lease, frontier.RobotsLater(wait, request), now, transaction.batch)
+            self.frontier.finish(lease, ends.RobotsLater(wait, request), now, transaction.batch)
         tell_host(self.events, lease.host, request, now)
 
     # -- partitions --------------------------------------------------------------------------------------------

@@ -26,7 +26,9 @@ from crawler.job.job import Job
 from crawler.job.output.body_files import bodies_in
 from crawler.job.output.outputs import FORMS, OF_BODIES
 from crawler.job.output.record_text import page_numbers
-from crawler.job.replica import PIECE, START, CopyBegin, CopyEnd, CopyError, FilePart, Piece, ReplicaCodec, is_path
+from crawler.job.replica.copy_pieces import PIECE, CopyBegin, CopyEnd, CopyError, FilePart, Piece, is_path
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import START
 from crawler.job.snapshot import COPYING, link_state, remove_tree
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from crawler.job.replica import Chunk, Mark, Step
+from crawler.job.replica.step_codec import Chunk, Mark, Step
 
 CHUNK = 256 * 1024  # bytes of steps in a chunk, unless one step alone has more
 MOST_STEPS = 4_096  # in a chunk

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from crawler.base.disk import Disk, replace_file
-from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.url.urls import has_url_scheme
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
+from crawler.url.urls.typed import has_url_scheme
 
 COMMAND = "command.json"
 MAGIC = "crawler-last-command"

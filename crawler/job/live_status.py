@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from crawler.base.disk import FULL, private_opener
-from crawler.job.checkpoint import read_bounded
+from crawler.job.checkpoint.envelope import read_bounded
 from crawler.job.directory import LIVE
 from crawler.job.job_lock import lock_holder
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from crawler.base.disk import DisplacedError, failpoint, is_at, make_private_directory
-from crawler.base.settings import OutputSettings
+from crawler.base.settings.parts import OutputSettings
 from crawler.job.directory import (
     BROKEN_OFF,
     IDENTITY,

@@ -25,8 +25,8 @@ from zlib import crc32
 from msgspec import Struct
 
 from crawler.base.disk import PRIVATE_FILE, Expendable, failpoint
-from crawler.frontier import Lease
 from crawler.frontier.entry import pending_key
+from crawler.frontier.lease import Lease
 
 PARSING = "parsing.map"
 MAGIC = b"crwlnote"

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from crawler.base.disk import Disk, RealDisk
 from crawler.base.kv import Store
-from crawler.job.checkpoint import Renewal
+from crawler.job.checkpoint.renewal import Renewal
 from crawler.job.kept_steps import KeptSteps, StepRoom
-from crawler.job.store import PartitionStore, RocksStore
+from crawler.job.store.rocks import PartitionStore, RocksStore
 
 
 def _durability_thread() -> Executor:

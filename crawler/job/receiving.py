@@ -12,8 +12,9 @@ from msgspec import Struct
 from crawler.base.kv import Batch, Family, Reader
 from crawler.job.directory import JobError
 from crawler.job.found import Found
-from crawler.job.partition import Parcel, Verdict
+from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.messages import Links, MessageError, UnknownMessage, Widened, decode_message, found_of
+from crawler.job.partition.parcel_codec import Parcel
 from crawler.job.records import JournalError
 
 EPOCH = b"epoch"  # the META key of the last epoch that was begun

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Collection
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.frontier import Entry, Frontier, decode_entry
-from crawler.frontier.entry import split_pending_key
-from crawler.url.scope import Pattern
+from crawler.frontier.entry import Entry, decode_entry, split_pending_key
+from crawler.frontier.frontier import Frontier
+from crawler.url.scope.patterns import Pattern
 
 ROWS = 250  # read in one transaction
 _PROGRESS = b"class/"

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import msgspec.json
 from msgspec import UNSET, Struct, UnsetType, to_builtins
 
-from crawler.base.settings import LEAF, OUTPUTS
+from crawler.base.settings.parts import LEAF, OUTPUTS
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
-from crawler.frontier.traps import Content
-from crawler.url.refusal import Refusal, Rule
-from crawler.url.scope import Outside
+from crawler.frontier.traps.copies import Content
+from crawler.url.refusal.own_rules import Refusal, Rule
+from crawler.url.scope.boundary import Outside
 
 DIGEST_SIZE = 16  # bytes a key in the journal
 
@@ -297,7 +297,7 @@ class End(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What goes to one output besides ``pages.jsonl``: the kind of the output (``crawler.base.settings.OUTPUTS``), and
+    """What goes to one output besides ``pages.jsonl``: the kind of the output (``OUTPUTS`` of the settings), and
     the bytes. ``payloads``: digests of payloads that they archive first, each with the capture that later ones may
     refer to instead, as ``crawler.web.archive.payloads`` stores it; and other such rows."""
 

@@ -21,10 +21,12 @@ from msgspec import Struct, field
 
 from crawler.base.disk import FULL
 from crawler.base.kv import Batch, Family, Reader, Store
-from crawler.base.settings import RecrawlSettings, SeenSettings
-from crawler.frontier import Entry, Frontier, Revisits
+from crawler.base.settings.parts import RecrawlSettings, SeenSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.revisits import Revisits
 from crawler.job.border import border_counts, drop_page
-from crawler.job.checkpoint import Generations
+from crawler.job.checkpoint.generations import Generations
 from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
 from crawler.job.held_back import drop_row
 from crawler.job.identity import FORMAT, Identity
@@ -55,7 +57,7 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
-from crawler.seen.exact import load_seen, make_seen
+from crawler.seen.exact.seen import load_seen, make_seen
 from crawler.seen.filters import FilterError, KeyHash, SeenSet
 
 COUNTERS = b"counters"

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from crawler.base.disk import make_private_directory
 from crawler.base.kv import Batch, Family, Store
-from crawler.base.settings import SeenSettings
-from crawler.job.checkpoint import Draft, Generations, must_store
+from crawler.base.settings.parts import SeenSettings
+from crawler.job.checkpoint.generations import Draft, Generations
+from crawler.job.checkpoint.renewal import must_store
 from crawler.job.directory import SEEN
 from crawler.job.identity import Identity
 from crawler.job.platform import Platform

@@ -15,12 +15,14 @@ import struct
 from collections.abc import Collection, Iterator, Sequence
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.frontier import Entry, Frontier, decode_entry, default_class
+from crawler.frontier.entry import Entry, decode_entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.order import default_class
 from crawler.job.held_back import take_row
 from crawler.job.output.finished import Past
 from crawler.job.records import Counters
 from crawler.job.revisit import Revisiting
-from crawler.url.scope import PriorityRules
+from crawler.url.scope.priority_rules import PriorityRules
 
 _DONE = b"put-back/"
 _COUNT = struct.Struct("<I")

@@ -12,11 +12,16 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from crawler.base.kv import Batch, Family, Store
-from crawler.base.settings import RecrawlSettings, Settings, Timetable
-from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Page, Revisits, Statements
+from crawler.base.settings.parts import RecrawlSettings, Settings
+from crawler.base.settings.timetable import Timetable
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.page import Answer, Page
+from crawler.frontier.revisits import QUEUED_MAX, Revisits
+from crawler.frontier.signals import Statements
 from crawler.job.border import Border
 from crawler.job.records import Counters, Outcome, PageRecord
-from crawler.url.scope import UrlSites
+from crawler.url.scope.url_sites import UrlSites
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304

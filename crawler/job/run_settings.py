@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.disk import Disk, replace_file
-from crawler.base.settings import Settings, SettingsError, as_tables, settings_from
-from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.base.settings.load import SettingsError, as_tables, settings_from
+from crawler.base.settings.parts import Settings
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.identity import read_identity
 
 RUN = "run.json"

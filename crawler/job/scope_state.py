@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import SCOPES
-from crawler.url.scope import Scope
+from crawler.base.settings.parts import SCOPES
+from crawler.url.scope.modes import Scope
 
 MODE_TOLD = b"scope-told"  # the META key of the mode in which the others know all entries that are our own
 _OWN = b"\x01"  # the value of an entry that others may not know; empty: all do, or there are no others

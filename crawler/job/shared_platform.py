@@ -9,7 +9,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from crawler.job.platform import Platform
-from crawler.job.store import PartitionStore, StoreBudget
+from crawler.job.store.rocks import PartitionStore
+from crawler.job.store.store_budget import StoreBudget
 
 T = TypeVar("T")
 P = ParamSpec("P")

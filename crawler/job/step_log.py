@@ -16,7 +16,7 @@ from crawler.job.kept_steps import CHUNK, KeptSteps, StepRoom
 from crawler.job.output.body_files import DIRECTORY
 from crawler.job.output.outputs import FORMS, OF_BODIES
 from crawler.job.records import kind_of
-from crawler.job.replica import START, Chunk, Mark, Step
+from crawler.job.replica.step_codec import START, Chunk, Mark, Step
 from crawler.job.transaction import Sink, Transaction
 
 MARK = b"step"  # the META key of the last step

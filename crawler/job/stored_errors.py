@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from crawler.frontier import EntryError, HostRecordError, PageError
-from crawler.frontier.traps import CopyRecordError, Soft404RecordError, TrapRecordError
+from crawler.frontier.entry import EntryError
+from crawler.frontier.host import HostRecordError
+from crawler.frontier.page import PageError
+from crawler.frontier.traps.copies import CopyRecordError
+from crawler.frontier.traps.counts import TrapRecordError
+from crawler.frontier.traps.soft404 import Soft404RecordError
 from crawler.job.border import BorderError
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.held_back import HeldBackError
 from crawler.job.partition.quota import QuotaError
 from crawler.job.records import JournalError
-from crawler.job.replica import ChunkError
+from crawler.job.replica.seal import ChunkError
 from crawler.seen.filters import FilterError, FormatError
-from crawler.url.robots import RobotsRecordError
-from crawler.url.scope import BoundsError
+from crawler.url.robots.parse import RobotsRecordError
+from crawler.url.scope.bounds import BoundsError
 
 
 class DamagedPartitionError(Exception):

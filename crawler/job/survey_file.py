@@ -13,9 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 from crawler.base.disk import RealDisk, replace_file
-from crawler.job.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
 from crawler.job.output.changes import Cursor, CursorError
-from crawler.job.survey import Survey
+from crawler.job.survey.survey import Survey
 
 SURVEY = "survey.json"
 MAGIC = "crawler-survey"

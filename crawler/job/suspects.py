@@ -12,7 +12,8 @@ from pathlib import Path
 
 from crawler.base.disk import Expendable, failpoint
 from crawler.base.kv import Batch, Family, Store
-from crawler.frontier import Entry, decode_entry, postpone
+from crawler.frontier.entry import Entry, decode_entry
+from crawler.frontier.postponement import postpone
 from crawler.job.parsing_notes import PARSING, Note, NotesError, read_notes, remove_notes
 from crawler.job.records import Counters, encode_counters
 from crawler.job.recovery import COUNTERS

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from crawler.frontier import Answer, Entry, RequestOutcome
-from crawler.frontier.traps import Lesson, Wall
+from crawler.frontier.entry import Entry
+from crawler.frontier.page import Answer
+from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.traps.soft404 import Lesson
+from crawler.frontier.traps.walls import Wall
 from crawler.job.found import Found
 from crawler.job.records import Kept, PageRecord
-from crawler.url.scope import LeftOut
-from crawler.url.urls import Canonical
+from crawler.url.scope.bounds import LeftOut
+from crawler.url.urls.canonicaliser import Canonical
 
 if TYPE_CHECKING:
     from crawler.web.fetch import RawExchange, Response  # a library that queues URLs loads no network

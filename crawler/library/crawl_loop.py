@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.base.settings import HTML, OutputSettings, Settings
 from crawler.base.settings.leaving import fault_of_status, fault_of_type
+from crawler.base.settings.parts import HTML, OutputSettings, Settings
 from crawler.engine.hooks.loaded import Hooks
 from crawler.engine.hooks.page_view import Page
 from crawler.engine.lifecycle import Stop
@@ -27,8 +27,8 @@ from crawler.library.keyword_options import HOOKS, code_of, settings_of, texts
 from crawler.service.front import Result
 from crawler.service.reloading import Configuration
 from crawler.service.session import RunOptions, run_crawl
-from crawler.url.scope import StoreChoice
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.scope.store_choice import StoreChoice
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 _HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*(?::\d+)?(?:/|\Z)")  # what a URL has behind its scheme
 

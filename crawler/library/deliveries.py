@@ -7,7 +7,7 @@ from collections import deque
 
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.job.records import PageRecord
-from crawler.url.scope import StoreChoice
+from crawler.url.scope.store_choice import StoreChoice
 
 
 class Delivery:

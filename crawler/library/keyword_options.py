@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings, Source, nearest, settings_from
+from crawler.base.settings.load import Source, nearest, settings_from
+from crawler.base.settings.parts import Settings
 from crawler.cli.crawl import build_settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import FLAGS, STDOUT, Giver

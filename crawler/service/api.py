@@ -22,7 +22,7 @@ from typing import Any
 
 from aiohttp import web
 
-from crawler.base.settings import CLASSES
+from crawler.base.settings.parts import CLASSES
 from crawler.inspect.host_table import SORTS
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.job.output.changes import CursorError
@@ -33,8 +33,8 @@ from crawler.service.explanation_text import explanation_lines
 from crawler.service.own_share import OwnShare
 from crawler.service.view import TableAsked, View
 from crawler.service.view_answers import NO_STORE, Encoded, answer, answer_if_new, encoded, from_view
-from crawler.url.scope import Pattern, PatternError
-from crawler.url.urls import completed
+from crawler.url.scope.patterns import Pattern, PatternError
+from crawler.url.urls.typed import completed
 
 FRESH = 2.0  # seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as reading it took

@@ -18,8 +18,9 @@ from msgspec import Struct
 
 from crawler.base.disk import RealDisk
 from crawler.base.kv import Family
-from crawler.base.settings import Settings, Sites
-from crawler.frontier import snapshot
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.frontier.host_status import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
 from crawler.inspect.host_table import Row, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
@@ -32,7 +33,7 @@ from crawler.job.identity import read_identity
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
-from crawler.job.metrics import Course
+from crawler.job.metrics.course import Course
 from crawler.job.output.changes import CursorError
 from crawler.job.output.finished import Choice
 from crawler.job.run_settings import RUN, read_run

@@ -8,7 +8,7 @@ import asyncio
 import os
 
 from crawler.base.disk import Expendable
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher
 from crawler.job.inbox import INBOX, Inbox

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from crawler.base.settings import Change
+from crawler.base.settings.live import Change
 from crawler.engine.durability import refusal_text
 from crawler.engine.lifecycle import PausedBy, State
 from crawler.engine.run import Run, pause_text
-from crawler.job.metrics import Events, Kind
+from crawler.job.metrics.events import Events, Kind
 
 WORDS = ("pause", "resume", "checkpoint", "stop", "reload")
 SNAPSHOT = "snapshot"  # only by the inbox; the process that asks for it copies and removes the result

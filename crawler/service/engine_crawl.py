@@ -36,7 +36,7 @@ from crawler.job.partition.part_report import (
 from crawler.job.partition.placement import Placement
 from crawler.seen.slices import entropy
 from crawler.service.answering import ANSWER, QUESTION, REPORT
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 _AT_WORK = ("running", "stopping", "paused")
 _LATE = 3.0  # seconds that a report may be late

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from crawler.frontier import Turn
+from crawler.base.figures import counted, duration, probability
+from crawler.frontier.waiting_line import Turn
 from crawler.inspect.explanation import (
     Explanation,
     LedgerAnswer,
@@ -21,7 +22,6 @@ from crawler.inspect.explanation import (
 from crawler.inspect.host_settings import DEFAULT, setting_words
 from crawler.inspect.host_table import Row
 from crawler.job.directory import PAGES
-from crawler.job.metrics import counted, duration, probability
 
 Line = tuple[str, str]  # the subject and the text; the text is empty if the subject says it all
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.job.directory import holds_job
-from crawler.job.metrics import Course, Kind
+from crawler.job.metrics.course import Course
+from crawler.job.metrics.events import Kind
 from crawler.service.commands import performing
 from crawler.service.notices import Notices
 from crawler.service.reloading import Reloading

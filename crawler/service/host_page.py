@@ -10,8 +10,9 @@ from typing import Any
 from msgspec.structs import asdict
 
 from crawler.base.kv import Reader
-from crawler.base.settings import Sites
-from crawler.frontier import HostSnapshot, queue_of
+from crawler.base.settings.sites import Sites
+from crawler.frontier.entry import queue_of
+from crawler.frontier.host_status import HostSnapshot
 from crawler.inspect.host_settings import host_settings
 from crawler.inspect.host_table import table_row
 from crawler.inspect.job_reader import queue

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 
 from crawler.engine.seeds import SeedsError, read_urls
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.last_command import read_command
-from crawler.job.survey import clipped
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.job.survey.record_kinds import clipped
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 SEEDS = 20
 LONGEST = 500  # characters of a URL; longer ones are cut

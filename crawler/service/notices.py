@@ -23,10 +23,13 @@ from urllib.parse import urlsplit
 import aiohttp
 from msgspec import Struct
 
-from crawler.base.settings import NotifySettings, SettingsError, fault_of_webhook, secret_reference
+from crawler.base.figures import counted
+from crawler.base.settings.leaving import fault_of_webhook, secret_reference
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import NotifySettings
 from crawler.engine.lifecycle import Stop
 from crawler.job.directory import JobError
-from crawler.job.metrics import counted, needs
+from crawler.job.metrics.attention import needs
 from crawler.job.metrics.sentences import PLANNED
 from crawler.web.fetch import read_secret
 

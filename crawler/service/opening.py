@@ -8,7 +8,7 @@ from pathlib import Path
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL, no_room
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.job.job import Job
 
 log = logging.getLogger("crawler")

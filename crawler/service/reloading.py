@@ -10,7 +10,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from crawler.base.disk import Expendable
-from crawler.base.settings import Settings, SettingsError, Sites, merge
+from crawler.base.settings.live import merge
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.run_settings import RUN, write_run

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 
-from crawler.base.settings import Settings
+from crawler.base.figures import count, counted
+from crawler.base.settings.parts import Settings
 from crawler.inspect.beginning import began_at
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
-from crawler.job.metrics import count, counted
 
 Say = Callable[[str], None]
 

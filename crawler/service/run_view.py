@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import Settings, Sites
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run, pause_text
-from crawler.frontier import queue_of
+from crawler.frontier.entry import queue_of
 from crawler.frontier.host import host_name
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
 from crawler.inspect.host_table import Chosen, Row, chosen_hosts, host_rows
@@ -32,7 +33,7 @@ from crawler.job.output.finished import Choice, select
 from crawler.service.commands import Command, Perform, Result
 from crawler.service.host_page import host_page, recent
 from crawler.service.view import Table, TableAsked, Unavailable
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 T = TypeVar("T")
 

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import Expendable
-from crawler.base.settings import DashboardSettings, Settings, Sites
+from crawler.base.settings.parts import DashboardSettings, Settings
+from crawler.base.settings.sites import Sites
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
@@ -28,7 +29,7 @@ from crawler.job.directory import PAGES
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
-from crawler.job.metrics import Kind
+from crawler.job.metrics.events import Kind
 from crawler.job.run_settings import RUN, write_run
 from crawler.service.command_files import obey
 from crawler.service.dashboard.access import Access

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.inspect.record_stream import Tail
 from crawler.service.api import Api
 from crawler.service.dashboard.access import Access
@@ -22,7 +22,7 @@ from crawler.service.job_survey import SHARE, JobSurvey
 from crawler.service.kept_open import KeptOpen, Served
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import SurveyApi
-from crawler.url.urls import Canonicaliser
+from crawler.url.urls.canonicaliser import Canonicaliser
 
 
 class ShownRun:

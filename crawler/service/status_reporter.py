@@ -15,7 +15,7 @@ from crawler.engine.run import Run
 from crawler.job.directory import LIVE
 from crawler.job.history_file import COURSE, write_course
 from crawler.job.live_status import Live, write_live
-from crawler.job.metrics import Course
+from crawler.job.metrics.course import Course
 from crawler.job.open_files import OpenFiles
 from crawler.service.progress.supervisor import Supervisor
 

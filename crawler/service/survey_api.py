@@ -42,7 +42,7 @@ from crawler.service.job_survey import UNREADABLE, JobSurvey
 from crawler.service.report_maker import ReportMaker
 from crawler.service.view import Unavailable, Unreadable, View
 from crawler.service.view_answers import answer, answer_if_new, from_view
-from crawler.url.urls import Canonicaliser
+from crawler.url.urls.canonicaliser import Canonicaliser
 
 log = logging.getLogger("crawler")
 

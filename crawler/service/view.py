@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import UNTOLD, Row, Selection
 from crawler.job.inbox import Answer

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.inspect.crawl_explained import explain_in_crawl
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
 from crawler.inspect.crawl_reader import merged_hosts, pooled, waiting_messages
@@ -25,7 +25,10 @@ from crawler.inspect.crawl_tail import CrawlTail
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row
 from crawler.job.job_lock import lock_holder
-from crawler.job.metrics import COUNTERS, Course, EvenCounts, History, Kind
+from crawler.job.metrics.course import Course
+from crawler.job.metrics.even_counts import EvenCounts
+from crawler.job.metrics.events import Kind
+from crawler.job.metrics.history import COUNTERS, History
 from crawler.service.attach import INTERVAL, Reading, Watched, WatchedJob
 from crawler.service.commands import HOST_WORDS, NOT_RUNNING, Command, Refusal, Refused, Reloaded, Result
 from crawler.service.job_survey import JobSurvey

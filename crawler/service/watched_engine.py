@@ -14,13 +14,17 @@ import msgspec
 
 from crawler.base.carrier.open_carrier import open_carrier
 from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
-from crawler.base.settings import Settings, SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import Settings
 from crawler.cluster.agreement import settings_of_crawl
 from crawler.inspect.crawl_reader import merged_rows
 from crawler.inspect.explanation import Explanation, Ownership
 from crawler.inspect.host_table import Row
 from crawler.job.crawl_file import partition_directory
-from crawler.job.metrics import COUNTERS, Course, EvenCounts, Kind
+from crawler.job.metrics.course import Course
+from crawler.job.metrics.even_counts import EvenCounts
+from crawler.job.metrics.events import Kind
+from crawler.job.metrics.history import COUNTERS
 from crawler.job.partition.part_report import HostAsked, HostsAsked, UrlAsked
 from crawler.service.answering import MOST_HOSTS
 from crawler.service.attach import INTERVAL

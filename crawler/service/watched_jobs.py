@@ -18,13 +18,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from crawler.base.settings import SettingsError
-from crawler.job.checkpoint import UnknownVersionError
+from crawler.base.settings.load import SettingsError
+from crawler.job.checkpoint.envelope import UnknownVersionError
 from crawler.job.crawl_file import holds_crawl
 from crawler.job.directory import JobError, holds_job
 from crawler.job.last_command import COMMAND
-from crawler.job.metrics import Need, needs
-from crawler.job.store import StoreVersionError
+from crawler.job.metrics.attention import Need, needs
+from crawler.job.store.rocks import StoreVersionError
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, Watched

@@ -13,7 +13,10 @@ from msgspec.structs import replace
 
 from crawler.base.carrier.verbs import Carrier
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import Settings, SettingsError, Sites, merge
+from crawler.base.settings.live import merge
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
 from crawler.cluster.member import Member, run_member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult, no_seeds
 from crawler.cluster.worker_name import own_name
@@ -24,7 +27,7 @@ from crawler.engine.user_code import UserCode
 from crawler.job.crawl_file import CrawlFile
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
-from crawler.job.metrics import Kind
+from crawler.job.metrics.events import Kind
 from crawler.job.shared_platform import SharedPlatform
 from crawler.service.answering import Answering
 from crawler.service.command_files import obey

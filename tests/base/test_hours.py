@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import Hours, HoursError, SettingsError, settings_from
+from crawler.base.settings.hours import Hours, HoursError
+from crawler.base.settings.load import SettingsError, settings_from
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHTS = Hours(("22:00-06:00",), "Europe/Berlin")

@@ -6,7 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.base.settings import TABLES, Settings, merge, settings_from
+from crawler.base.settings.live import merge
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.parts import TABLES, Settings
 
 
 def test_every_setting_holds_at_once_or_needs_a_restart() -> None:

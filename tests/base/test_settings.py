@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import TABLES, PriorityRule, Settings, SettingsError, as_tables, settings_from
+from crawler.base.settings.load import SettingsError, as_tables, settings_from
+from crawler.base.settings.parts import TABLES, PriorityRule, Settings
 
 DEFAULTS = as_tables(Settings())
 LISTED = (("priority", "rules"), ("site", "tables"))  # lists of tables, with tests of their own

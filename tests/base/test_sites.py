@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import HostSettings, Settings, SettingsError, Sites, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import HostSettings, Sites
 
 MATCHES: list[tuple[str, str, bool]] = [
     ("example.org", "example.org:443", True),

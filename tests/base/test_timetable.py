@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import ScheduleSettings, SettingsError, Timetable, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import ScheduleSettings
+from crawler.base.settings.timetable import Timetable
 
 BERLIN = "Europe/Berlin"
 ZONES = st.sampled_from([BERLIN, "America/St_Johns", "Australia/Lord_Howe", "UTC", None])

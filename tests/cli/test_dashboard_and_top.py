@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawler.job.metrics import Course, Kind
+from crawler.job.metrics.course import Course
+from crawler.job.metrics.events import Kind
 from crawler.service.progress.top_view import screen, size
 from tests.job.metrics.samples import statistics
 from tests.jobs import OPTIONS, Stopped, stopped_job

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crawler.frontier import class_of_score
+from crawler.frontier.order import class_of_score
 from tests.jobs import rows
 from tests.program import crawler
 from tests.site import Site

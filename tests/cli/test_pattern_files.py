@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.settings import settings_from
+from crawler.base.settings.load import settings_from
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.url.scope import rule_faults
+from crawler.url.scope.rule_faults import rule_faults
 
 
 def test_each_line_of_a_file_is_a_pattern(tmp_path: Path) -> None:

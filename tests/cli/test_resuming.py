@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.job.metrics import Course
+from crawler.job.metrics.course import Course
 from tests.jobs import rows
 from tests.program import Ran, crawler
 from tests.site import Site, tree

@@ -19,12 +19,13 @@ from crawler.base.carrier.verbs import CarrierError, Entry, Order, Position
 from crawler.base.clock import Anchor, SteadyClock
 from crawler.base.disk import PowerCutError
 from crawler.base.kv import Batch
-from crawler.base.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.job.directory import STORE
 from crawler.job.platform import Platform
-from crawler.job.store import FaultyStore, PartitionStore
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.job.store.rocks import PartitionStore
 from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.simulated import Answer, Answers
 from tests.chance import CHANCE

@@ -37,7 +37,7 @@ from crawler.job.home_register import Home, read_homes
 from crawler.job.job_copy import JobCopy
 from crawler.job.partition.replica_homes import Following, decode_following
 from crawler.job.platform import Platform
-from crawler.job.store import PartitionStore
+from crawler.job.store.rocks import PartitionStore
 from tests.cluster.faulty_ways import FaultyLine, Trouble, Way
 from tests.cluster.members import SECRET, Line, MachineClock, Working
 from tests.cluster.ordeal_of_members import Fault, Faulty, Fragile, Ordeal, Outcome, mend_ways

@@ -21,14 +21,14 @@ from msgspec.structs import replace
 
 from crawler.base.carrier.memory_carrier import Holdings
 from crawler.base.kv import Batch
-from crawler.base.settings import RetrySettings
+from crawler.base.settings.parts import RetrySettings
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import MemberResult, no_seeds
 from crawler.engine.gauges import Gauges
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.host_states import HostStates
-from crawler.job.partition import Placement
-from crawler.job.store import FaultyStore
+from crawler.job.partition.placement import Placement
+from crawler.job.store.faulty_store import FaultyStore
 from crawler.web.fetch.simulated import Answer
 from tests.chance import CHANCE, NO_TEST
 from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way, is_doubting

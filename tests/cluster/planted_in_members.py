@@ -15,8 +15,9 @@ from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership
 from crawler.frontier.gate import Gate
 from crawler.job.job import Job
-from crawler.job.partition import Ack, Parcel, ParcelCodec, Verdict
+from crawler.job.partition.inlet import Verdict
 from crawler.job.partition.outbox import Outbox
+from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec
 from crawler.web.fetch import fence
 from tests.cluster import ordeal_of_members
 from tests.cluster.members import SECRET

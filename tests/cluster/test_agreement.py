@@ -18,7 +18,8 @@ from crawler import __version__
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.verbs import CarrierRefusedError
 from crawler.base.disk import RealDisk
-from crawler.base.settings import (
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.parts import (
     FetchSettings,
     PartitionSettings,
     PolitenessSettings,
@@ -27,7 +28,6 @@ from crawler.base.settings import (
     Settings,
     SitesSettings,
     SiteTable,
-    settings_from,
 )
 from crawler.cluster.agreement import (
     CRAWL,

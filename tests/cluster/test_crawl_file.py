@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.base.disk import RealDisk
-from crawler.base.settings import PARTITIONS_MOST, Settings, SiteGroups
-from crawler.job.checkpoint import encode_envelope
+from crawler.base.settings.parts import PARTITIONS_MOST, Settings, SiteGroups
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.crawl_file import (
     CRAWL,
     MAGIC,

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family
-from crawler.base.settings import OutputSettings
+from crawler.base.settings.parts import OutputSettings
 from crawler.cluster.partition_opening import UNOPENED, Opening
 from crawler.cluster.replica_directory import ReplicaDirectory
 from crawler.job.directory import IDENTITY, PAGES, STORE, JobError
 from crawler.job.partition.replica_values import Being
-from crawler.job.replica import Mark, ReplicaCodec
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import Mark
 from crawler.job.step_log import MARK
-from crawler.job.store import PartitionStore
+from crawler.job.store.rocks import PartitionStore
 from tests.cluster.members import SECRET, Crawling, Working
 from tests.cluster.test_forgotten_partition import forget
 from tests.cluster.test_replicas import begin_both, crawling, in_step, inodes, to_the_end, until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from crawler.base.settings import SitesSettings, SiteTable
+from crawler.base.settings.parts import SitesSettings, SiteTable
 from crawler.engine.lifecycle import Stop
 from tests.cluster.chain import Chain
 from tests.cluster.members import SETTINGS, Crawling

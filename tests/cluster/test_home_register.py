@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.disk import RealDisk
-from crawler.base.settings import PARTITIONS_MOST
-from crawler.job.checkpoint import encode_envelope
+from crawler.base.settings.parts import PARTITIONS_MOST
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.directory import JobError
 from crawler.job.home_register import (
     EPOCH_MOST,

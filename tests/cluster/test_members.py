@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import PartitionSettings
+from crawler.base.settings.parts import PartitionSettings
 from crawler.cluster.member_options import no_seeds
 from crawler.engine.lifecycle import Stop
 from tests.cluster.members import SETTINGS, Crawling, Working, chain, with_delay

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawler.job.home_register import read_homes
-from crawler.job.partition import Placement
+from crawler.job.partition.placement import Placement
 from tests.cluster.members import SECRET, Crawling, Working
 from tests.cluster.test_promoted import assert_complete
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch.simulated import Answer
 from tests.cluster.members import SETTINGS, Crawling, Working, with_delay

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import RetrySettings
+from crawler.base.settings.parts import RetrySettings
 from crawler.job.crawl_file import partitions_gone
-from crawler.job.partition import Placement
+from crawler.job.partition.placement import Placement
 from crawler.web.fetch.simulated import Answer, page
 from tests.cluster.members import SECRET, Crawling, MachineClock, Working, where_of
 from tests.cluster.test_replicas import begin_both, crawling, in_step, to_the_end, until

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.web.fetch.simulated import Answer
 from tests.cluster.chain import Chain
 from tests.cluster.members import SETTINGS, Crawling, with_delay

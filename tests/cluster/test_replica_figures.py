@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import PartitionSettings
+from crawler.base.settings.parts import PartitionSettings
 from tests.cluster.members import Crawling, Working
 from tests.cluster.test_replicas import begin_both, crawling, in_step, until
 

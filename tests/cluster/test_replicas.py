@@ -19,9 +19,9 @@ from crawler.job.job import Job
 from crawler.job.partition.inlet import row_key
 from crawler.job.partition.parcel_codec import Ack, ParcelCodec
 from crawler.job.partition.replica_homes import decode_following
-from crawler.job.replica import Mark
+from crawler.job.replica.step_codec import Mark
 from crawler.job.step_log import MARK
-from crawler.job.store import PartitionStore
+from crawler.job.store.rocks import PartitionStore
 from tests.cluster.members import SECRET, Crawling, Line, Working, chain
 
 PARTITIONS = 4

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import RobotsSettings
+from crawler.base.settings.parts import RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.cluster.members import SETTINGS, Crawling

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from crawler.base.kv import Batch, Family
-from crawler.job.partition import Placement
 from crawler.job.partition.inlet import decode_row
+from crawler.job.partition.placement import Placement
 from crawler.job.records import decode_done
 from tests.laboratory import Asked
 

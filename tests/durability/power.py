@@ -20,7 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.disk import FaultyDisk, PowerCutError
-from crawler.base.settings import (
+from crawler.base.settings.parts import (
     CrawlSettings,
     DurabilitySettings,
     OutputSettings,
@@ -33,8 +33,8 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import FaultyStore
-from crawler.url.urls import Canonicaliser
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb
 from crawler.web.fetch.simulated import page, redirect
 from tests.chance import CHANCE

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import FaultyDisk
-from crawler.frontier import RequestOutcome
+from crawler.frontier.request_outcome import RequestOutcome
 from crawler.job.checkpointer import RefusedBy
 from crawler.job.directory import JobError
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import FaultyStore
-from crawler.url.urls import Canonical
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from crawler.base.disk import Fault, FaultyDisk, RealDisk
 from crawler.base.disk.files import ReadingDisk
-from crawler.base.settings import DurabilitySettings, Settings
+from crawler.base.settings.parts import DurabilitySettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
@@ -26,10 +26,10 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store import FaultyStore
+from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.verdict import Finished
 from crawler.service.session import drive_and_checkpoint
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import SETTINGS

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.settings import settings_from
+from crawler.base.settings.load import settings_from
 from crawler.job.directory import JobError
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.job.store import StoreError
+from crawler.job.store.rocks import StoreError
 from tests.examples import long_or
 from tests.jobs import Stopped, killed_job, rows, store_of, verify
 

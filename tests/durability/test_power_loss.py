@@ -12,9 +12,9 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store import FaultyStore
+from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.verdict import Finished
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import KEEPING, SETTINGS, live
 from tests.examples import TIMES
 

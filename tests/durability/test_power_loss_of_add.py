@@ -13,11 +13,11 @@ from crawler.base.kv import Family
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
-from crawler.frontier import decode_entry
+from crawler.frontier.entry import decode_entry
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import FaultyStore
+from crawler.job.store.faulty_store import FaultyStore
 from tests.durability.power import SETTINGS, Inline
 
 NOW = 1_700_000_000.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family, Store
-from crawler.job.store import RocksStore
+from crawler.job.store.rocks import RocksStore
 
 BATCHES = 60
 SYNCED = 35

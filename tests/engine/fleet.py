@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from crawler.base.kv import Family
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.membership import Membership
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.web.fetch import Failure, Response, SimulatedWeb
 from crawler.web.fetch.simulated import Answer
 from tests.driving import Unwatched

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
 from crawler.base.kv import Family
-from crawler.base.settings import OutputSettings, RecrawlSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import OutputSettings, RecrawlSettings, RobotsSettings, Settings
 from crawler.cli import main
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import FaultyStore
+from crawler.job.store.faulty_store import FaultyStore
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb, Truncation
 from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.driving import Driven

@@ -15,7 +15,7 @@ from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
 from crawler import Job as JobView
-from crawler.base.settings import RecrawlSettings, ScopeSettings, Settings
+from crawler.base.settings.parts import RecrawlSettings, ScopeSettings, Settings
 from crawler.inspect.record_stream import Tail
 from crawler.job.output.changes import CursorError
 from crawler.job.stored_errors import DAMAGE

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
-from crawler.base.settings import OUTPUT_FIELDS, OutputSettings
+from crawler.base.settings.parts import OUTPUT_FIELDS, OutputSettings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import Answers

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
-from crawler.base.settings import FetchSettings, LinkSettings
+from crawler.base.settings.parts import FetchSettings, LinkSettings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Response
 from tests.laboratory import SETTINGS, Laboratory, links

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import LinkSettings, ScopeSettings, Settings
+from crawler.base.settings.parts import LinkSettings, ScopeSettings, Settings
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import redirect

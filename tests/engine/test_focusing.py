@@ -12,12 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.disk import PowerCutError
-from crawler.base.settings import (
-    CrawlSettings,
-    HookSettings,
-    OutputSettings,
-    Settings,
-)
+from crawler.base.settings.parts import CrawlSettings, HookSettings, OutputSettings, Settings
 from crawler.engine.link_judge import Link
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from crawler.base.settings import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.page_handler import HandedPage, Handled, PageHandler, Withdrawn
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import PageRecord
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import Inline

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch import Response

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.engine.lifecycle import Stop
-from crawler.frontier import HostState
+from crawler.frontier.host_status import HostState
 from crawler.job.job import Job
 from tests.engine.test_sites import laboratory
 from tests.laboratory import START

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from crawler.base.disk.failpoints import VARIABLE
 from crawler.base.kv import Family
-from crawler.base.settings import SeenSettings, SettingsError, settings_from
-from crawler.frontier import decode_entry
-from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import SeenSettings
+from crawler.frontier.entry import decode_entry
+from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 from tests.durability.power import SETTINGS, live
 from tests.jobs import change, explain, repair, rows, store_of, verify
 from tests.program import Ran, crawler, running, wait_until

@@ -12,16 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import (
-    FetchSettings,
-    LinkSettings,
-    ScopeSettings,
-    SeenSettings,
-    Settings,
-)
+from crawler.base.settings.parts import FetchSettings, LinkSettings, ScopeSettings, SeenSettings, Settings
 from crawler.job.border import ROWS, border_counts
 from crawler.job.recovery import stored_counters
-from crawler.url.scope import Limit
+from crawler.url.scope.bounds import Limit
 from crawler.web.fetch import Failure, FailureKind, Response
 from crawler.web.fetch.simulated import Answers, page
 from tests.jobs import change, findings, repair, verify

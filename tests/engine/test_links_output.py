@@ -7,12 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.base.settings import (
-    CrawlSettings,
-    LinkSettings,
-    OutputSettings,
-    ScopeSettings,
-)
+from crawler.base.settings.parts import CrawlSettings, LinkSettings, OutputSettings, ScopeSettings
 from crawler.web.fetch.simulated import redirect
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of

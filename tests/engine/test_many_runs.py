@@ -10,13 +10,13 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from crawler.base.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import Membership
 from crawler.engine.run import GRACE, Run
 from crawler.engine.worker import Worker
 from crawler.job.found import Found
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.fetch import Response
 from tests.engine.fleet import Fleet, contents, until
 from tests.laboratory import SETTINGS, links

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import CrawlSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Failure, FailureKind
 from tests.laboratory import SETTINGS, START, Laboratory, links

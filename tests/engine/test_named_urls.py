@@ -10,18 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
-from crawler.frontier import decode_entry
+from crawler.frontier.entry import decode_entry
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.recovery import stored_counters
-from crawler.job.store import MemoryStore
-from crawler.url.urls import canonicalise
+from crawler.job.store.memory_store import MemoryStore
+from crawler.url.urls.canonicaliser import canonicalise
 from tests.durability.power import Inline
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, START, Laboratory

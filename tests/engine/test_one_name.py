@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import PolitenessSettings, RobotsSettings, SitesSettings, SiteTable
+from crawler.base.settings.parts import PolitenessSettings, RobotsSettings, SitesSettings, SiteTable
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Failure, FailureKind, Response
 from tests.hostile.server import Server, Talk, page

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family
-from crawler.frontier import decode_host
+from crawler.frontier.host import decode_host
 from tests.jobs import PAGES, Stopped, crawler, rows, store_of, verify
 from tests.site import Site, tree
 

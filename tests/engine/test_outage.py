@@ -15,11 +15,10 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import RobotsSettings
+from crawler.base.settings.parts import RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.frontier import decode_host
-from crawler.frontier.host import NO_FAILURES
+from crawler.frontier.host import NO_FAILURES, decode_host
 from crawler.job.job import Job
 from crawler.web.fetch import Failure, FailureKind
 from crawler.web.fetch.simulated import Answer

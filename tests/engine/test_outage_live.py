@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET
 
-from crawler.base.settings import settings_from
+from crawler.base.settings.load import settings_from
 from crawler.job.live_status import read_live
 from tests.jobs import rows, verify
 from tests.program import PATIENCE, crawler, running, wait_until

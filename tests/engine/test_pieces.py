@@ -12,23 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from crawler.base.settings import LinkSettings, TrapSettings
+from crawler.base.settings.parts import LinkSettings, TrapSettings
 from crawler.engine.discover import CHARACTERS_A_PART, LINKS_A_PART
 from crawler.engine.visit import LISTED_A_STEP
-from crawler.frontier.traps import Copies
-from crawler.frontier.traps.copies import SIMHASH_BYTES_MOST
-from crawler.job.store import MemoryStore
-from crawler.url.urls import Canonicaliser
-from crawler.web.links import (
-    TOKENS_BYTES,
-    Sitemap,
-    encode_queries,
-    extract_links,
-    form_of,
-    header_links,
-    is_cheap,
-    token_links,
-)
+from crawler.frontier.traps.copies import SIMHASH_BYTES_MOST, Copies
+from crawler.job.store.memory_store import MemoryStore
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.web.links.extract import extract_links, is_cheap
+from crawler.web.links.headers import header_links
+from crawler.web.links.query import encode_queries
+from crawler.web.links.sitemap import Sitemap, form_of
+from crawler.web.links.tokens import TOKENS_BYTES, token_links
 
 PROMISED = 0.05  # seconds
 MOST = 2 * PROMISED  # where processors are slower, or share their caches with others

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import RetrySettings, RobotsSettings
+from crawler.base.settings.parts import RetrySettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.job.job import Job

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import PolitenessSettings, RobotsSettings
+from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rate import Rate
 from crawler.engine.run import Run

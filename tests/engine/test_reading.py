@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import RobotsSettings
+from crawler.base.settings.parts import RobotsSettings
 from crawler.frontier.traps import copies
 from crawler.job.records import decode_counters
 from crawler.web.fetch import Response

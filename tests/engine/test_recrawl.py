@@ -16,7 +16,7 @@ from aiohttp import web
 
 from crawler.base.disk import FaultyDisk, PowerCutError, RealDisk
 from crawler.base.kv import Family
-from crawler.base.settings import (
+from crawler.base.settings.parts import (
     CrawlSettings,
     DurabilitySettings,
     PolitenessSettings,
@@ -27,11 +27,12 @@ from crawler.base.settings import (
 )
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.frontier import unpack_page
+from crawler.frontier.page import unpack_page
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Counters, decode_counters
-from crawler.job.store import FaultyStore, RocksStore
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.job.store.rocks import RocksStore
 from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
 from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.driving import Driven

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.base.settings import PolitenessSettings, RobotsSettings
+from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import redirect

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import PolitenessSettings, RetrySettings, RobotsSettings
+from crawler.base.settings.parts import PolitenessSettings, RetrySettings, RobotsSettings
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Failure, FailureKind, Response
 from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots

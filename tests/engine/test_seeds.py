@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from crawler.engine.seeds import AwaitedSeeds, SeedsError
-from crawler.url.urls import Canonicaliser
+from crawler.url.urls.canonicaliser import Canonicaliser
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 

@@ -28,7 +28,8 @@ from typing import Any
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import Settings, settings_from
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
 from crawler.web.fetch import Fetcher

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.engine.lifecycle import PausedBy, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker

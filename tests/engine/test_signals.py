@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from crawler.base.disk import PowerCutError
 from crawler.base.kv import Family
-from crawler.base.settings import RecrawlSettings
+from crawler.base.settings.parts import RecrawlSettings
 from crawler.engine.lifecycle import Stop
-from crawler.frontier import unpack_page
+from crawler.frontier.page import unpack_page
 from crawler.frontier.signals import LEAST, Trust, trust_key, unpack_trust
 from crawler.job.records import decode_counters
 from crawler.web.fetch import Response

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.base.settings import settings_from
+from crawler.base.settings.load import settings_from
 from tests.laboratory import SETTINGS, Asked, Laboratory, links
 
 HOSTS = [f"h{number}.many.test" for number in range(5)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import RobotsSettings, TrapSettings
+from crawler.base.settings.parts import RobotsSettings, TrapSettings
 from crawler.engine.lifecycle import Stop
 from crawler.job.recovery import stored_counters
 from crawler.web.fetch.simulated import page, redirect

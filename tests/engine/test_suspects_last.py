@@ -8,8 +8,9 @@ import pytest
 
 from crawler.base.kv import Family
 from crawler.engine.put_aside import WAIT_MOST
-from crawler.frontier import Entry, Host, Lease, decode_entry
-from crawler.frontier.entry import fresh_slot, split_pending_key
+from crawler.frontier.entry import Entry, decode_entry, fresh_slot, split_pending_key
+from crawler.frontier.host import Host
+from crawler.frontier.lease import Lease
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.web.fetch.simulated import Answer
 from tests.laboratory import Asked, Laboratory, links

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from crawler.base.disk import PowerCutError
 from crawler.base.kv import Family
-from crawler.base.settings import CrawlSettings, OutputSettings
+from crawler.base.settings.parts import CrawlSettings, OutputSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import GRACE, Run
 from crawler.engine.visit import LARGE
-from crawler.frontier import decode_host
+from crawler.frontier.host import decode_host
 from crawler.job.job import Job
 from crawler.web.extract.page_text import NoText, PageText
 from crawler.web.extract.text_pool import Bytes

@@ -13,7 +13,7 @@ import pytest
 
 from crawler.base.disk.failpoints import VARIABLE
 from crawler.base.kv import Family
-from crawler.job.store import RocksStore
+from crawler.job.store.rocks import RocksStore
 from tests.jobs import repair, verify
 from tests.program import crawler
 from tests.site import Site, linked

@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 from msgspec.structs import replace
 
-from crawler.base.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.ending import Ending
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
@@ -21,7 +21,7 @@ from crawler.engine.worker import Worker
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.fetch import Fetcher
 from tests.laboratory import SETTINGS, links
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from crawler.frontier import (
-    BackQueue,
-    Entry,
-    FailureClass,
-    Failures,
-    Frontier,
-    Host,
-    Politeness,
-    RequestOutcome,
-    Tally,
-    Throttled,
-)
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.host import BackQueue, Failures, Host, Politeness, Tally
+from crawler.frontier.lease import Throttled
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 
 
 def made_host(name: str, **values: Any) -> Host:

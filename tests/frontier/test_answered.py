@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import ANSWERED, Done, Entry, Frontier, Lease
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import Done, Lease
+from crawler.frontier.request_outcome import ANSWERED
+from crawler.job.store.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import BudgetSettings, PolitenessSettings
+from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
 from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import Host, decode_host, encode_host
 from crawler.frontier.host_closed import closure

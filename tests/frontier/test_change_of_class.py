@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Family
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import Done, Entry, Frontier, Lease, Limits, MemoryLimits, Order, Retry, decode_entry
-from crawler.frontier.entry import split_pending_key
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import Entry, decode_entry, split_pending_key
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import Done, Lease, Retry
+from crawler.frontier.limits import Limits, MemoryLimits
+from crawler.frontier.order import Order
+from crawler.job.store.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 TIGHT = MemoryLimits(waiting=1, resting=1, idle=1, read_ahead=2, rows=3)

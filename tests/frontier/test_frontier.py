@@ -8,19 +8,14 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family, Store
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import (
-    Completion,
-    Done,
-    Entry,
-    Frontier,
-    HoldReason,
-    Lease,
-    Limits,
-    Retry,
-    RobotsKnown,
-)
-from crawler.job.store import MemoryStore, RocksStore
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import Completion, Done, Lease, Retry, RobotsKnown
+from crawler.frontier.limits import Limits
+from crawler.frontier.politeness import HoldReason
+from crawler.job.store.memory_store import MemoryStore
+from crawler.job.store.rocks import RocksStore
 from tests.frontier.hosts import throttled
 
 NOW = 1_700_000_000.0

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.base.settings import BudgetSettings, PolitenessSettings
-from crawler.frontier import HostState, MemoryLimits
+from crawler.base.settings.parts import BudgetSettings, PolitenessSettings
+from crawler.frontier.host_status import HostState
+from crawler.frontier.limits import MemoryLimits
 from tests.examples import TIMES
 from tests.frontier.hosts import in_memory
 from tests.frontier.world import START, Protocol, Temper, World, jain

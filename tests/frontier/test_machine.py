@@ -17,24 +17,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from crawler.base.kv import Family, Store
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import (
-    Done,
-    Entry,
-    EntryError,
-    Frontier,
-    Lease,
-    Limits,
-    MemoryLimits,
-    Order,
-    Retry,
-    TakenBack,
-    decode_entry,
-    decode_host,
-)
-from crawler.frontier.entry import CLASSES, is_retry, split_pending_key
-from crawler.frontier.host import host_name
-from crawler.job.store import MemoryStore, RocksStore
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import CLASSES, Entry, EntryError, decode_entry, is_retry, split_pending_key
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.host import decode_host, host_name
+from crawler.frontier.lease import Done, Lease, Retry, TakenBack
+from crawler.frontier.limits import Limits, MemoryLimits
+from crawler.frontier.order import Order
+from crawler.job.store.memory_store import MemoryStore
+from crawler.job.store.rocks import RocksStore
 from tests.examples import TIMES
 
 START = 1_700_000_000.0

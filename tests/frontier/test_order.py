@@ -6,11 +6,13 @@ from collections import Counter
 
 import pytest
 
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import Done, Entry, Frontier, Order
-from crawler.frontier.entry import CLASSES
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import CLASSES, Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import Done
+from crawler.frontier.order import Order
 from crawler.frontier.schedule import SHARES
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import RETRY_CLASSES, PolitenessSettings, RetrySettings
+from crawler.base.settings.parts import RETRY_CLASSES, PolitenessSettings, RetrySettings
 from crawler.frontier.politeness import (
     HoldReason,
     gap,

@@ -12,21 +12,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import RecrawlSettings
-from crawler.frontier import (
-    Answer,
-    Entry,
-    Page,
-    PageError,
-    Revisits,
-    due_key,
-    pack_page,
-    split_due_key,
-    unpack_page,
-)
-from crawler.frontier.page import visited
-from crawler.frontier.recrawl import ChangeRate
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import RecrawlSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, visited
+from crawler.frontier.recrawl.change_rate import ChangeRate
+from crawler.frontier.revisits import Revisits, due_key, split_due_key
+from crawler.job.store.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 SETTINGS = RecrawlSettings(

@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 
 from benchmarks.frontier.freshness import run_with_dates
 from crawler.base.kv import Family
-from crawler.base.settings import RecrawlSettings
-from crawler.frontier import Answer, Entry, Page, Revisits, Stated, due_key, unpack_page
-from crawler.frontier.page import HASTENED, SIGNALLED
-from crawler.frontier.recrawl import ChangeRate, first_guess
+from crawler.base.settings.parts import RecrawlSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.page import HASTENED, SIGNALLED, Answer, Page, unpack_page
+from crawler.frontier.recrawl.change_rate import ChangeRate, first_guess
+from crawler.frontier.revisits import Revisits, due_key
 from crawler.frontier.signals import (
     LEAST,
+    Stated,
     Trust,
     hear,
     pack_trust,
     trust_key,
     unpack_trust,
 )
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 
 DAY = 86_400.0
 NOW = 1_700_000_000.0

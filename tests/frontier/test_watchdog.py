@@ -8,10 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from crawler.base.kv import Family
-from crawler.base.settings import PolitenessSettings
-from crawler.frontier import Done, Entry, Frontier, Host, Lease
-from crawler.frontier.host import host_name
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import PolitenessSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.host import Host, host_name
+from crawler.frontier.lease import Done, Lease
+from crawler.job.store.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 HOSTS = ("a.test:80", "b.test:80", "c.test:80")

@@ -16,31 +16,21 @@ from email.utils import format_datetime
 from enum import Enum, auto
 
 from crawler.base.kv import Batch, Store
-from crawler.base.settings import BudgetSettings, PolitenessSettings, RetrySettings
+from crawler.base.settings.parts import BudgetSettings, PolitenessSettings, RetrySettings
 from crawler.engine.judge import judge, status_failure
-from crawler.frontier import (
-    AddressKnown,
-    Done,
-    Entry,
-    Frontier,
-    Lease,
-    Limits,
-    MemoryLimits,
-    RequestOutcome,
-    Retry,
-    RobotsKnown,
-    RobotsLater,
-    longest_retry,
-    retry_wait,
-    tries_of,
-)
-from crawler.frontier import Throttled as ThrottledEnd
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.lease import AddressKnown, Done, Lease, Retry, RobotsKnown, RobotsLater
+from crawler.frontier.lease import Throttled as ThrottledEnd
+from crawler.frontier.limits import Limits, MemoryLimits
+from crawler.frontier.request_outcome import RequestOutcome, longest_retry, retry_wait, tries_of
 from crawler.frontier.slot_share import LEAST
 from crawler.job.clock_step import move_times
 from crawler.job.records import Outcome
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.job.verdict import Again, Finished, Throttled
-from crawler.url.urls import host_key, registrable_domain
+from crawler.url.urls.domain import registrable_domain
+from crawler.url.urls.host_key import host_key
 from crawler.web.fetch import Failure, FailureKind, Response
 
 START = 1_700_000_000.0

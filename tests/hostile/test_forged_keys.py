@@ -7,14 +7,15 @@ from pathlib import Path
 import mmh3
 import pytest
 
-from crawler.base.settings import SEEN_HASHES, SEEN_KINDS, SeenSettings
-from crawler.frontier import Entry
+from crawler.base.settings.parts import SEEN_HASHES, SEEN_KINDS, SeenSettings
+from crawler.frontier.entry import Entry
 from crawler.frontier.traps.copies import content_digest
-from crawler.job.store import MemoryStore
-from crawler.seen.exact import Ledger, make_seen
+from crawler.job.store.memory_store import MemoryStore
+from crawler.seen.exact.ledger import Ledger
+from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import KINDS, SEED_ZERO, KeyHash, SeenSet, load
 from crawler.seen.filters import make_seen as make_filter
-from crawler.url.urls import Canonical, canonicalise
+from crawler.url.urls.canonicaliser import Canonical, canonicalise
 from tests.hostile.forge import forge
 from tests.tools.dedup.commands import Commands
 

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.frontier import Entry
+from crawler.frontier.entry import Entry
 from crawler.frontier.page import HASTENED, SIGNALLED, Page, pack_page
-from crawler.frontier.recrawl import ChangeRate
+from crawler.frontier.recrawl.change_rate import ChangeRate
 from crawler.inspect.explanation import Explanation, Step, explain_url
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.service.explanation_text import explanation_lines
-from crawler.url.urls import Canonicaliser
+from crawler.url.urls.canonicaliser import Canonicaliser
 from tests.jobs import store_of
 
 NOW = 1_750_000_000.0

@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.base.settings import Settings, Sites, settings_from
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
 from crawler.cli import main
 from crawler.cli.toml_lines import FileSource
-from crawler.frontier import HoldReason, HostState, describe
 from crawler.frontier.host import decode_host, encode_host
+from crawler.frontier.host_status import HostState, describe
+from crawler.frontier.politeness import HoldReason
 from crawler.inspect.explanation import Wait, explain_url
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words, url_settings
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.run_settings import RUN, read_run, write_run
 from crawler.service.explanation_text import explanation_lines
-from crawler.url.scope import PriorityRules
+from crawler.url.scope.priority_rules import PriorityRules
 from tests.frontier.hosts import made_host
 
 NOON = 1_700_049_600.0  # of a day in UTC

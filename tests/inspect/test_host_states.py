@@ -14,21 +14,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import BudgetSettings, PolitenessSettings, Settings, Sites
+from crawler.base.settings.parts import BudgetSettings, PolitenessSettings, Settings
+from crawler.base.settings.sites import Sites
 from crawler.engine.run import Run
-from crawler.frontier import (
-    ALL,
-    Bar,
-    HoldReason,
-    Host,
-    HostRecordError,
-    HostState,
-    Serving,
-    decode_host,
-    state_of,
-    stored_state,
-)
-from crawler.frontier.host import encode_host
+from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host
+from crawler.frontier.host_status import HostState, state_of, stored_state
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.serving import Bar, Serving
+from crawler.frontier.slot_share import ALL
 from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
 from crawler.inspect.host_states import count_states
 from crawler.inspect.host_table import chosen_hosts, host_rows

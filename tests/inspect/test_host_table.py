@@ -10,13 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import PolitenessSettings, Settings, Sites
-from crawler.frontier import Entry, FailureClass, Frontier, HoldReason, RobotsKnown
+from crawler.base.settings.parts import PolitenessSettings, Settings
+from crawler.base.settings.sites import Sites
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import encode_host
+from crawler.frontier.lease import RobotsKnown
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.request_outcome import FailureClass
 from crawler.inspect.host_table import Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.sort_values import SortValues
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from tests.frontier.hosts import made_host
 
 NOW = 1_700_000_000.0

@@ -13,7 +13,7 @@ import pytest
 from crawler.engine.run import Run
 from crawler.inspect.host_table import table_row
 from crawler.job.job import Job
-from crawler.job.metrics import Course
+from crawler.job.metrics.course import Course
 from crawler.web.fetch import Failure, Response
 from crawler.web.fetch.outcome import FailureKind
 from crawler.web.fetch.simulated import page

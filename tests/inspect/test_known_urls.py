@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import CrawlSettings, PolitenessSettings, RobotsSettings, SeenSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, RobotsSettings, SeenSettings, Settings
 from crawler.inspect.explanation import explain_url
 from crawler.inspect.known_urls import open_known
 from crawler.job.directory import JobError
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.seen.filters import KINDS
 from crawler.seen.filters import make_seen as make_filter
 from crawler.tools.dedup.key_spec import KeySpec
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.simulated import Answers, redirect
 from tests.driving import Driven

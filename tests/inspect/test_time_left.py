@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.base.settings import PolitenessSettings, RobotsSettings
+from crawler.base.settings.parts import PolitenessSettings, RobotsSettings
 from crawler.engine.run import Run
-from crawler.frontier import HostTimes, Work, time_of
 from crawler.frontier.host import encode_host
-from crawler.frontier.pace import pace
+from crawler.frontier.pace import HostTimes, Work, pace, time_of
 from crawler.job.job import Job
-from crawler.job.metrics import working
+from crawler.job.metrics.sentences import working
 from crawler.web.fetch import Response
 from tests.frontier.hosts import made_host
 from tests.laboratory import Laboratory, links

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.engine.run import Run
-from crawler.frontier import HostState
+from crawler.frontier.host_status import HostState
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, NextTry, SeenAnswer, Wait, explain
 from crawler.job.job import Job
 from crawler.service.run_view import crawl_now

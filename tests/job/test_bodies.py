@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import DisplacedError, Fault, RealDisk
-from crawler.frontier import Entry
+from crawler.frontier.entry import Entry
 from crawler.job.job import Job
 from crawler.job.output.body_files import LARGE, BodyFiles, body_of
 from crawler.job.records import Body, Outcome, PageRecord, Part, body_name, encode_page

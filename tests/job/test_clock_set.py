@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from crawler.base.clock import Anchor, SteadyClock
 from crawler.base.kv import Family
-from crawler.base.settings import RetrySettings
+from crawler.base.settings.parts import RetrySettings
 from crawler.engine.judge import parse_retry_after
 from crawler.engine.lifecycle import Stop
 from crawler.job.clock_anchor import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.web.fetch import Response
 from tests.laboratory import START, Laboratory
 

@@ -9,7 +9,7 @@ import pytest
 
 from crawler.base.disk import FaultyDisk, RealDisk
 from crawler.job.copy_target import CopyTarget
-from crawler.job.replica import CopyBegin, CopyEnd, CopyError, FilePart, Piece
+from crawler.job.replica.copy_pieces import CopyBegin, CopyEnd, CopyError, FilePart, Piece
 
 COPY = 77
 BEGIN = CopyBegin(7, COPY)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.base.settings import SHAPING, CrawlSettings, SeenSettings, Settings
-from crawler.job.checkpoint import encode_envelope
+from crawler.base.settings.parts import SHAPING, CrawlSettings, SeenSettings, Settings
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.directory import IDENTITY, JobError
 from crawler.job.identity import (
     MAGIC,

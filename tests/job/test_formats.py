@@ -12,21 +12,22 @@ from rocksdict import Rdict
 import crawler as library
 from crawler import __version__
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import SHAPING
-from crawler.frontier import Entry, Host, encode_entry, encode_host
+from crawler.base.settings.parts import SHAPING
+from crawler.frontier.entry import Entry, encode_entry
+from crawler.frontier.host import Host, encode_host
 from crawler.frontier.page import Page, pack_page
-from crawler.frontier.recrawl import ChangeRate
+from crawler.frontier.recrawl.change_rate import ChangeRate
 from crawler.job import crawl_file, home_register, identity, inbox, run_settings
 from crawler.job.border import BorderCounts
-from crawler.job.checkpoint import encode_envelope, generations
+from crawler.job.checkpoint import generations
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.crawl_file import CRAWL, partition_directory
 from crawler.job.directory import IDENTITY, OtherFormatError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.identity import read_identity
 from crawler.job.records import Counters, Done, Outcome, encode_counters, encode_done
-from crawler.job.store import RocksStore
-from crawler.job.store.rocks import database_options
-from crawler.seen.exact import LedgerCounts
+from crawler.job.store.rocks import RocksStore, database_options
+from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import segment_format
 from crawler.web.fetch.robots_cache import GoodCopy, encode_robots
 from crawler.web.fetch.simulated import page

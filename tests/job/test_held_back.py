@@ -15,17 +15,17 @@ from msgspec.structs import replace
 
 from crawler.base.disk.failpoints import VARIABLE
 from crawler.base.kv import Batch, Family, Row
-from crawler.base.settings import FetchSettings, Settings
-from crawler.frontier import Entry, decode_entry, encode_entry
+from crawler.base.settings.parts import FetchSettings, Settings
+from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.job.found import Found
 from crawler.job.held_back import ROWS, HeldBackError, OwnRules, decode_row, encode_row
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import refused_by
 from crawler.job.recovery import stored_counters
-from crawler.job.store import MemoryStore
-from crawler.url.refusal import Rule, refusal_of
-from crawler.url.urls import canonicalise
+from crawler.job.store.memory_store import MemoryStore
+from crawler.url.refusal.own_rules import Rule, refusal_of
+from crawler.url.urls.canonicaliser import canonicalise
 from tests.durability.power import Inline
 from tests.jobs import findings, rows, store_of, verify
 from tests.laboratory import START, Laboratory, links

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from crawler.job.checkpoint import encode_envelope
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.history_file import COURSE, MAGIC, VERSION, read_course, write_course
-from crawler.job.metrics import Course, Kind
+from crawler.job.metrics.course import Course
+from crawler.job.metrics.events import Kind
 from tests.job.metrics.samples import statistics
 from tests.jobs import Stopped, flip, repair, stopped_job, verify
 

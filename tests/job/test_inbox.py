@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.disk import RealDisk
-from crawler.base.settings import PolitenessSettings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.cli.add import gathered
 from crawler.engine.lifecycle import Stop
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.inbox import INBOX, KEPT, Answer, Inbox, Parcel
 from crawler.job.job import Job
 from crawler.web.fetch import SimulatedWeb

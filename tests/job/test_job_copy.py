@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.disk import RealDisk
-from crawler.base.settings import PartitionSettings, Settings
+from crawler.base.settings.parts import PartitionSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.job.copy_target import CopyTarget
 from crawler.job.directory import PAGES
@@ -24,7 +24,7 @@ from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.output import lines_of
 from crawler.job.platform import Platform
-from crawler.job.replica import CopyError, Piece
+from crawler.job.replica.copy_pieces import CopyError, Piece
 from crawler.job.snapshot import COPYING
 from crawler.web.fetch import SimulatedWeb
 from tests.chance import CHANCE

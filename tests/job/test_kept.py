@@ -14,17 +14,17 @@ from msgspec.structs import replace
 
 from crawler.base.disk import Fault, FaultyDisk
 from crawler.base.kv import Family
-from crawler.base.settings import OutputSettings, Settings
-from crawler.frontier import RequestOutcome
+from crawler.base.settings.parts import OutputSettings, Settings
+from crawler.frontier.request_outcome import RequestOutcome
 from crawler.job.directory import JobError
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord, Part
-from crawler.job.store import FaultyStore
+from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.verdict import Finished, RobotsAnswer
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS, Inline
 from tests.outputs import files_of, parts_of, records
 

@@ -13,8 +13,8 @@ import crawler
 from crawler.base.clock import Anchor
 from crawler.base.disk import FaultyDisk
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
-from crawler.frontier import Entry
+from crawler.base.settings.parts import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
+from crawler.frontier.entry import Entry
 from crawler.job import transaction
 from crawler.job.checkpointer import drive
 from crawler.job.found import Found
@@ -22,10 +22,11 @@ from crawler.job.job import Job
 from crawler.job.output import Outputs
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store import FaultyStore, MemoryStore
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Finished
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 PACKAGE = Path(crawler.__file__).parent
 DOOR = Path(transaction.__file__)

@@ -22,7 +22,7 @@ from crawler.job.output.page_files import PageFiles
 from crawler.job.output.record_text import disk_size, read_text, text_size
 from crawler.job.output.reverse_reader import last_record, line_before, lines_backwards
 from crawler.job.records import Position
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch.content_coding import zstd
 from tests.inspect.integrity.test_parts import URLS, finish, opened
 

@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family
-from crawler.base.settings import Settings
-from crawler.frontier import Entry, Host, Lease, decode_entry, queue_of
-from crawler.frontier.entry import CRASHES_MOST, fresh_slot, pending_key, split_pending_key
+from crawler.base.settings.parts import Settings
+from crawler.frontier.entry import (
+    CRASHES_MOST,
+    Entry,
+    decode_entry,
+    fresh_slot,
+    pending_key,
+    queue_of,
+    split_pending_key,
+)
+from crawler.frontier.host import Host
+from crawler.frontier.lease import Lease
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.job import Job
 from crawler.job.parsing_notes import PARSING, NotesError, ParsingNotes, read_notes

@@ -18,7 +18,7 @@ from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
 from crawler.job.recovery import stored_counters
-from crawler.url.scope import PatternError
+from crawler.url.scope.patterns import PatternError
 from tests.jobs import findings
 from tests.laboratory import Laboratory, links
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crawler.base.settings import OUTPUT_FIELDS, OutputSettings
-from crawler.frontier import Entry
+from crawler.base.settings.parts import OUTPUT_FIELDS, OutputSettings
+from crawler.frontier.entry import Entry
 from crawler.job.records import (
     Counters,
     Done,

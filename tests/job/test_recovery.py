@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family
-from crawler.base.settings import settings_from
+from crawler.base.settings.load import settings_from
 from crawler.inspect.job_reader import open_job as open_to_look
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.records import decode_counters, decode_done
-from crawler.job.store import StoreError
+from crawler.job.store.rocks import StoreError
 from crawler.job.store.wal import Record, read_log
 from tests.jobs import PAGES, Stopped, flip, killed_job, manifests, repair, rows, stopped_job, store_of
 

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from crawler.base.disk.failpoints import VARIABLE
 from crawler.base.kv import Family
-from crawler.base.settings import RecrawlSettings
+from crawler.base.settings.parts import RecrawlSettings
 from crawler.cli import main
-from crawler.frontier import decode_entry
+from crawler.frontier.entry import decode_entry
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.live_status import read_live
 from crawler.job.output.finished import Choice, Past, rules_of, select
 from crawler.job.platform import Platform
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.web.fetch import Failure, FailureKind
 from tests.durability.power import Inline
 from tests.jobs import rows, verify

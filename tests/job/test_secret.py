@@ -12,7 +12,7 @@ import pytest
 from crawler.base.kv import Family
 from crawler.inspect.integrity.repairer import repair_job
 from crawler.inspect.integrity.verifier import verify_job
-from crawler.job.checkpoint import encode_envelope
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.directory import IDENTITY, PAGES, JobError, OtherFormatError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.identity import MAGIC, VERSION, read_identity

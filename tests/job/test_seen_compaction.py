@@ -15,16 +15,16 @@ from msgspec.structs import replace
 
 from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Family
-from crawler.base.settings import SeenSettings, Settings
+from crawler.base.settings.parts import SeenSettings, Settings
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import encode_admitted, sequence_key
 from crawler.job.seen_compaction import Compaction
-from crawler.job.store import FaultyStore
-from crawler.seen.exact import make_seen
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import SEED_ZERO, ScalableBloomFilter
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS, Inline
 from tests.hashing import HASH
 from tests.program import crawler

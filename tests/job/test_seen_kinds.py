@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family
-from crawler.base.settings import SEEN_KINDS
+from crawler.base.settings.parts import SEEN_KINDS
 from tests.jobs import change
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree

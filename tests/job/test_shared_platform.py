@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.shared_platform import SharedPlatform
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.store_budget import files_left, open_tables, table_files
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 SETTINGS = Settings()
 

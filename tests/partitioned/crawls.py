@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.disk import RealDisk
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.job.crawl_file import CrawlFile, begin_crawl_file, partition_directory
 from crawler.job.identity import read_identity, shaping_of, write_identity
 from crawler.job.partition.placement import Placement

@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawler.base.settings import DashboardSettings, Settings
+from crawler.base.settings.parts import DashboardSettings, Settings
 from crawler.inspect.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.dashboard.feed import Feed

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.disk import Fault, FaultyDisk
-from crawler.base.settings import CrawlSettings, OutputSettings, Settings
+from crawler.base.settings.parts import CrawlSettings, OutputSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.inspect.integrity.repairer import find_all

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from crawler.base.settings import NotifySettings, SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import NotifySettings
 from crawler.engine.lifecycle import Stop
 from crawler.service.notices import AGAIN, LASTS, Notice, Notices, NoticeWatch, Patience
 from tests.job.metrics.samples import statistics

@@ -14,25 +14,19 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family, Row
-from crawler.base.settings import PolitenessSettings, Settings
+from crawler.base.settings.parts import PolitenessSettings, Settings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
-from crawler.frontier import (
-    AT_ONCE,
-    Completion,
-    Done,
-    Entry,
-    FailureClass,
-    Frontier,
-    Retry,
-    RobotsKnown,
-    Serving,
-)
+from crawler.frontier.entry import Entry
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import encode_host
+from crawler.frontier.lease import Completion, Done, Retry, RobotsKnown
+from crawler.frontier.request_outcome import FailureClass
+from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.host_table import SORTS
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.service.commands import Command, Refused
 from crawler.service.run_view import RunView
 from crawler.service.view import TableAsked

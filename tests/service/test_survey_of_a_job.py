@@ -22,7 +22,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from aiohttp import web
 
-from crawler.job.checkpoint import decode_envelope, encode_envelope
+from crawler.job.checkpoint.envelope import decode_envelope, encode_envelope
 from crawler.job.output import lines_of
 from crawler.job.survey_file import MAGIC, SURVEY, VERSION, read_survey
 from crawler.service.job_survey import JobSurvey

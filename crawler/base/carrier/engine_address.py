@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from crawler.base.carrier.verbs import CarrierRefusedError
 from crawler.base.disk import read_regular
-from crawler.base.settings import CRAWL_NAME
+from crawler.base.settings.parts import CRAWL_NAME
 
 USER = "CRAWLER_ENGINE_USER"
 PASSWORD = "CRAWLER_ENGINE_PASSWORD"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from crawler.base.printable import printable
-from crawler.base.settings import HookSettings
+from crawler.base.settings.parts import HookSettings
 from crawler.engine.hooks.answers import NoMoreCallsError
 from crawler.engine.hooks.named_code import NamedCode
 from crawler.engine.user_code import HookFigures

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from crawler.base.settings import HookSettings, Settings, Source
+from crawler.base.settings.load import Source
+from crawler.base.settings.parts import HookSettings, Settings
 from crawler.engine.hooks.answers import Answered
 from crawler.engine.hooks.calls import PageCalls
 from crawler.engine.hooks.focus import ASKED, Focus

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from crawler.base.settings import nearest
+from crawler.base.settings.load import nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

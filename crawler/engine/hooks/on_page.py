@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from crawler.base.settings import HookSettings, OutputSettings
+from crawler.base.settings.parts import HookSettings, OutputSettings
 from crawler.engine.hooks.answers import Answered, CallFailed
 from crawler.engine.hooks.call_watch import Steps, outcome_of
 from crawler.engine.hooks.calls import PageCalls
@@ -12,7 +12,7 @@ from crawler.engine.hooks.hook import Hook
 from crawler.engine.hooks.page_view import facts_of
 from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
 from crawler.job.records import PageRecord
-from crawler.url.scope import StoreChoice
+from crawler.url.scope.store_choice import StoreChoice
 
 
 class OnPage:

@@ -17,7 +17,8 @@ from functools import partial
 from crawler.engine.hooks.answers import Answered, CallFailed, call_with, failed
 from crawler.engine.hooks.named_code import CodeError, NamedCode, load_code
 from crawler.engine.hooks.page_view import Page, PageFacts
-from crawler.url.urls import Canonicaliser, Rejected
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.url.urls.whatwg import Rejected
 from crawler.web.parsing import child_process
 from crawler.web.parsing.wire import Told, WireError, answer
 

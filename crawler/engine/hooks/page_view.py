@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from crawler.web.links import encoding_name, python_codec, sniff_encoding
+from crawler.web.links.encoding import encoding_name, python_codec, sniff_encoding
 
 if TYPE_CHECKING:
     from crawler.engine.page_handler import HandedPage  # a process with code of the user loads no engine

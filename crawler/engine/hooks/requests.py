@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from crawler.base.settings import fault_of_header
+from crawler.base.settings.leaving import fault_of_header
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.asking import Asked
 from crawler.engine.hooks.hook import Hook

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 
-from crawler.base.settings import RecrawlSettings
+from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.recrawl.change_rate import ChangeRate
 
 _STEP = 0.005  # of the logarithm of the threshold, if an interval is twice the mean

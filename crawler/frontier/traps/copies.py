@@ -27,8 +27,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import TrapSettings
-from crawler.url.urls import host_key
+from crawler.base.settings.parts import TrapSettings
+from crawler.url.urls.host_key import host_key
 
 try:
     from crawler.base.native import compiled as _native

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from crawler.base.settings import TrapSettings
+from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.counts import Counts, digest_of
-from crawler.url.urls import registrable_domain
+from crawler.url.urls.domain import registrable_domain
 
 STEP = 100  # of one kind on one host are counted at once
 FULL_MOST = 50_000  # kinds of hosts in memory whose domain has enough; a forgotten one is found again at the next step

@@ -21,11 +21,12 @@ from typing import TypeVar
 from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import FetchSettings, TrapSettings
+from crawler.base.settings.parts import FetchSettings, TrapSettings
 from crawler.frontier.traps.counts import Counts, digest_of
-from crawler.url.refusal import Refusal, Rule, refusal_of_href
-from crawler.url.scope import Linked
-from crawler.url.urls import host_key, registrable_domain
+from crawler.url.refusal.own_rules import Refusal, Rule, refusal_of_href
+from crawler.url.scope.modes import Linked
+from crawler.url.urls.domain import registrable_domain
+from crawler.url.urls.host_key import host_key
 
 KNOWN_MAX = 50_000  # origins in memory that need no lookup
 L = TypeVar("L", bound=Linked)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from crawler.base.settings import TrapSettings
+from crawler.base.settings.parts import TrapSettings
 
 MOST_NAMES = 32  # distinct parameters in a pattern; bounds its length, not the counts
 

@@ -35,11 +35,11 @@ import numpy as np
 from msgspec import Struct, field
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import TrapSettings
+from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.entry import Entry
 from crawler.frontier.traps.copies import Content
 from crawler.frontier.traps.shape import path_shape
-from crawler.url.urls import host_key
+from crawler.url.urls.host_key import host_key
 
 URLS = 3  # with the same page, of two shapes or more, raise a suspicion; one of them may only have its links known
 HOST_MOST = 8  # suspicions a host

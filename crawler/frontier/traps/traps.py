@@ -25,12 +25,12 @@ from typing import TypeVar
 from msgspec import Struct
 
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import TrapSettings
+from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.counts import COUNT, Counts, TrapRecordError, decode_count, digest_of
 from crawler.frontier.traps.domains import DomainTraps, domain_of
 from crawler.frontier.traps.shape import odd_shape, split_path, variants_of
-from crawler.url.scope import Linked
-from crawler.url.urls import host_key
+from crawler.url.scope.modes import Linked
+from crawler.url.urls.host_key import host_key
 
 CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host
 KEY_BYTES = 17

@@ -20,7 +20,7 @@ from msgspec import Struct, field, to_builtins
 
 from crawler import __version__
 from crawler.base.disk import Disk, replace_file
-from crawler.job.checkpoint import EnvelopeError, UnknownVersionError, encode_envelope, read_envelope
+from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, encode_envelope, read_envelope
 
 MANIFEST = "backup.json"
 MAGIC = "crawler-backup"

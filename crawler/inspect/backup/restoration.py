@@ -16,7 +16,7 @@ from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, STORE, holds
 from crawler.job.identity import read_identity
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes, encode_sizes, sizes_found
 from crawler.job.output.rotated_files import Size
-from crawler.job.store import Broken, RocksStore, StoreError
+from crawler.job.store.rocks import Broken, RocksStore, StoreError
 
 
 class Restored(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from crawler.job.survey import time_of
+from crawler.job.survey.record_kinds import time_of
 
 OTHER = "other"
 

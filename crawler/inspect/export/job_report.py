@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import Sites
+from crawler.base.settings.sites import Sites
 from crawler.inspect.crawl_partitions import of_each
 from crawler.inspect.crawl_reader import stats_of
 from crawler.inspect.export.beside import file_made_beside, free_file
@@ -25,7 +25,8 @@ from crawler.inspect.sort_values import SortValues
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import read_identity
 from crawler.job.live_status import read_live
-from crawler.job.survey import BROKEN_KINDS, COLUMNS, Survey, TopRows
+from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, Survey
+from crawler.job.survey.top_rows import TopRows
 
 # The target of an edge. No URL holds a quotation mark, so no text of a link looks like this.
 _TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)"', re.MULTILINE)

@@ -22,7 +22,7 @@ from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.job_view import JobView
 from crawler.job.job_lock import lock_holder
-from crawler.url.urls import host_key
+from crawler.url.urls.host_key import host_key
 
 TABLES = {"pages": PAGES, "links": LINKS, "text": TEXT, "hosts": HOSTS}
 _KEPT = ("links", "text")  # the tables of outputs

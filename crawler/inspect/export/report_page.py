@@ -16,11 +16,14 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
+from crawler.base.figures import count, counted, duration, size
 from crawler.inspect.export.markup import Child, Markup, element, joined, text
 from crawler.inspect.export.time_line import KINDS, Columns, TimeLine
-from crawler.job.metrics import count, counted, duration, size, trust
-from crawler.job.survey import BROKEN_KINDS, COLUMNS, DEEPEST, LONGEST, Row, Survey, TopRows, clipped
-from crawler.url.scope import OF_PAGES
+from crawler.job.metrics.sentences import trust
+from crawler.job.survey.record_kinds import clipped
+from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, DEEPEST, LONGEST, Row, Survey
+from crawler.job.survey.top_rows import TopRows
+from crawler.url.scope.bounds import OF_PAGES
 
 MARK = "<!-- a report by crawler -->"  # tells an earlier report from other files
 _FIRST = 5  # pages that are named of those that link to a broken URL

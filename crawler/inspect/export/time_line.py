@@ -7,7 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from crawler.job.output import Record
-from crawler.job.survey import is_broken, is_unfetched, time_of
+from crawler.job.survey.record_kinds import is_broken, is_unfetched, time_of
 
 COLUMNS = 180
 KINDS = GOOD, BROKEN, NOT_FETCHED = "good", "broken", "not fetched"

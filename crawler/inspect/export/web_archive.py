@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct, field
 
-from crawler.base.settings import OUTPUTS
+from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions, holds_crawl
 from crawler.inspect.export.beside import ExportError, SourceError, file_made_beside, free_file
 from crawler.inspect.export.final_records import final_records

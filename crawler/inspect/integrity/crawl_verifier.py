@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crawler.base.kv import Family
-from crawler.base.settings import SettingsError
+from crawler.base.settings.load import SettingsError
 from crawler.frontier.host import host_name, stored_counts
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
@@ -22,7 +22,7 @@ from crawler.inspect.record_stream import Tail
 from crawler.job.crawl_file import partitions_gone
 from crawler.job.directory import PAGES, STORE, JobError
 from crawler.job.partition.placement import Placement
-from crawler.job.store import StoreError
+from crawler.job.store.rocks import StoreError
 from crawler.job.stored_errors import DAMAGE
 
 _URL = re.compile(rb'\{"url":("(?:[^"\\]|\\.)*")')

@@ -17,27 +17,14 @@ from typing import BinaryIO, Protocol
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader, Row
-from crawler.base.settings import PARTITIONS_MOST, RobotsSettings, SeenSettings, Settings
-from crawler.frontier import (
-    Entry,
-    EntryError,
-    Host,
-    HostRecordError,
-    PageError,
-    decode_entry,
-    decode_host,
-    due_key,
-    queue_of,
-    split_due_key,
-    unpack_page,
-)
-from crawler.frontier.entry import is_retry, split_pending_key
-from crawler.frontier.host import host_name
-from crawler.frontier.traps import (
-    check_content,
-    check_row,
-    check_soft404,
-)
+from crawler.base.settings.parts import PARTITIONS_MOST, RobotsSettings, SeenSettings, Settings
+from crawler.frontier.entry import Entry, EntryError, decode_entry, is_retry, queue_of, split_pending_key
+from crawler.frontier.host import Host, HostRecordError, decode_host, host_name
+from crawler.frontier.page import PageError, unpack_page
+from crawler.frontier.revisits import due_key, split_due_key
+from crawler.frontier.traps.copies import check_content
+from crawler.frontier.traps.soft404 import check_soft404
+from crawler.frontier.traps.traps import check_row
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
 from crawler.job.border import COUNTS, BorderCounts, BorderError, border_counts, decode_page
@@ -64,12 +51,12 @@ from crawler.job.records import (
 )
 from crawler.job.recovery import OUTPUT_END, PARTITION_KEPT, REPAIRING, OutputCut, kept_partition, stored_end
 from crawler.job.transaction import OUTPUT_ENDS
-from crawler.seen.exact import LEDGER_COUNTS, ROW_BYTES, KeptRows, LedgerCounts, kept_rows, rows_of
-from crawler.seen.exact.rows import HOST_BYTES
-from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM
+from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
+from crawler.seen.exact.rows import HOST_BYTES, ROW_BYTES, rows_of
+from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM, KeptRows, kept_rows
 from crawler.seen.filters import FilterError, KeyHash
-from crawler.url.refusal import Rule
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.refusal.own_rules import Rule
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.archive.payloads import decode_payload
 from crawler.web.fetch.robots_cache import RobotsCache
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from crawler.base.disk import Disk
 from crawler.base.kv import Batch, Family, Reader
-from crawler.base.settings import OUTPUTS
+from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.integrity.part_reader import PartReader, path_of, positions_of
 from crawler.inspect.integrity.quarantine import Quarantine
 from crawler.job.output import record_of

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from crawler.base.settings import OUTPUTS
+from crawler.base.settings.parts import OUTPUTS
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.job.output import Record
 from crawler.job.output.body_files import DIRECTORY, body_of, is_whole

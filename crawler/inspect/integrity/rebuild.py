@@ -21,21 +21,20 @@ from msgspec.structs import replace
 
 from crawler.base.disk import Appender, Disk
 from crawler.base.kv import Batch, Family, Reader, Row, Store
-from crawler.frontier import (
-    BackQueue,
+from crawler.frontier.entry import (
+    FRESH_START,
     Entry,
     EntryError,
-    Host,
     decode_entry,
-    decode_host,
-    due_key,
     encode_entry,
+    pending_key,
     queue_of,
+    split_pending_key,
 )
-from crawler.frontier.entry import FRESH_START, pending_key, split_pending_key
-from crawler.frontier.host import RevisitLane, encode_host, host_name
+from crawler.frontier.host import BackQueue, Host, RevisitLane, decode_host, encode_host, host_name
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.page import pack_page, unpack_page
+from crawler.frontier.revisits import due_key
 from crawler.inspect.integrity.change import Change, Done, Tell
 from crawler.inspect.integrity.finding import Detail
 from crawler.inspect.integrity.inventory import Inventory, InventorySettings, OutputTally, Queue, Source
@@ -79,8 +78,9 @@ from crawler.job.recovery import COUNTERS, OUTPUT_END, REPAIRING, encode_end
 from crawler.job.step_log import MARK as FOLLOWED
 from crawler.job.store.wal import MARK as SYNCED
 from crawler.job.transaction import OUTPUT_ENDS
-from crawler.seen.exact import LEDGER_COUNTS, LedgerCounts, kept_rows, rows_of
-from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM
+from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
+from crawler.seen.exact.rows import rows_of
+from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM, kept_rows
 from crawler.seen.filters import FilterError
 
 WHOLE = f"{PAGES}.whole"  # all records that stay, until they take the place of the files that had them

@@ -21,15 +21,17 @@ from msgspec import Struct
 
 from crawler.base.disk import Disk, RealDisk, failpoint, make_private_directory
 from crawler.base.kv import Family
-from crawler.base.settings import SeenSettings, Settings, SettingsError, settings_from
-from crawler.frontier import Order
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import SeenSettings, Settings
+from crawler.frontier.order import Order
 from crawler.inspect.integrity.change import Change, Done, Tell
 from crawler.inspect.integrity.finding import Detail, Finding
 from crawler.inspect.integrity.inventory import InventorySettings
 from crawler.inspect.integrity.quarantine import Quarantine
 from crawler.inspect.integrity.rebuild import WHOLE, Rebuild, RepairContext, place_whole
 from crawler.inspect.integrity.verifier import unreadable, verify_job
-from crawler.job.checkpoint import EnvelopeError, Generations, UnknownVersionError
+from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError
+from crawler.job.checkpoint.generations import Generations
 from crawler.job.directory import (
     IDENTITY,
     LACKS_BODIES,
@@ -62,8 +64,8 @@ from crawler.job.recovery import (
 )
 from crawler.job.run_settings import RUN, read_run
 from crawler.job.snapshot import remove_tree
-from crawler.job.store import PartitionStore, RocksStore, StoreError, StoreVersionError
 from crawler.job.store.readable_copy import ReadableCopy, open_copy
+from crawler.job.store.rocks import PartitionStore, RocksStore, StoreError, StoreVersionError
 from crawler.job.store.wal import log_fault
 from crawler.job.survey_file import SURVEY, survey_fault
 from crawler.seen.filters import FilterError, KeyHash

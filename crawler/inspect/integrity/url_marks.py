@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from crawler.frontier import Entry
+from crawler.frontier.entry import Entry
 from crawler.inspect.integrity.finding import Finding
 from crawler.inspect.integrity.inventory import UrlKeys
 from crawler.job.output import Record

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from crawler.base.disk import ReadingDisk, RealDisk
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import SettingsError
-from crawler.frontier import Entry, EntryError, decode_entry
+from crawler.base.settings.load import SettingsError
+from crawler.frontier.entry import Entry, EntryError, decode_entry
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
 from crawler.inspect.integrity.inventory import Inventory, InventorySettings, Source
 from crawler.inspect.integrity.record_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
-from crawler.job.checkpoint import EnvelopeError
+from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import read_identity
@@ -24,8 +24,8 @@ from crawler.job.output import Outputs, Record
 from crawler.job.records import DIGEST_SIZE, Done, JournalError, decode_seen
 from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
 from crawler.job.run_settings import RUN
-from crawler.job.store import StoreError, StoreVersionError
 from crawler.job.store.readable_copy import holes
+from crawler.job.store.rocks import StoreError, StoreVersionError
 from crawler.job.store.wal import log_fault
 from crawler.job.stored_errors import DAMAGE
 from crawler.job.survey_file import SURVEY, survey_fault

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from crawler.base.settings import HOPS_MOST, LEAF
+from crawler.base.settings.parts import HOPS_MOST, LEAF
 from crawler.job.output.record_reader import Record, record_of, visits_of
 from crawler.job.records import Outcome
-from crawler.url.urls import host_key, host_name
+from crawler.url.urls.host_key import host_key, host_name
 
 _DIGEST = 16
 _SHUT = (Outcome.SOFT404, Outcome.BLOCKED)  # outcomes that a user may name like a rule

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.base.disk import Disk
-from crawler.base.settings import OUTPUTS
+from crawler.base.settings.parts import OUTPUTS
 from crawler.job.output.appended_file import OutputError
 from crawler.job.output.body_files import DIRECTORY, BodyFiles
 from crawler.job.output.page_files import PageFiles

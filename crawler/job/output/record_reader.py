@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from crawler.frontier import Entry, Order, default_class
+from crawler.frontier.entry import Entry
+from crawler.frontier.order import Order, default_class
 from crawler.job.records import Outcome
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)

@@ -19,28 +19,3 @@ A message is a row of the outbox, written in the transaction that it tells of. I
 number, and the row is removed when the receiver says that the parcel is durable there. Whatever lies between may lose
 everything. All of it is pure: what carries the parcels, and when, is decided elsewhere.
 """
-
-from crawler.job.partition.inlet import Inlet, Verdict
-from crawler.job.partition.messages import Links, Message, MessageError, UnknownMessage, Widened
-from crawler.job.partition.outbox import Outbox
-from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec, ParcelError
-from crawler.job.partition.placement import Placement, place
-from crawler.job.partition.router import PartitionRouter
-
-__all__ = [
-    "Ack",
-    "Inlet",
-    "Links",
-    "Message",
-    "MessageError",
-    "Outbox",
-    "Parcel",
-    "ParcelCodec",
-    "ParcelError",
-    "PartitionRouter",
-    "Placement",
-    "UnknownMessage",
-    "Verdict",
-    "Widened",
-    "place",
-]

@@ -18,12 +18,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct, field
 
-from crawler.base.settings import CLASSES, LEAF
-from crawler.frontier import Entry, Stated
-from crawler.frontier.traps import Content
+from crawler.base.settings.parts import CLASSES, LEAF
+from crawler.frontier.entry import Entry
+from crawler.frontier.signals import Stated
+from crawler.frontier.traps.copies import Content
 from crawler.job.found import NONE_OUTSIDE, Found, Listing
 from crawler.job.records import Outcome, PageRecord
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 Position = Annotated[int, Meta(ge=0)]  # of a URL in ``hrefs``
 Depth = Annotated[int, Meta(ge=0, lt=2**32)]

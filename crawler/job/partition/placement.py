@@ -18,7 +18,8 @@ from collections.abc import Collection
 from functools import lru_cache
 from hashlib import blake2b
 
-from crawler.base.settings import PARTITIONS_MOST, HostIndex, SiteGroups, SiteTable
+from crawler.base.settings.parts import PARTITIONS_MOST, SiteGroups, SiteTable
+from crawler.base.settings.sites import HostIndex
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import is_address
 

@@ -37,7 +37,7 @@ from crawler.job.partition.placement import Placement
 from crawler.job.records import Counters
 from crawler.seen.exact.recent import RecentDigests, remember
 from crawler.seen.slices.key_hash import Blake2b
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 SENT_BYTES = 2**20  # of memory for the digests of what was sent lately: 65,536 URLs
 _CHARACTERS = 32 * 1024  # of the hrefs in one message

@@ -19,7 +19,7 @@ from crawler.job.records import Outcome
 from crawler.job.survey.path_map import PathMap
 from crawler.job.survey.record_kinds import clipped, is_unfetched, time_of
 from crawler.job.survey.top_rows import TopRows
-from crawler.url.urls import host_key
+from crawler.url.urls.host_key import host_key
 
 RECENT = 60  # records that are kept whole
 LISTED = 100  # URLs that are kept of each kind of failure, the newest

@@ -11,22 +11,3 @@ admitted; it is known only if its row exists.
 The rows are in the job's own store and are written in the batch that queues the URLs, so both become durable together.
 The package never accesses the disk directly.
 """
-
-from crawler.seen.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts
-from crawler.seen.exact.rows import ROW_BYTES, rows_of
-from crawler.seen.exact.seen import Answers, ExactSeenSet, KeptRows, check_room, kept_rows, load_seen, make_seen
-
-__all__ = [
-    "LEDGER_COUNTS",
-    "ROW_BYTES",
-    "Answers",
-    "ExactSeenSet",
-    "KeptRows",
-    "Ledger",
-    "LedgerCounts",
-    "check_room",
-    "kept_rows",
-    "load_seen",
-    "make_seen",
-    "rows_of",
-]

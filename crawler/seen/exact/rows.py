@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from crawler.seen.slices.digests import Key
-from crawler.url.urls import host_key
+from crawler.url.urls.host_key import host_key
 
 HOST_BYTES = 8
 DIGEST_BYTES = 16

@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from crawler.base.kv import Batch, Family, Store
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.seen.exact.rows import HOST_BYTES, rows_of
 from crawler.seen.filters import (
     JSON,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters.bloom import Bitmap, BloomFilter
 from crawler.seen.filters.chain import damaged
 from crawler.seen.filters.counting import CountingFilter

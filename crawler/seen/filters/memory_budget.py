@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from crawler.base.memory import available_memory
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters.guava import guava_size
 from crawler.seen.filters.planning import SlicePlan, schedule
 from crawler.seen.slices.errors import FilterError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from crawler.job.metrics import Course
+from crawler.job.metrics.course import Course
 from crawler.service.dashboard.event_stream import Listeners, message
 
 # Ticks between two messages with the whole history, from which the page restores the points that it drops while open.

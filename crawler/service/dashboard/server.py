@@ -18,7 +18,7 @@ from typing import Protocol
 from aiohttp import web
 from prometheus_client import ProcessCollector
 
-from crawler.base.settings import DashboardSettings
+from crawler.base.settings.parts import DashboardSettings
 from crawler.job.metrics.prometheus import exposition
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.event_stream import Listeners

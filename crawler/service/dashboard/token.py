@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 
 from crawler.base.disk import private_opener, read_regular
-from crawler.base.settings import DashboardSettings
+from crawler.base.settings.parts import DashboardSettings
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.listen import is_loopback, parse_listen
 

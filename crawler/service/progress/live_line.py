@@ -11,10 +11,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from crawler.base.figures import count, counted, noun, per_second, probability
 from crawler.base.printable import printable, terminal
 from crawler.base.say import say, turn_away, watched
-from crawler.job.metrics import count, counted, noun, per_second, probability, standing, waiting
-from crawler.job.metrics.sentences import crawls_along
+from crawler.job.metrics.sentences import crawls_along, standing, waiting
 from crawler.service.progress.wrapped import wrapped
 
 _BAR = 30  # characters of the bar, at most

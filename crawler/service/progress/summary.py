@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawler.job.metrics import count, counted, paragraph, probability, share, size, trust
+from crawler.base.figures import count, counted, probability, share, size
+from crawler.job.metrics.outlook import paragraph
 from crawler.job.metrics.pooled_stats import BESIDE, ELSEWHERE, GONE, UNTOLD
+from crawler.job.metrics.sentences import trust
 from crawler.service.progress.text_table import text_table
-from crawler.url.scope import OF_PAGES
+from crawler.url.scope.bounds import OF_PAGES
 
 _SCOPE = "crawl.scope"
 

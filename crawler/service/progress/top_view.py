@@ -11,8 +11,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from crawler.base.figures import count, counted, duration, per_second, probability, size
 from crawler.base.printable import printable
-from crawler.job.metrics import Course, count, counted, duration, per_second, probability, size
+from crawler.job.metrics.course import Course
 from crawler.service.progress.summary import replicas_text
 from crawler.service.progress.wrapped import wrapped
 

@@ -22,7 +22,7 @@ from typing import BinaryIO
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import JSON, FilterError, KeyHash, write_segment
 from crawler.tools.dedup.filter_setup import make_filter
 from crawler.tools.dedup.key_spec import KeySpec

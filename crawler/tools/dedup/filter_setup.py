@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import JSON, KINDS, SEED_ZERO, BloomFilter, Filter, FilterError, KeyHash, make_seen
 from crawler.seen.filters.memory_budget import Room, geometry, planned_parameters
 from crawler.seen.slices.guava_slice import GUAVA_LAYOUTS

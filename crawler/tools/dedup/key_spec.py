@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from crawler.job.metrics import counted
+from crawler.base.figures import counted
 from crawler.seen.filters import JSON, FilterError, KeyHash
-from crawler.url.urls import Canonicaliser, Rejected
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.url.urls.whatwg import Rejected
 
 NOT_UTF8 = Rejected("not UTF-8")
 EMPTY = Rejected("empty line")

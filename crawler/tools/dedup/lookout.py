@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from crawler.job.metrics import next_look, seen_warning
+from crawler.job.metrics.outlook import next_look, seen_warning
 from crawler.seen.filters import DIGEST_BYTES, Filter
 
 

@@ -10,7 +10,7 @@ from scrapy import Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.misc import load_object
 
-from crawler.base.settings import SettingsError
+from crawler.base.settings.load import SettingsError
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from crawler.base.settings import Settings, SettingsError, settings_from
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import Settings
 from crawler.job.crawl_file import check_whole
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher, check_shape, shape_of_job, shaping_of

@@ -20,14 +20,17 @@ from msgspec.structs import replace
 
 from crawler.base.clock import SteadyClock
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import Settings
-from crawler.frontier import ANSWERED, Entry, Lease, Limits
+from crawler.base.settings.parts import Settings
+from crawler.frontier.entry import Entry
+from crawler.frontier.lease import Lease
+from crawler.frontier.limits import Limits
+from crawler.frontier.request_outcome import ANSWERED
 from crawler.job.found import Brought
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord, decode_done
 from crawler.job.run_settings import write_run
-from crawler.job.store import RequestStore
+from crawler.job.store.rocks import RequestStore
 from crawler.tools.scrapy.job_settings import FETCHER
 from crawler.tools.scrapy.spider_status import SpiderStatus
 from crawler.tools.scrapy.upkeep import EndedNames, Upkeep, delete

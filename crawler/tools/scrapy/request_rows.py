@@ -9,9 +9,10 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.utils.request import request_from_dict
 
-from crawler.frontier import Entry, Place, class_of
+from crawler.frontier.entry import Entry
+from crawler.frontier.order import Place, class_of
 from crawler.job.found import Brought
-from crawler.url.urls import Canonical, Canonicaliser
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.request_name import with_name
 
 _PROTOCOL = 4  # of pickle, as in scrapy.squeues

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 from crawler.base.disk import Expendable
-from crawler.base.settings import Settings, Sites
-from crawler.frontier import Lease
+from crawler.base.settings.parts import Settings
+from crawler.base.settings.sites import Sites
+from crawler.frontier.lease import Lease
 from crawler.inspect.host_states import HostStates
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.directory import LIVE
 from crawler.job.job import Job
 from crawler.job.live_status import Live, write_live
-from crawler.job.metrics import Look, Observed, SeenAhead
+from crawler.job.metrics.outlook import Look, Observed, SeenAhead
 from crawler.url.urls.request_name import without_name
 
 INTERVAL = 1.0  # seconds

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import DurabilitySettings
+from crawler.base.settings.parts import DurabilitySettings
 from crawler.job.checkpointer import Walk, drive
 from crawler.job.job import Job
 

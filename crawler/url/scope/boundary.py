@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from crawler.base.settings import LEAF, Settings
+from crawler.base.settings.parts import LEAF, Settings
 from crawler.url.scope.modes import L, Scope
 from crawler.url.scope.patterns import Pattern, first_match
 from crawler.url.scope.url_sites import UrlSites

@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec.json
 from msgspec import Struct
 
-from crawler.base.settings import SCOPES, LinkSettings, Settings
+from crawler.base.settings.parts import SCOPES, LinkSettings, Settings
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.patterns import Pattern, PatternError
 

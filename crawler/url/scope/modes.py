@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from crawler.base.settings import SCOPES
+from crawler.base.settings.parts import SCOPES
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import split_origin, surt
 from crawler.url.urls.steps import tidy_percent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from crawler.base.settings import PriorityRule, Settings
+from crawler.base.settings.parts import PriorityRule, Settings
 from crawler.url.scope.patterns import Pattern
 from crawler.url.scope.url_sites import UrlSites
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from crawler.base.settings import OutputSettings, PrioritySettings, ScopeSettings, Settings, SitesSettings
+from crawler.base.settings.parts import OutputSettings, PrioritySettings, ScopeSettings, Settings, SitesSettings
 from crawler.url.scope.modes import Scope, http_surt
 from crawler.url.scope.patterns import REGEX, Pattern, PatternError
 from crawler.url.scope.priority_rules import Rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from crawler.base.settings import OutputSettings
+from crawler.base.settings.parts import OutputSettings
 from crawler.url.scope.patterns import Pattern, first_match
 
 _MISSING = "text/html"  # what browsers take an answer without a type for

@@ -10,15 +10,9 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from crawler.base.settings import (
-    OF_PATHS,
-    HostIndex,
-    RecrawlSettings,
-    Settings,
-    SiteTable,
-    host_match,
-    stated_in,
-)
+from crawler.base.settings.match import host_match
+from crawler.base.settings.parts import RecrawlSettings, Settings, SiteTable
+from crawler.base.settings.sites import OF_PATHS, HostIndex, stated_in
 from crawler.url.scope.patterns import Pattern, parts
 from crawler.url.urls.host_key import PORTS, split_origin
 

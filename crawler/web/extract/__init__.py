@@ -6,7 +6,3 @@ main_text    how it is extracted, by trafilatura
 text_child   what runs in those processes
 text_pool    the crawler's end of them
 """
-
-from crawler.web.extract.edges import HEADER, REDIRECT, USUAL, Edge, Facts, edge_rows, facts_of
-
-__all__ = ["HEADER", "REDIRECT", "USUAL", "Edge", "Facts", "edge_rows", "facts_of"]

@@ -16,7 +16,7 @@ from functools import partial
 from importlib import import_module
 
 from crawler.web.extract.page_text import FORMS, encode_text
-from crawler.web.links import python_codec, sniff_encoding
+from crawler.web.links.encoding import python_codec, sniff_encoding
 from crawler.web.parsing import child_process
 from crawler.web.parsing.child_process import limit_memory, limited
 from crawler.web.parsing.wire import NO_CHARSET, REQUEST, Told, answer

@@ -8,7 +8,7 @@ import ssl
 
 import aiohttp
 
-from crawler.base.settings import FetchSettings
+from crawler.base.settings.parts import FetchSettings
 from crawler.web.fetch.connector import HURRIED, Exchange
 from crawler.web.fetch.content_coding import Undecodable
 from crawler.web.fetch.lenient import Malformed

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 from multidict import MultiMapping
 
-from crawler.url.refusal import Refusal
+from crawler.url.refusal.own_rules import Refusal
 
 
 class FailureKind(StrEnum):

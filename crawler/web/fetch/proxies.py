@@ -10,7 +10,9 @@ import aiohttp
 import yarl
 from msgspec import Struct
 
-from crawler.base.settings import DIRECT, PROXY_SCHEMES, FetchSettings, SettingsError
+from crawler.base.settings.leaving import DIRECT, PROXY_SCHEMES
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import FetchSettings
 from crawler.web.fetch.secret import read_login
 
 _PORTS = {"http": 80, "https": 443, "socks4": 1080, "socks4a": 1080, "socks5": 1080, "socks5h": 1080}

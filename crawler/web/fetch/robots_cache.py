@@ -21,8 +21,8 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from crawler.base.kv import Family, Reader
-from crawler.base.settings import RobotsSettings
-from crawler.url.robots import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status, unreachable
+from crawler.base.settings.parts import RobotsSettings
+from crawler.url.robots.parse import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status, unreachable
 from crawler.web.fetch.outcome import Failure, FailureKind, Response
 
 LARGE = 32_768  # bytes of a record: a larger one is parsed in a thread

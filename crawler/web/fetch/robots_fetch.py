@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from crawler.base.settings import RobotsSettings
-from crawler.url.robots import robots_url, unreachable
-from crawler.url.urls import Canonicaliser, Rejected
+from crawler.base.settings.parts import RobotsSettings
+from crawler.url.robots.parse import robots_url, unreachable
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.url.urls.whatwg import Rejected
 from crawler.web.fetch.outcome import Failure, Fetches, Keeps, RawExchange, Response
 
 _REDIRECTS = 5  # RFC 9309, 2.3.1.2

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from crawler.base.disk import read_regular
-from crawler.base.settings import SettingsError, secret_reference
+from crawler.base.settings.leaving import secret_reference
+from crawler.base.settings.load import SettingsError
 
 
 class SecretText(str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from crawler.url.urls import host_name
+from crawler.url.urls.host_key import host_name
 from crawler.web.fetch.fence import pass_fence
 from crawler.web.fetch.fetcher import is_html
 from crawler.web.fetch.outcome import Failure, Keeps, Response

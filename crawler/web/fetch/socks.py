@@ -6,7 +6,7 @@ import errno
 import socket
 from typing import Any
 
-from crawler.base.settings import SettingsError
+from crawler.base.settings.load import SettingsError
 from crawler.web.fetch.proxies import Proxy, ProxyTrouble
 
 # What a proxy says of its destination: reply codes of SOCKS 5 (RFC 1928, 6) and of SOCKS 4. All others are about the

@@ -16,7 +16,10 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.disk import check_regular
-from crawler.base.settings import DIRECT, WAYS, FetchSettings, Settings, SettingsError, Sites, secret_reference
+from crawler.base.settings.leaving import DIRECT, secret_reference
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import FetchSettings, Settings
+from crawler.base.settings.sites import WAYS, Sites
 from crawler.url.urls.host_key import split_origin
 from crawler.web.fetch.proxies import Proxies, Proxy, proxy_of
 from crawler.web.fetch.secret import read_login, read_secret

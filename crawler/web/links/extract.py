@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawler.base.settings import DescribedLinks, LinkSettings
-from crawler.url.urls import foreign_scheme
+from crawler.base.settings.parts import DescribedLinks, LinkSettings
+from crawler.url.urls.whatwg import foreign_scheme
 from crawler.web.links.about import NOTHING_SAID, About, about
 from crawler.web.links.described import TEXT_MOST, Described, long_text
 from crawler.web.links.embedded import CLOSED, SELECTOR, embedded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from crawler.base.settings import LinkSettings
+from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.refresh import refresh_target
 
 LINKS_MOST = 100  # taken from one answer

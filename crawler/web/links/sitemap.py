@@ -26,7 +26,7 @@ from xml.parsers import expat
 
 from msgspec import Struct
 
-from crawler.base.settings import LinkSettings
+from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.encoding import python_codec, sniff_xml_encoding
 
 XML_TYPES = frozenset(("text/xml", "application/xml"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from crawler.base.settings import DescribedLinks, LinkSettings
+from crawler.base.settings.parts import DescribedLinks, LinkSettings
 from crawler.web.links.described import Described
 from crawler.web.links.embedded import attributes_of, embedded
 from crawler.web.links.encoding import as_utf8, sniff_encoding

@@ -12,8 +12,3 @@ of their own.
     fair_line      which page is next, when pages of many hosts wait
     pages          the pages of a run: which is parsed where, in which order, and what a death means
 """
-
-from crawler.web.parsing.pages import PageParser
-from crawler.web.parsing.wire import ParseLimits, ParserDied, SitemapRead, decode_listed
-
-__all__ = ["PageParser", "ParseLimits", "ParserDied", "SitemapRead", "decode_listed"]

@@ -20,8 +20,8 @@ from contextlib import AbstractContextManager, nullcontext
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from crawler.base.settings import LinkSettings
-from crawler.web.links import PageLinks, scan_links
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.extract import PageLinks, scan_links
 from crawler.web.parsing.fair_line import FairLine
 from crawler.web.parsing.process import KILLED, ParserProcess, Starts
 from crawler.web.parsing.wire import (

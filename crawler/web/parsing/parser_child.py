@@ -12,18 +12,10 @@ import time
 
 from selectolax.lexbor import SelectolaxError
 
-from crawler.base.settings import LinkSettings
-from crawler.web.links import (
-    TOKENS_BYTES,
-    PageLinks,
-    Sitemap,
-    SitemapForm,
-    Undecided,
-    extract_links,
-    form_of,
-    scan_links,
-    token_links,
-)
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.extract import PageLinks, extract_links, scan_links
+from crawler.web.links.sitemap import Sitemap, SitemapForm, form_of
+from crawler.web.links.tokens import TOKENS_BYTES, Undecided, token_links
 from crawler.web.parsing import child_process
 from crawler.web.parsing.child_process import limit_memory, limited
 from crawler.web.parsing.wire import (

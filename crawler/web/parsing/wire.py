@@ -24,8 +24,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from crawler.base.settings import DescribedLinks, LinkSettings
-from crawler.web.links import FREQUENCY_MOST, Described, Listed, PageLinks, SitemapForm, about, without_fragments
+from crawler.base.settings.parts import DescribedLinks, LinkSettings
+from crawler.web.links.about import about
+from crawler.web.links.described import Described, without_fragments
+from crawler.web.links.extract import PageLinks
+from crawler.web.links.sitemap import FREQUENCY_MOST, Listed, SitemapForm
 
 REQUEST = struct.Struct("<BdIHQ")
 ANSWER = struct.Struct("<BBQ")

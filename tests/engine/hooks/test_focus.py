@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import HookSettings
+from crawler.base.settings.parts import HookSettings
 from crawler.engine.focusing import NEUTRAL
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.focus import ASKED, Focus, score, score_list, wish

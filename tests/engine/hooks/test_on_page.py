@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crawler.base.settings import HookSettings
+from crawler.base.settings.parts import HookSettings
 from crawler.engine.hooks.answers import Answered, CallFailed, NoMoreCallsError
 from crawler.engine.hooks.call_watch import LONG
 from crawler.engine.hooks.hook import SHOWN, Hook

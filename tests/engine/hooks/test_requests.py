@@ -13,13 +13,7 @@ import pytest
 from aiohttp import web
 
 import crawler
-from crawler.base.settings import (
-    CrawlSettings,
-    PolitenessSettings,
-    RecrawlSettings,
-    RobotsSettings,
-    Settings,
-)
+from crawler.base.settings.parts import CrawlSettings, PolitenessSettings, RecrawlSettings, RobotsSettings, Settings
 from crawler.engine.hooks.answers import CallFailed
 from crawler.engine.hooks.requests import headers_of
 from crawler.engine.page_handler import HandedPage
@@ -28,7 +22,7 @@ from crawler.engine.user_code import PreviousVisit, UserCode
 from crawler.engine.worker import Worker
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 from crawler.web.fetch import Response, SimulatedWeb
 from crawler.web.fetch.simulated import Answers, page
 from tests.driving import Unwatched

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.recrawl import after_visit, first_guess
+from crawler.frontier.recrawl.change_rate import after_visit, first_guess
 
 DAY = 86_400.0
 

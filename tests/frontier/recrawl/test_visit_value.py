@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.frontier.freshness import DAY, Fixed, Freshness, best, run
-from crawler.base.settings import RecrawlSettings
-from crawler.frontier.recrawl import Budget, ChangeRate, interval_at, worth
+from crawler.base.settings.parts import RecrawlSettings
+from crawler.frontier.recrawl.change_rate import ChangeRate
+from crawler.frontier.recrawl.visit_value import Budget, interval_at, worth
 
 SETTINGS = RecrawlSettings(enabled=True)
 rates = st.builds(ChangeRate, st.floats(0.01, 1e3), st.floats(1, 1e9))

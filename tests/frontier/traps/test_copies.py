@@ -14,10 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import TrapSettings
-from crawler.frontier.traps import Copies, CopyRecordError, check_content, remember
-from crawler.frontier.traps.copies import DISTANCE, Content, content_digest, simhash_of
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import TrapSettings
+from crawler.frontier.traps.copies import (
+    DISTANCE,
+    Content,
+    Copies,
+    CopyRecordError,
+    check_content,
+    content_digest,
+    remember,
+    simhash_of,
+)
+from crawler.job.store.memory_store import MemoryStore
 from tests.documents import ROOT
 
 WORDS = [f"word{n}" for n in range(2_000)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import FetchSettings, TrapSettings
-from crawler.frontier import Host, encode_host
-from crawler.frontier.traps import Origins, check_row
-from crawler.job.store import MemoryStore
-from crawler.url.refusal import Rule
-from crawler.url.urls import host_key
+from crawler.base.settings.parts import FetchSettings, TrapSettings
+from crawler.frontier.host import Host, encode_host
+from crawler.frontier.traps.origins import Origins
+from crawler.frontier.traps.traps import check_row
+from crawler.job.store.memory_store import MemoryStore
+from crawler.url.refusal.own_rules import Rule
+from crawler.url.urls.host_key import host_key
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import TrapSettings
+from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.shape import odd_shape, split_path, variants_of
 
 

@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import TrapSettings
-from crawler.frontier import Entry
-from crawler.frontier.traps import Content, Judgement, PageKind, Soft404, check_soft404
-from crawler.frontier.traps.copies import content_digest
+from crawler.base.settings.parts import TrapSettings
+from crawler.frontier.entry import Entry
+from crawler.frontier.traps.copies import Content, content_digest
 from crawler.frontier.traps.soft404 import (
     GROUPS_A_HOST,
     HOST_MOST,
+    Judgement,
+    PageKind,
+    Soft404,
+    check_soft404,
     stored_rows,
 )
-from crawler.job.store import MemoryStore
+from crawler.job.store.memory_store import MemoryStore
 
 SITE = "http://h.test"
 LOST = ["lost/", "gone/"]

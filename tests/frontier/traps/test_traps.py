@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import TrapSettings
-from crawler.frontier.traps import TrapRecordError, Traps, check_row
-from crawler.job.store import MemoryStore
+from crawler.base.settings.parts import TrapSettings
+from crawler.frontier.traps.counts import TrapRecordError
+from crawler.frontier.traps.traps import Traps, check_row
+from crawler.job.store.memory_store import MemoryStore
 
 LIMITS: dict[str, Any] = {
     "max_segments": 6,

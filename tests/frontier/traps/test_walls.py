@@ -6,8 +6,7 @@ from html import escape
 
 import pytest
 
-from crawler.frontier.traps import login_wall, wall_by_headers, wall_by_markup
-from crawler.frontier.traps.walls import BODY_MOST, LINKS_MOST
+from crawler.frontier.traps.walls import BODY_MOST, LINKS_MOST, login_wall, wall_by_headers, wall_by_markup
 
 PAGES = {
     "challenge of Cloudflare": (

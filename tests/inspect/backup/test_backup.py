@@ -17,7 +17,7 @@ import pytest
 from crawler.base.disk import RealDisk
 from crawler.base.disk.failpoints import BACKUP_POINTS, VARIABLE
 from crawler.base.kv import Family
-from crawler.job.checkpoint import encode_envelope
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.inbox import Inbox
 from tests.jobs import CHAIN, OPTIONS, PAGES, Stopped, killed_job, rows, stopped_job, store_of, verify

@@ -18,7 +18,7 @@ from crawler.job.output.body_files import sizes_found
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import body_name
 from crawler.job.snapshot import make_snapshot
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 from tests.inspect.integrity.test_parts import URLS, body_of_page, carries_on, counted, finish, opened
 from tests.outputs import bodies_of, files_of
 

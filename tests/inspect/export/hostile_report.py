@@ -6,7 +6,7 @@ from typing import Any
 
 from crawler.inspect.export.report_page import LinkedFrom, Report, broken, report_page
 from crawler.inspect.export.time_line import TimeLine
-from crawler.job.survey import Survey
+from crawler.job.survey.survey import Survey
 from tests.job.metrics.samples import statistics
 
 HOSTILE = (

@@ -20,7 +20,7 @@ from crawler.inspect.export.last_records import LastRecords
 from crawler.inspect.export.report_page import MARK, Report, broken, report_page
 from crawler.inspect.export.time_line import BROKEN, COLUMNS, GOOD, NOT_FETCHED, TimeLine
 from crawler.job.durable_frontier import DurableFrontier
-from crawler.job.survey import BROKEN_KINDS, Survey
+from crawler.job.survey.survey import BROKEN_KINDS, Survey
 from tests.inspect.export.hostile_report import HOSTILE, hostile_report
 from tests.inspect.export.linking import linking_job
 from tests.job.metrics.samples import statistics

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.inspect.integrity.change import Change, Done
 from crawler.inspect.integrity.finding import Finding, Kind
 from crawler.inspect.integrity.repairer import repair_job
@@ -18,10 +18,14 @@ from crawler.job.directory import IDENTITY, STORE
 from crawler.job.found import Found
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.job.partition import Parcel, PartitionRouter, Placement, Verdict, inlet, outbox
+from crawler.job.partition import inlet, outbox
+from crawler.job.partition.inlet import Verdict
+from crawler.job.partition.parcel_codec import Parcel
+from crawler.job.partition.placement import Placement
+from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH
-from crawler.job.store import PartitionStore
-from crawler.url.urls import Canonical
+from crawler.job.store.rocks import PartitionStore
+from crawler.url.urls.canonicaliser import Canonical
 
 PLACEMENT = Placement(b"a secret of 16 b", 2)
 SETTINGS = Settings()

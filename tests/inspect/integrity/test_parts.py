@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Family
-from crawler.base.settings import RobotsSettings
+from crawler.base.settings.parts import RobotsSettings
 from crawler.cli import main
 from crawler.cli.integrity_text import change_text, finding_text
-from crawler.frontier import RequestOutcome
+from crawler.frontier.request_outcome import RequestOutcome
 from crawler.inspect.integrity.change import Change, Done
 from crawler.inspect.integrity.finding import Kind, Severity
 from crawler.inspect.integrity.repairer import find_all, repair_job
 from crawler.inspect.record_stream import Tail
-from crawler.job.checkpoint import Renewal
+from crawler.job.checkpoint.renewal import Renewal
 from crawler.job.checkpointer import drive
 from crawler.job.directory import JobError
 from crawler.job.found import Found
@@ -37,7 +37,7 @@ from crawler.job.platform import Platform
 from crawler.job.records import Body, Outcome, PageRecord, Part, body_name
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.job.verdict import Finished, RobotsAnswer
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch.content_coding import zstd
 from crawler.web.fetch.robots_cache import encode_robots
 from tests.durability.power import Inline

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.frontier import decode_entry
+from crawler.frontier.entry import decode_entry
 from crawler.job.records import DIGEST_SIZE, Counters, decode_counters, encode_counters
 from crawler.job.recovery import COUNTERS, kept_hash
 from tests.jobs import (

@@ -12,8 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.checkpoint import EnvelopeError, UnknownVersionError, decode_envelope, encode_envelope, read_envelope
-from crawler.job.checkpoint.envelope import MOST_BYTES
+from crawler.job.checkpoint.envelope import (
+    MOST_BYTES,
+    EnvelopeError,
+    UnknownVersionError,
+    decode_envelope,
+    encode_envelope,
+    read_envelope,
+)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.base.disk import Fault, FaultyDisk, RealDisk
-from crawler.job.checkpoint import EnvelopeError, Generations, UnknownVersionError, encode_envelope
-from crawler.job.checkpoint.generations import MAGIC, VERSION, Manifest, manifest_name
+from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, encode_envelope
+from crawler.job.checkpoint.generations import MAGIC, VERSION, Generations, Manifest, manifest_name
 from crawler.seen.filters import FormatError, SeenSnapshot, Segment
 from tests.examples import TIMES
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from crawler.base.disk import RealDisk
-from crawler.job.checkpoint import Generations, must_store
-from crawler.job.checkpoint.generations import Manifest, SegmentFile
-from crawler.job.checkpoint.renewal import BYTES_PER_KEY, FEW_BYTES, MOST_KEYS
+from crawler.job.checkpoint.generations import Generations, Manifest, SegmentFile
+from crawler.job.checkpoint.renewal import BYTES_PER_KEY, FEW_BYTES, MOST_KEYS, must_store
 from crawler.seen.filters import Part, SeenSnapshot, Segment
 
 NOW = 1_700_000_000.0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from crawler.job.metrics import Course, needs
-from crawler.job.metrics.attention import RETIRED_LEAST, Level, attention
+from crawler.job.metrics.attention import RETIRED_LEAST, Level, attention, needs
+from crawler.job.metrics.course import Course
 from tests.documents import page
 from tests.job.metrics.samples import statistics
 

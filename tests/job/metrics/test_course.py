@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from crawler.job.metrics import Course, CourseError, Events, Kind
+from crawler.job.metrics.course import Course, CourseError
+from crawler.job.metrics.events import Events, Kind
 from tests.job.metrics.samples import statistics
 
 

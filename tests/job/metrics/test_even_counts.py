@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.metrics import COUNTERS, EvenCounts, History
+from crawler.job.metrics.even_counts import EvenCounts
+from crawler.job.metrics.history import COUNTERS, History
 
 PAUSE = 8
 

@@ -7,20 +7,11 @@ from typing import Any
 
 import pytest
 
-from crawler.base.settings import SeenSettings
-from crawler.frontier import HostTime
-from crawler.job.metrics import (
-    Look,
-    Observed,
-    Pace,
-    next_look,
-    paragraph,
-    seen_at_end,
-    seen_warning,
-    time_left,
-)
-from crawler.job.store import FaultyStore
-from crawler.seen.exact import make_seen
+from crawler.base.settings.parts import SeenSettings
+from crawler.frontier.pace import HostTime
+from crawler.job.metrics.outlook import Look, Observed, Pace, next_look, paragraph, seen_at_end, seen_warning, time_left
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import KeyHash, SeenSet
 from tests.job.metrics.samples import statistics
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.metrics import Course
+from crawler.job.metrics.course import Course
 from crawler.job.metrics.pooled_stats import Part, pool
 from crawler.job.metrics.prometheus import exposition
 from crawler.seen.filters.watched_keys import wilson

@@ -15,12 +15,12 @@ from crawler.engine.lifecycle import PausedBy, State
 from crawler.engine.loop_lag import LoopLag
 from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.border import BorderCounts
-from crawler.job.checkpoint import Manifest
-from crawler.job.metrics import SeenAhead, SeenAtEnd, SeenWarning
+from crawler.job.checkpoint.generations import Manifest
+from crawler.job.metrics.outlook import SeenAhead, SeenAtEnd, SeenWarning
 from crawler.job.metrics.prometheus import METRICS, PAUSES, STATES, exposition
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import Counters
-from crawler.seen.exact import LedgerCounts
+from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.filters import MeasuredFpp, SeenStatistics, SliceStatistics
 from tests.documents import ROOT, page
 from tests.job.metrics.samples import statistics

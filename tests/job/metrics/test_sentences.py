@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.job.metrics import standing, trust, working
+from crawler.job.metrics.sentences import standing, trust, working
 from tests.job.metrics.samples import statistics
 
 

@@ -21,18 +21,21 @@ from pathlib import Path
 
 from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import DurabilitySettings, PolitenessSettings, RobotsSettings, SeenSettings, Settings
+from crawler.base.settings.parts import DurabilitySettings, PolitenessSettings, RobotsSettings, SeenSettings, Settings
 from crawler.job.checkpointer import drive
 from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.partition import Ack, Inlet, Parcel, ParcelCodec, PartitionRouter, Placement, Verdict
+from crawler.job.partition.inlet import Inlet, Verdict
+from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec
+from crawler.job.partition.placement import Placement
+from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.receiving import EPOCH, encode_epoch
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store import FaultyStore
+from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.verdict import Finished
 from crawler.seen.exact.recent import RecentDigests
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 from tests.chance import CHANCE
 from tests.durability.power import Inline
 

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 from crawler.base.carrier.memory_carrier import Holdings
 from crawler.base.carrier.verbs import Position, StaleEpochError
 from crawler.base.kv import Batch
-from crawler.job.partition import Ack, Inlet, Parcel, PartitionRouter, Verdict
 from crawler.job.partition.end_rounds import NOWHERE, Announcement, EndRounds, Look, Status
+from crawler.job.partition.inlet import Inlet, Verdict
 from crawler.job.partition.outbox import Outbox
+from crawler.job.partition.parcel_codec import Ack, Parcel
 from crawler.job.partition.quota import Grant, Purse
 from crawler.job.partition.rate_shares import LENT, Borrowing, Lender, Shares, Wish
+from crawler.job.partition.router import PartitionRouter
 from tests.job.partition import protocol_simulation as simulated
 from tests.job.partition.protocol_simulation import Part, Places, Process, Replica, live
 from tests.job.partition.quota_simulation import Node, spend_by_chance

@@ -27,13 +27,15 @@ from crawler.base.kv import Batch, Family
 from crawler.cluster.ownership import ASKED, HELD, name_of, names_of
 from crawler.cluster.replica_slots import REPLICAS
 from crawler.job.found import Found
-from crawler.job.partition import Ack, Parcel, ParcelCodec, PartitionRouter, Placement, Verdict
 from crawler.job.partition.end_rounds import EndRounds, Status, decode_announcement, decode_status, encode
-from crawler.job.partition.inlet import decode_row
+from crawler.job.partition.inlet import Verdict, decode_row
+from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec
+from crawler.job.partition.placement import Placement
+from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, read_content
 from crawler.job.records import Counters
 from crawler.job.store.memory_store import MemoryStore
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 T = TypeVar("T")
 

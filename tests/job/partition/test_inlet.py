@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
-from crawler.job.partition import Ack, Inlet, Parcel, Verdict
-from crawler.job.partition.inlet import InletError, check_row, row_key
-from crawler.job.store import MemoryStore
+from crawler.job.partition.inlet import Inlet, InletError, Verdict, check_row, row_key
+from crawler.job.partition.parcel_codec import Ack, Parcel
+from crawler.job.store.memory_store import MemoryStore
 
 ME, PARTITIONS = 1, 4
 

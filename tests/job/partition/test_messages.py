@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier import Entry, Stated
-from crawler.frontier.traps import Content
+from crawler.frontier.entry import Entry
+from crawler.frontier.signals import Stated
+from crawler.frontier.traps.copies import Content
 from crawler.job.found import Found, Listing
 from crawler.job.partition.messages import (
     Links,
@@ -21,7 +22,7 @@ from crawler.job.partition.messages import (
     links_of,
 )
 from crawler.job.records import Outcome, PageRecord
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 NOW = 50.0
 names = st.integers(0, 30).map(lambda number: f"http://h{number % 7}.test/{number}")

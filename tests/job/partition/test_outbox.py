@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
-from crawler.job.partition import Ack, Outbox, Parcel
 from crawler.job.partition.messages import Widened, encode_message
-from crawler.job.partition.outbox import AGAIN, AGAIN_MOST, WINDOW, check_row, row_key
-from crawler.job.partition.parcel_codec import PARCEL_BYTES
-from crawler.job.store import MemoryStore
+from crawler.job.partition.outbox import AGAIN, AGAIN_MOST, WINDOW, Outbox, check_row, row_key
+from crawler.job.partition.parcel_codec import PARCEL_BYTES, Ack, Parcel
+from crawler.job.store.memory_store import MemoryStore
 
 ME, PARTITIONS = 1, 4
 MUCH = 2**30

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.partition import Ack, Parcel, ParcelCodec, ParcelError
+from crawler.job.partition.parcel_codec import Ack, Parcel, ParcelCodec, ParcelError
 
 CODEC = ParcelCodec(b"secret of a crawl")
 u16, u64 = st.integers(0, 2**16 - 1), st.integers(0, 2**64 - 1)

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawler.base.kv import Family
-from crawler.base.settings import (
+from crawler.base.settings.parts import (
     CrawlSettings,
     PolitenessSettings,
     RecrawlSettings,
@@ -20,19 +20,23 @@ from crawler.base.settings import (
     SeenSettings,
     Settings,
 )
-from crawler.frontier import Entry, Stated
-from crawler.frontier.traps import Content
+from crawler.frontier.entry import Entry
+from crawler.frontier.signals import Stated
+from crawler.frontier.traps.copies import Content
 from crawler.job.directory import JobError
 from crawler.job.found import DECLARED, Found, Listing
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
-from crawler.job.partition import Parcel, PartitionRouter, Placement, Verdict, Widened
-from crawler.job.partition.messages import Links, decode_message
+from crawler.job.partition.inlet import Verdict
+from crawler.job.partition.messages import Links, Widened, decode_message
+from crawler.job.partition.parcel_codec import Parcel
+from crawler.job.partition.placement import Placement
+from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import Receipt
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store import PartitionStore
+from crawler.job.store.rocks import PartitionStore
 from crawler.job.verdict import Finished
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 PLACEMENT = Placement(b"a secret of 16 b", 3)
 SETTINGS = Settings(

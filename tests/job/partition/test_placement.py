@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import PARTITIONS_MOST
-from crawler.job.partition import Placement, place
+from crawler.base.settings.parts import PARTITIONS_MOST
+from crawler.job.partition.placement import Placement, place
 
 SECRET = b"0123456789abcdef"
 workers = st.sets(st.text(min_size=1, max_size=8), min_size=1, max_size=9)

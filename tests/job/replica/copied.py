@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crawler.base.disk import PowerCutError, RealDisk
-from crawler.base.settings import OutputSettings, Settings
+from crawler.base.settings.parts import OutputSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.integrity.left_out import fetch_left_out
 from crawler.job.copy_target import CopyTarget
@@ -26,7 +26,9 @@ from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.output.record_text import page_numbers
 from crawler.job.platform import Platform
-from crawler.job.replica import Chunk, CopyBegin, CopyEnd, HandOver, Piece, ReplicaCodec
+from crawler.job.replica.copy_pieces import CopyBegin, CopyEnd, HandOver, Piece
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import Chunk
 from crawler.job.snapshot import COPYING
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven

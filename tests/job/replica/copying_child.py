@@ -14,7 +14,7 @@ from crawler.job.follower import Follower
 from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.platform import Platform
-from crawler.job.replica import Mark
+from crawler.job.replica.step_codec import Mark
 from tests.job.replica.copied import CODEC, EVERYTHING, PARTITION, part_of_a_copy
 
 NAME = "03"

@@ -19,10 +19,11 @@ from typing import Any
 
 from crawler.base.disk import FaultyDisk, PowerCutError, RealDisk
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.job.checkpoint import Generations, Renewal
+from crawler.job.checkpoint.generations import Generations
+from crawler.job.checkpoint.renewal import Renewal
 from crawler.job.directory import PAGES, SEEN
 from crawler.job.follower import Follower, GapError
 from crawler.job.identity import read_identity
@@ -32,8 +33,9 @@ from crawler.job.output.record_text import open_text
 from crawler.job.platform import Platform
 from crawler.job.records import DIGEST_SIZE
 from crawler.job.recovery import SeenSpec, restore_seen
-from crawler.job.replica import START, Mark, ReplicaCodec
-from crawler.job.store import FaultyStore
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.step_codec import START, Mark
+from crawler.job.store.faulty_store import FaultyStore
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import KEEPING, Inline, on_the_wire, reachable, seeds, small_web

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import OutputSettings, PartitionSettings
+from crawler.base.settings.parts import OutputSettings, PartitionSettings
 from crawler.inspect.integrity.verifier import verify_job
-from crawler.job.partition import PartitionRouter, Placement
+from crawler.job.partition.placement import Placement
+from crawler.job.partition.router import PartitionRouter
 from tests.chance import CHANCE
 from tests.durability.power import reachable
 from tests.job.replica.copied import EVERYTHING, Copied, copied

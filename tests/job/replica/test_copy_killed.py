@@ -16,7 +16,7 @@ from crawler.base.disk.failpoints import COPY_POINTS, VARIABLE
 from crawler.job.copy_target import clear_copies
 from crawler.job.follower import Follower
 from crawler.job.platform import Platform
-from crawler.job.replica import Mark
+from crawler.job.replica.step_codec import Mark
 from crawler.job.snapshot import COPYING
 from tests.job.replica.copied import EVERYTHING, copied
 from tests.job.replica.copying_child import NAME, copy_and_follow

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.replica import ChunkError, CopyBegin, CopyEnd, FilePart, HandOver, Message, Piece, ReplicaCodec
-from crawler.job.replica.copy_pieces import decode_piece
-from crawler.job.replica.seal import Kind, Sealing
+from crawler.job.replica.copy_pieces import CopyBegin, CopyEnd, FilePart, HandOver, Piece, decode_piece
+from crawler.job.replica.replica_codec import Message, ReplicaCodec
+from crawler.job.replica.seal import ChunkError, Kind, Sealing
 
 SECRET = b"the secret of a crawl"
 CODEC = ReplicaCodec(SECRET)

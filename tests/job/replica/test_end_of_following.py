@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family
-from crawler.base.settings import OutputSettings
+from crawler.base.settings.parts import OutputSettings
 from crawler.inspect.integrity.repairer import repair_job
 from crawler.job.directory import PAGES
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.follower import Follower, GapError
 from crawler.job.platform import Platform
-from crawler.job.replica import Chunk, Mark, Step
+from crawler.job.replica.step_codec import Chunk, Mark, Step
 from tests.jobs import store_of
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import Settings
+from crawler.base.settings.parts import Settings
 from crawler.job.follower import Follower
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Counters, encode_counters, sequence_key
 from crawler.job.recovery import COUNTERS
-from crawler.job.replica import Chunk, Mark, Step
+from crawler.job.replica.step_codec import Chunk, Mark, Step
 from crawler.job.step_log import MARK
-from crawler.job.store import FaultyStore, MemoryStore
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.job.store.memory_store import MemoryStore
 
 LINE = 7
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from crawler.base.disk import Disk, FaultyDisk, PowerCutError, RealDisk
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import SeenSettings, Settings
-from crawler.job.checkpoint import Renewal
+from crawler.base.settings.parts import SeenSettings, Settings
+from crawler.job.checkpoint.renewal import Renewal
 from crawler.job.directory import SEEN
 from crawler.job.follower import Follower
 from crawler.job.job import Job
@@ -27,10 +27,10 @@ from crawler.job.records import (
     sequence_key,
 )
 from crawler.job.recovery import COUNTERS, stored_counters
-from crawler.job.replica import Chunk, Mark, Step
+from crawler.job.replica.step_codec import Chunk, Mark, Step
 from crawler.job.step_log import MARK
-from crawler.job.store import FaultyStore
-from crawler.seen.exact import make_seen
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import SeenSet
 from tests.durability.power import Inline
 

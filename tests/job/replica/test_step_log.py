@@ -10,17 +10,17 @@ import pytest
 
 from crawler.base.disk import FaultyDisk
 from crawler.base.kv import Family
-from crawler.base.settings import PartitionSettings, Settings
+from crawler.base.settings.parts import PartitionSettings, Settings
 from crawler.job.checkpointer import drive
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
-from crawler.job.replica import START, Mark
+from crawler.job.replica.step_codec import START, Mark
 from crawler.job.step_log import StepLog
-from crawler.job.store import FaultyStore
+from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.transaction import Transaction
-from crawler.url.urls import Canonical
+from crawler.url.urls.canonicaliser import Canonical
 
 LINE = 7
 

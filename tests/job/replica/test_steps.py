@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.replica import START, Chunk, ChunkError, Mark, ReplicaCodec, Step, Written
+from crawler.job.replica.replica_codec import ReplicaCodec
+from crawler.job.replica.seal import ChunkError
+from crawler.job.replica.step_codec import START, Chunk, Mark, Step, Written
 
 SECRET = b"the secret of a crawl"
 NUMBERS = st.integers(0, 2**64 - 1)

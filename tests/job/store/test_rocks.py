@@ -18,9 +18,8 @@ import pytest
 from rocksdict import Options, Rdict
 
 from crawler.base.kv import ON_DEMAND, Family
-from crawler.job.store import RocksStore, StoreError, is_made
 from crawler.job.store.readable_copy import open_copy
-from crawler.job.store.rocks import database_options
+from crawler.job.store.rocks import RocksStore, StoreError, database_options, is_made
 from crawler.job.store.wal import MARK
 from tests.program import ROOT
 
@@ -29,7 +28,7 @@ WRITER = """
 import itertools, sys
 from pathlib import Path
 from crawler.base.kv import (Family)
-from crawler.job.store import RocksStore
+from crawler.job.store.rocks import RocksStore
 
 store = RocksStore(Path(sys.argv[1]))
 for number in itertools.count():
@@ -339,7 +338,7 @@ def test_a_new_store_appears_whole(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            f"from pathlib import Path\nfrom crawler.job.store import RocksStore\nRocksStore(Path({str(path)!r}))",
+            f"import pathlib\nfrom crawler.job.store.rocks import RocksStore\nRocksStore(pathlib.Path({str(path)!r}))",
         ],
         cwd=ROOT,
     )

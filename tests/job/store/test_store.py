@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.base.kv import PAGE, Family, Reader, Store
-from crawler.job.store import MemoryStore, RocksStore
+from crawler.job.store.memory_store import MemoryStore
+from crawler.job.store.rocks import RocksStore
 from tests.examples import TIMES
 
 Contents = dict[Family, dict[bytes, bytes]]

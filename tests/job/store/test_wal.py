@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Family
-from crawler.job.store import Broken, RocksStore, StoreError
 from crawler.job.store.readable_copy import open_copy
+from crawler.job.store.rocks import Broken, RocksStore, StoreError
 from crawler.job.store.wal import (
     BLOCK,
     Record,

@@ -12,9 +12,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.survey import BROKEN_KINDS, COLUMNS, LONGEST, Survey
 from crawler.job.survey.path_map import PARTS, SHOWN_PARTS, SITES
-from crawler.job.survey.survey import HOSTS, KINDS, LISTED, RECENT
+from crawler.job.survey.survey import BROKEN_KINDS, COLUMNS, HOSTS, KINDS, LISTED, LONGEST, RECENT, Survey
 from tests.job.survey.counting import adds_up, agree
 
 OUTCOMES = ("fetched", "redirect", "failed", "excluded", "soft404", "blocked")

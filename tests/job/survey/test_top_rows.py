@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.job.survey import TopRows
+from crawler.job.survey.top_rows import TopRows
 
 ADDED = st.lists(st.tuples(st.sampled_from("abcdefghijkl"), st.integers(0, 1_000), st.sampled_from([1, 20])))
 

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from hypothesis import strategies as st
 
-from crawler.seen.exact import rows_of
+from crawler.seen.exact.rows import rows_of
 from crawler.seen.slices.key_hash import Blake2b
 from tests.documents import page
 

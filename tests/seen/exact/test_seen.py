@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.base.kv import Family, Store
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.job.records import sequence_key
-from crawler.job.store import FaultyStore, MemoryStore, RocksStore
-from crawler.seen.exact import ExactSeenSet, load_seen, make_seen
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.job.store.memory_store import MemoryStore
+from crawler.job.store.rocks import RocksStore
+from crawler.seen.exact.seen import ExactSeenSet, load_seen, make_seen
 from crawler.seen.filters import AbsentKeyError, FilterError, SeenSnapshot
 from tests.examples import TIMES
 from tests.hashing import HASH
@@ -204,11 +206,11 @@ def test_after_a_power_loss_seen_and_queued_agree(seed: int) -> None:
 CRAWLER = """
 import itertools, sys
 from pathlib import Path
-from crawler.seen.exact import make_seen
+from crawler.seen.exact.seen import make_seen
 from crawler.base.kv import (Family)
 from tests.hashing import HASH
-from crawler.base.settings import SeenSettings
-from crawler.job.store import RocksStore
+from crawler.base.settings.parts import SeenSettings
+from crawler.job.store.rocks import RocksStore
 from tests.seen.exact.test_seen import step, url
 
 store = RocksStore(Path(sys.argv[1]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crawler.job.store import MemoryStore
-from crawler.seen.exact import ExactSeenSet
-from crawler.seen.exact import load_seen as load_exact
+from crawler.job.store.memory_store import MemoryStore
+from crawler.seen.exact.seen import ExactSeenSet
+from crawler.seen.exact.seen import load_seen as load_exact
 from crawler.seen.filters import (
     DIGEST_BYTES,
     Bitmap,

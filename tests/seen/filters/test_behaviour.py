@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.base.settings import SEEN_KINDS
+from crawler.base.settings.parts import SEEN_KINDS
 from crawler.seen.filters import DIGEST_BYTES, CannotForgetError, NotForgotten, SeenSet
 from tests.examples import TIMES
 from tests.seen.filters.kinds import FORGETTING, KINDS_AND_EXACT, Subject, told, urls

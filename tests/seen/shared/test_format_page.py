@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
-from crawler.base.settings import SeenSettings
+from crawler.base.settings.parts import SeenSettings
 from crawler.seen.filters import ScalableBloomFilter
 from crawler.seen.shared import shard_scripts as scripts
 from crawler.seen.shared.open_set import Producer, new_head

@@ -17,8 +17,8 @@ from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-from crawler.base.settings import DashboardSettings
-from crawler.job.metrics import Course
+from crawler.base.settings.parts import DashboardSettings
+from crawler.job.metrics.course import Course
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.guard import json_body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.base.settings import DashboardSettings
+from crawler.base.settings.parts import DashboardSettings
 from crawler.service.dashboard.access import (
     Access,
     bearer,

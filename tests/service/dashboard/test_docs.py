@@ -8,17 +8,16 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from crawler.base.settings import DashboardSettings, Settings
+from crawler.base.settings.parts import DashboardSettings, Settings
 from crawler.cli.launches import Launches
 from crawler.job import survey_file
-from crawler.job.checkpoint import decode_envelope
+from crawler.job.checkpoint.envelope import decode_envelope
 from crawler.job.history_file import MAGIC, VERSION
-from crawler.job.metrics import Course, Events, History, Kind
-from crawler.job.metrics.events import EACH
-from crawler.job.metrics.history import HOUR, MOST, RECENT
-from crawler.job.survey import LONGEST
+from crawler.job.metrics.course import Course
+from crawler.job.metrics.events import EACH, Events, Kind
+from crawler.job.metrics.history import HOUR, MOST, RECENT, History
 from crawler.job.survey.path_map import PARTS, SITES
-from crawler.job.survey.survey import ERROR, HOSTS, KINDS, LISTED
+from crawler.job.survey.survey import ERROR, HOSTS, KINDS, LISTED, LONGEST
 from crawler.job.survey_file import read_survey, write_survey
 from crawler.service.api import Api
 from crawler.service.commands import HOST_WORDS, WORDS, performing

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from crawler.base.settings import DashboardSettings
+from crawler.base.settings.parts import DashboardSettings
 from crawler.service.dashboard import access
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.event_stream import MOST_LISTENERS

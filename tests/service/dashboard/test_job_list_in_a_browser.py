@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from selenium.webdriver import Chrome
 
-from crawler.base.settings import DashboardSettings
+from crawler.base.settings.parts import DashboardSettings
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.guard import json_body
 from crawler.service.dashboard.job_list import JobList, Routes

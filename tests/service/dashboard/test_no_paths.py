@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin
 import pytest
 
 from crawler.base.clock import SteadyClock
-from crawler.base.settings import DashboardSettings
+from crawler.base.settings.parts import DashboardSettings
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
 from crawler.service.attach import AttachedView, WatchedJob

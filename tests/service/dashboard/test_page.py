@@ -11,7 +11,8 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from crawler.job.metrics import Course, Kind
+from crawler.job.metrics.course import Course
+from crawler.job.metrics.events import Kind
 from tests.base.test_figures import PROBABILITIES
 from tests.examples import TIMES
 from tests.job.metrics.samples import statistics

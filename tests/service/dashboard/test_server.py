@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from crawler.base.settings import DashboardSettings
+from crawler.base.settings.parts import DashboardSettings
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
 from tests.job.metrics.samples import statistics

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.base.settings import SEEN_KINDS, SeenSettings
+from crawler.base.settings.parts import SEEN_KINDS, SeenSettings
 from crawler.seen.filters import read_seen
 from crawler.seen.filters.guava import GuavaBloomFilter, guava_size
 from crawler.tools.dedup.build import BuildError, build_from_file

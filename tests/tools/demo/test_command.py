@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from crawler.cli.demo import MAGIC, STATE, VERSION
-from crawler.job.checkpoint import encode_envelope
+from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.tools.demo.web import FOLDERS, HOSTS
 from tests.asked import free_port
 from tests.cli.test_dashboard_and_top import ask

@@ -14,7 +14,8 @@ import pytest
 from crawler.base.disk import FaultyDisk
 from crawler.base.kv import Family
 from crawler.cli import main
-from crawler.frontier import Entry, Place, class_of
+from crawler.frontier.entry import Entry
+from crawler.frontier.order import Place, class_of
 from crawler.inspect.job_reader import job_stats
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
@@ -22,7 +23,8 @@ from crawler.job.found import Brought
 from crawler.job.identity import read_identity
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome
-from crawler.job.store import FaultyStore, RequestStore
+from crawler.job.store.faulty_store import FaultyStore
+from crawler.job.store.rocks import RequestStore
 from crawler.tools.scrapy.job_settings import FETCHER, settings_of_job
 from crawler.tools.scrapy.request_job import Ending, RequestJob, Taken
 from tests.jobs import rows, verify

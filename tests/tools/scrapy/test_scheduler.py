@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
 
-from crawler.base.settings import SettingsError
+from crawler.base.settings.load import SettingsError
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.tools.scrapy import DupeFilter, Scheduler

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import FetchSettings
-from crawler.url.refusal import Permits, Rule, refusal_of, refusal_of_address, refusal_of_href
-from crawler.url.urls import canonicalise
+from crawler.base.settings.parts import FetchSettings
+from crawler.url.refusal.own_rules import Permits, Rule, refusal_of, refusal_of_address, refusal_of_href
+from crawler.url.urls.canonicaliser import canonicalise
 
 NOTHING = FetchSettings()
 PRIVATE = FetchSettings(allow_private=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.url.robots import directives, forbids_links
+from crawler.url.robots.directives import directives, forbids_links
 
 NOW = 1_700_000_000.0  # 2023-11-14
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.url.robots import LINE_BYTES, parse_robots, product_token
+from crawler.url.robots.parse import LINE_BYTES, parse_robots, product_token
 
 HOST = "http://foo.bar"
 GROUPS = """allow: /foo/bar/

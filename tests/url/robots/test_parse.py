@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.url.robots import (
+from crawler.url.robots.parse import (
     LINE_BYTES,
     SITEMAPS_MOST,
     Cut,

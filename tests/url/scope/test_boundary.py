@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from crawler.base.settings import settings_from
-from crawler.url.scope import Boundary, Outside, Scope
+from crawler.base.settings.load import settings_from
+from crawler.url.scope.boundary import Boundary, Outside
+from crawler.url.scope.modes import Scope
 
 
 @dataclass(frozen=True)

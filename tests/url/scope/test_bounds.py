@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.base.settings import SCOPES, CrawlSettings, LinkSettings, ScopeSettings, Settings
-from crawler.frontier import Entry
+from crawler.base.settings.parts import SCOPES, CrawlSettings, LinkSettings, ScopeSettings, Settings
+from crawler.frontier.entry import Entry
 from crawler.job.border import BorderPage
-from crawler.url.scope import Boundary, Bounds, BoundsError, LeftOut, Limit, Outside, Reach, Scope
+from crawler.url.scope.boundary import Boundary, Outside, Reach
+from crawler.url.scope.bounds import Bounds, BoundsError, LeftOut, Limit
+from crawler.url.scope.modes import Scope
 
 SEED = "http://www.a.test/x/"
 BOUNDS = Bounds(2, "host", ("*/b*",), ("*.pdf", "/c*"), 50, 10, 1_000)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import SCOPES
-from crawler.url.scope import Scope
+from crawler.base.settings.parts import SCOPES
+from crawler.url.scope.modes import Scope
 
 
 def scope(mode: str, *seeds: str) -> Scope:

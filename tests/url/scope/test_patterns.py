@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.url.scope import Pattern, PatternError
+from crawler.url.scope.patterns import Pattern, PatternError
 
 MATCHES = [
     ("*", "http://h.test/"),

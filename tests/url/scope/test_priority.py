@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import PriorityRule, settings_from
-from crawler.url.scope import PriorityRules, rule_faults
-from crawler.url.scope.priority_rules import Rule
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.parts import PriorityRule
+from crawler.url.scope.priority_rules import PriorityRules, Rule
+from crawler.url.scope.rule_faults import rule_faults
 
 
 def rules(*stated: dict[str, Any]) -> PriorityRules:

@@ -6,14 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from crawler.base.settings import Settings, settings_from
-from crawler.url.scope import (
-    Boundary,
-    Outside,
-    PriorityRules,
-    Scope,
-    UrlSites,
-)
+from crawler.base.settings.load import settings_from
+from crawler.base.settings.parts import Settings
+from crawler.url.scope.boundary import Boundary, Outside
+from crawler.url.scope.modes import Scope
+from crawler.url.scope.priority_rules import PriorityRules
+from crawler.url.scope.url_sites import UrlSites
 
 
 @dataclass(frozen=True)

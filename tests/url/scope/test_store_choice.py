@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from crawler.base.settings import OutputSettings, SettingsError, settings_from
-from crawler.url.scope import StoreChoice
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import OutputSettings
+from crawler.url.scope.store_choice import StoreChoice
 
 HREF = "http://a.test/x/y.png?z"
 

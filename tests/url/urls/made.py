@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from crawler.url.urls import RULES, Canonical, Rejected
-from crawler.url.urls.rules import chosen, settle
+from crawler.url.urls.canonicaliser import Canonical
+from crawler.url.urls.rules import RULES, chosen, settle
 from crawler.url.urls.steps import STEPS
-from crawler.url.urls.whatwg import resolve
+from crawler.url.urls.whatwg import Rejected, resolve
 
 _PLAIN = "a b-1 _ ~ . .. ... .a a. : a:b @ ; = & + , ' index.html ;jsessionid=1 (S(aaaaaaaaaaaaaaaaaaaaaaaa)) www."
 _PERCENT = "%2e %2E%2e %41 %2f %2F %C3%A9 %c3%a9 % %% %2 %zz %7B %7D %7E %5F %3A"

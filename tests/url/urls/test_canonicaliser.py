@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.url.urls import Canonical, Canonicaliser, Rejected, identity
-from crawler.url.urls.steps import STEPS
-from crawler.url.urls.whatwg import TRIMMED
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.steps import STEPS, identity
+from crawler.url.urls.whatwg import TRIMMED, Rejected
 from tests.examples import TIMES
 from tests.url.urls.made import absolute, bases, reference, rule_choices, texts
 

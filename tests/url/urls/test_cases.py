@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from crawler.url.urls import Canonicaliser, Rejected, host_key, host_name, identity, surt
-from crawler.url.urls.steps import STEPS, drop_userinfo
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.url.urls.host_key import host_key, host_name, surt
+from crawler.url.urls.steps import STEPS, drop_userinfo, identity
+from crawler.url.urls.whatwg import Rejected
 
 
 def cases(name: str) -> list[Any]:

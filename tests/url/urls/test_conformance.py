@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from crawler.url.urls import Canonical, Canonicaliser, Rejected
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.steps import drop_userinfo
-from crawler.url.urls.whatwg import requested
+from crawler.url.urls.whatwg import Rejected, requested
 from tests.url.urls.made import reference
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "urls"

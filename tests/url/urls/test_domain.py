@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from publicsuffixlist import PSLFILE, PublicSuffixList
 
-from crawler.url.urls import domain_of_key, registrable_domain
+from crawler.url.urls.domain import domain_of_key, registrable_domain
 
 
 @functools.cache  # reading it takes a while, in every process that collects this file

@@ -8,8 +8,9 @@ import time
 import pytest
 from hypothesis import given, settings
 
-from crawler.url.urls import RULES, Canonicaliser, Rejected
-from crawler.url.urls.rules import Rule, settle
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.url.urls.rules import RULES, Rule, settle
+from crawler.url.urls.whatwg import Rejected
 from tests.examples import TIMES
 from tests.url.urls.made import absolute
 

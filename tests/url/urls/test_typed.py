@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.url.urls import Canonical, Canonicaliser, completed
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.url.urls.typed import completed
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.web.extract import USUAL, Edge, Facts, edge_rows, facts_of
+from crawler.web.extract.edges import USUAL, Edge, Facts, edge_rows, facts_of
 
 FACTS = st.one_of(
     st.just(USUAL),

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from crawler.base.settings import FetchSettings
+from crawler.base.settings.parts import FetchSettings
 
 # Limits that let a test of slowness end soon, and yet a busy machine tell the slow server from its own pauses.
 HASTY = FetchSettings(

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import brotli  # type: ignore[import-untyped]
 import pytest
 
-from crawler.base.settings import FetchSettings
+from crawler.base.settings.parts import FetchSettings
 from crawler.web.fetch import Fetcher, OwnDelays, Response
 from crawler.web.fetch.body_memory import SMALL, BodyMemory
 from crawler.web.fetch.connector import HURRIED, Exchange

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import FetchSettings, Settings, Sites, SitesSettings, SiteTable
+from crawler.base.settings.parts import FetchSettings, Settings, SitesSettings, SiteTable
+from crawler.base.settings.sites import Sites
 from crawler.web.fetch import Failure, FailureKind, Fetcher, RawExchange, Response, Truncation, is_html, with_own
 from tests.web.fetch.sites import LOCAL, page, site
 

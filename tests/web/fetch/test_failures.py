@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from crawler.base.settings import FetchSettings
+from crawler.base.settings.parts import FetchSettings
 from crawler.web.fetch import Failure, FailureKind, Fetcher
 from tests.asked import free_port
 from tests.needs import need

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawler.base.settings import RobotsSettings
+from crawler.base.settings.parts import RobotsSettings
 from crawler.web.fetch import Failure, FailureKind, Fetcher, NotNow, Response, RobotsResult, fetch_robots
 from tests.asked import free_port
 from tests.web.fetch.sites import LOCAL, Answer, page, site

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from crawler.base.settings import FetchSettings
+from crawler.base.settings.parts import FetchSettings
 from crawler.engine.loop_lag import STANDSTILL, LoopLag
 from crawler.web.fetch import Failure, FailureKind, Fetcher, OwnDelays, Response
 from crawler.web.fetch.patience import SLACK, Alarm, Patience

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import FetchSettings, SettingsError
+from crawler.base.settings.load import SettingsError
+from crawler.base.settings.parts import FetchSettings
 from crawler.web.fetch import Failure, FailureKind, Fetcher, Response
 from crawler.web.fetch.proxies import Proxies
 from tests.asked import free_port

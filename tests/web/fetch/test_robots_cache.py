@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
-from crawler.base.settings import RobotsSettings
-from crawler.job.store import MemoryStore
-from crawler.url.robots import RobotsRecordError
+from crawler.base.settings.parts import RobotsSettings
+from crawler.job.store.memory_store import MemoryStore
+from crawler.url.robots.parse import RobotsRecordError
 from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
 from crawler.web.fetch.simulated import page
 

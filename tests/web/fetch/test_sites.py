@@ -10,15 +10,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import (
-    FetchSettings,
-    Settings,
-    SettingsError,
-    Sites,
-    SitesSettings,
-    SiteTable,
-    settings_from,
-)
+from crawler.base.settings.load import SettingsError, settings_from
+from crawler.base.settings.parts import FetchSettings, Settings, SitesSettings, SiteTable
+from crawler.base.settings.sites import Sites
 from crawler.web.fetch import Failure, FailureKind, Fetcher, Response
 from crawler.web.fetch.cookies import Cookies
 from tests.web.fetch.certificates import Authority

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.settings import FetchSettings
+from crawler.base.settings.parts import FetchSettings
 from crawler.web.fetch import Failure, FailureKind, Fetcher, Response
 from tests.web.fetch.certificates import Authority, date
 from tests.web.fetch.sites import HASTY, page, site

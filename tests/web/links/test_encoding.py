@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.web.links import encoding, python_codec, sniff_encoding
-from crawler.web.links.encoding import FALLBACK, PRESCAN_BYTES, stated_encoding
+from crawler.web.links import encoding
+from crawler.web.links.encoding import FALLBACK, PRESCAN_BYTES, python_codec, sniff_encoding, stated_encoding
 
 CASES = [
     # body, charset of the header, encoding

@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.base.settings import LinkSettings
-from crawler.web.links import About, PageLinks, Undecided, extract_links, is_cheap, scan_links, token_links
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.about import About
 from crawler.web.links.embedded import candidates
-from crawler.web.links.extract import CHEAP_BYTES
+from crawler.web.links.extract import CHEAP_BYTES, PageLinks, extract_links, is_cheap, scan_links
+from crawler.web.links.tokens import Undecided, token_links
 from tests.examples import TIMES, long_or
 from tests.needs import need_native
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import LinkSettings
-from crawler.web.links import header_links
-from crawler.web.links.headers import LINKS_MOST
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.headers import LINKS_MOST, header_links
 
 ALL = LinkSettings()
 LINK_KINDS = ALL.kinds

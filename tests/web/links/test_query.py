@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.url.urls import Canonical, Canonicaliser
-from crawler.web.links import encode_queries
+from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.web.links.encoding import python_codec
+from crawler.web.links.query import encode_queries
 
 
 @pytest.mark.parametrize(

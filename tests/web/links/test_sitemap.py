@@ -10,17 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.settings import LinkSettings
-from crawler.web.links import (
-    Listed,
-    Sitemap,
-    is_feed,
-    is_sitemap,
-    is_text_sitemap,
-    named_like_sitemap,
-    python_codec,
-)
-from crawler.web.links.encoding import NAMES
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.encoding import NAMES, python_codec
+from crawler.web.links.sitemap import Listed, Sitemap, is_feed, is_sitemap, is_text_sitemap, named_like_sitemap
 
 XMLNS = (
     'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"'

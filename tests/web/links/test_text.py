@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.web.links import text_digest
+from crawler.web.links.text import text_digest
 
 
 def digest(body: bytes | str, charset: str | None = None) -> bytes | None:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from benchmarks.fuzz.tokens import PIECES, check, make
-from crawler.base.settings import DescribedLinks, LinkSettings
-from crawler.web.links import PageLinks, Undecided, extract_links, token_links
+from crawler.base.settings.parts import DescribedLinks, LinkSettings
+from crawler.web.links.extract import PageLinks, extract_links
 from crawler.web.links.headers import SPACE
+from crawler.web.links.tokens import Undecided, token_links
 from tests.documents import ROOT
 from tests.examples import TIMES
 from tests.needs import need_native
@@ -405,8 +406,8 @@ def test_a_hostile_page_takes_time_in_proportion(hostile: str) -> None:
 
 def test_without_the_module_every_page_is_left_to_the_tree() -> None:
     program = (
-        "from crawler.web.links import token_links\n"
-        "from crawler.base.settings import LinkSettings\n"
+        "from crawler.web.links.tokens import token_links\n"
+        "from crawler.base.settings.parts import LinkSettings\n"
         "print(token_links(b'<a href=x>', None, LinkSettings()))"
     )
     off, on = ("OFF", "0"), ("", "Yes")
@@ -428,8 +429,8 @@ def test_a_module_that_was_built_from_other_sources_is_left_alone(built: str) ->
         "import crawler\n"
         "crawler._native = module\n"
         "from crawler.seen.filters import Filter\n"
-        "from crawler.web.links import sniff_encoding, token_links\n"
-        "from crawler.base.settings import LinkSettings\n"
+        "from crawler.web.links.encoding import sniff_encoding\nfrom crawler.web.links.tokens import token_links\n"
+        "from crawler.base.settings.parts import LinkSettings\n"
         "from crawler.seen.slices import compiled\n"
         "from crawler.frontier.traps.copies import content_digest\n"
         "print(token_links(b'<a href=x>', None, LinkSettings()), len(content_digest(b'x')), compiled.recent_digests(9))"

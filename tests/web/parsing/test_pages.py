@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.settings import LinkSettings
-from crawler.web.links import PageLinks, Sitemap, SitemapForm, extract_links
-from crawler.web.parsing import PageParser, ParseLimits, ParserDied, SitemapRead, decode_listed
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.extract import PageLinks, extract_links
+from crawler.web.links.sitemap import Sitemap, SitemapForm
+from crawler.web.parsing.pages import PageParser
+from crawler.web.parsing.wire import ParseLimits, ParserDied, SitemapRead, decode_listed
 
 SETTINGS = LinkSettings()
 LINK = b"<a href=x>"

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawler.web.links import Described, Listed, PageLinks, SitemapForm, about, without_fragments
+from crawler.web.links.about import about
+from crawler.web.links.described import Described, without_fragments
+from crawler.web.links.extract import PageLinks
+from crawler.web.links.sitemap import Listed, SitemapForm
 from crawler.web.parsing.wire import (
     SITEMAP_LIMITS,
     Answers,

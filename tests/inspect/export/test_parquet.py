@@ -132,6 +132,7 @@ def test_without_pyarrow_the_line_says_how_to_install_it(
 def test_a_directory_without_a_job_and_a_damaged_job(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = job.with_name("out")
     assert main(["export", str(job.with_name("nothing")), "--parquet", str(out)]) == 2
+    capsys.readouterr()
     pages = job / "pages.jsonl"
     pages.write_bytes(pages.read_bytes().replace(b'{"url"', b'["url"', 1))
     assert main(["export", str(job), "--parquet", str(out)]) == 1

@@ -15,7 +15,7 @@ from crawler.base.native_switch import native_wanted
 from crawler.base.printable import one_line
 from crawler.base.say import say
 from crawler.base.settings.load import nearest
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.help_text import Formatter, overview, short_usage
 
 __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
@@ -138,6 +138,9 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[bool], object] = 
     except UsageError as error:
         say(sys.stderr, f"crawler: error: {one_line(str(error))}")
         return Exit.USAGE
+    except FailedError as error:
+        say(sys.stderr, f"crawler: {error}")
+        return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:

@@ -14,34 +14,32 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from crawler.base.disk import DisplacedError, Expendable, read_regular
+from crawler.base.disk import Expendable, read_regular
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, Source, settings_from
 from crawler.base.settings.parts import DashboardSettings, PartitionSettings, SeenSettings, Settings
 from crawler.cli.command_words import store_command
 from crawler.cli.contact import is_unsaid, warned
-from crawler.cli.damaged_job import job_error_text, stopped_text
+from crawler.cli.damaged_job import job_error_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.help_text import CRAWL_EXAMPLES, examples
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import COMMAND_LINE, DEFAULT_JOB, STDOUT, Giver, add_crawl_options, given_flag, settings_tables
-from crawler.cli.reporting import NO_HOOKS, hooks_of, progress_view, report_end, show_log, trouble_text
+from crawler.cli.reporting import NO_HOOKS, hooks_of, progress_view, report_end, run_ends, show_log
 from crawler.cluster.crawl_directory import check_crawl
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import AwaitedSeeds, SeedsError
 from crawler.engine.user_code import UserCode
-from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.crawl_file import check_whole, holds_crawl
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import FixedSettingError, check_shape, over_shape, shaping_of
 from crawler.job.job import Job
 from crawler.job.last_command import COMMAND
 from crawler.job.run_settings import read_run
-from crawler.job.store.rocks import StoreDamagedError, StoreVersionError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.exact.seen import check_room
-from crawler.seen.filters import FilterError, NoMemoryError
+from crawler.seen.filters import FilterError
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import access_of, spoken_of
 from crawler.service.front import Result
@@ -267,35 +265,14 @@ def crawl(
             return await _shown(arguments, result, options.kept_open)
 
     show_log(partial(say, sys.stderr) if view is None else view.say)
-    began = holds_job(directory)
-    try:
-        return asyncio.run(whole())
-    except UsageError:  # of what is around the crawl
-        raise
-    except (JobError, SeedsError, EnvelopeError) as error:
-        raise UsageError(job_error_text(error)) from error
-    except DisplacedError as error:
-        say(sys.stderr, f"crawler: stopped: {error}")
-        return Exit.FAILED
-    except StoreVersionError as error:
-        raise UsageError(str(error)) from error
-    except StoreDamagedError as error:
-        say(sys.stderr, f"crawler: {stopped_text(directory, error)}")
-        return Exit.FAILED
-    except OSError as error:
-        if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+    with run_ends(directory):
+        try:
+            return asyncio.run(whole())
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+                raise
             at, why = settings.dashboard.listen, os.strerror(error.errno)
             raise UsageError(f"cannot serve the dashboard at {at}: {why}; choose another port") from error
-        return _stopped_by(error, directory, began)
-    except NoMemoryError as error:
-        kept = "progress is saved: free some memory and run the same command again"
-        say(sys.stderr, f"crawler: stopped: {error}; {kept}")
-        return Exit.FAILED
-    except DAMAGE as error:
-        say(sys.stderr, f"crawler: {stopped_text(directory, error)}")
-        return Exit.FAILED
-    except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
-        return _stopped_by(error, directory, began)
 
 
 def _say_functions_gone(directory: Path, settings: Settings) -> None:
@@ -386,20 +363,3 @@ def _ended(arguments: argparse.Namespace, result: Result) -> int:
     if not written or not arguments.quiet:
         say(sys.stderr, words)
     return code if written else Exit.FAILED
-
-
-def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
-    """Report an error in one line on standard error."""
-    kept = (
-        "progress is saved: run the same command to resume" if began or _holds_job(directory) else "nothing was started"
-    )
-    say(sys.stderr, f"crawler: stopped: {trouble_text(error, directory)}; {kept}")
-    return Exit.FAILED
-
-
-def _holds_job(directory: Path) -> bool:
-    """``holds_job``, or False if the disk no longer answers."""
-    try:
-        return holds_job(directory)
-    except OSError:
-        return False

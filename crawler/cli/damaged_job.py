@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from crawler.base.carrier.verbs import CarrierError, CarrierRefusedError
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError
-from crawler.cli.exit_codes import Exit, UsageError
-from crawler.inspect.crawl_partitions import jobs_of
-from crawler.job.checkpoint.envelope import UnknownVersionError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.inspect.crawl_partitions import Partition, jobs_of
+from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError
 from crawler.job.directory import JobError
 from crawler.job.run_settings import read_run
-from crawler.job.store.rocks import StoreVersionError
+from crawler.job.store.rocks import StoreDamagedError, StoreVersionError
 from crawler.job.stored_errors import DAMAGE
+from crawler.seen.filters import NoMemoryError
 
 
 def job_error_text(error: Exception) -> str:
@@ -35,6 +37,21 @@ def stopped_text(directory: Path, error: Exception) -> str:
     )
 
 
+@contextlib.contextmanager
+def changing(directory: Path) -> Iterator[None]:
+    """A context that changes a job or a crawl: what is wrong with the directory becomes a UsageError or a
+    FailedError."""
+    try:
+        yield
+    except NoMemoryError as error:
+        kept = "progress is saved: free some memory and run the same command again"
+        raise FailedError(f"stopped: {error}; {kept}") from error
+    except (JobError, EnvelopeError, StoreVersionError, CarrierRefusedError) as error:
+        raise UsageError(job_error_text(error)) from error
+    except (StoreDamagedError, *DAMAGE) as error:
+        raise FailedError(stopped_text(directory, error)) from error
+
+
 def failed(job: Path, error: str, *, as_json: bool) -> int:
     """Report an error of a job, in one line on standard error or as the JSON object that was asked for. Returns the
     exit code."""
@@ -44,6 +61,16 @@ def failed(job: Path, error: str, *, as_json: bool) -> int:
         text = " ".join(error.split())
         say(sys.stderr, f"crawler: error: {text if text.startswith(str(job)) else f'{job}: {text}'}")
     return Exit.FAILED
+
+
+def place_of(directory: Path, partition: Partition | None) -> Path:
+    """The directory of a partition, or of the job itself."""
+    return directory if partition is None else partition.directory
+
+
+def number_of(partition: Partition | None) -> dict[str, int]:
+    """The partition as JSON objects name it."""
+    return {} if partition is None else {"partition": partition.number}
 
 
 def say_defaults(job: Path) -> None:

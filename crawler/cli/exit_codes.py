@@ -15,5 +15,9 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+class FailedError(Exception):
+    """What was asked for has failed. The text says so, for standard error."""
+
+
 class UsageError(Exception):
     """Bad usage, configuration or input. The text is one line that says what is wrong and what to do."""

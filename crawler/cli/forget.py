@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
-from crawler.base.say import say
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import Settings
-from crawler.cli.damaged_job import stopped_text
+from crawler.cli.damaged_job import changing
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.cli.named_urls import named_urls
 from crawler.frontier.entry import queue_of
 from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
 from crawler.inspect.job_reader import queue
-from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.crawl_at_rest import at_rest
 from crawler.job.crawl_file import read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.partition.router import PartitionRouter
-from crawler.job.stored_errors import DAMAGE
-from crawler.seen.filters import NoMemoryError, NotForgotten
+from crawler.seen.filters import NotForgotten
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 
 
@@ -49,16 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     except (JobError, SettingsError) as error:
         raise UsageError(str(error)) from error
     urls = [each.url for each in named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))]
-    try:
+    with changing(arguments.job):
         left = _forget_in_crawl(arguments.job, urls) if of_crawl else _forget(arguments.job, settings, urls)
-    except (JobError, EnvelopeError) as error:
-        raise UsageError(str(error)) from error
-    except NoMemoryError as error:
-        say(sys.stderr, f"crawler: error: {error}")
-        return Exit.FAILED
-    except DAMAGE as error:
-        say(sys.stderr, f"crawler: {stopped_text(arguments.job, error)}")
-        return Exit.FAILED
     for position, url in enumerate(urls):
         print(f"{left.get(position, 'forgotten')}: {url.href}")
     return Exit.FAILED if left else Exit.OK

@@ -19,7 +19,7 @@ from crawler.base.say import say
 from crawler.base.settings.load import SettingsError
 from crawler.base.settings.parts import Settings
 from crawler.cli.damaged_job import say_defaults
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
@@ -76,19 +76,10 @@ def _done(directory: Path, do: Callable[[], Coroutine[Any, Any, int]]) -> int:
         return run_interruptible(do)
     except (JobError, SettingsError, SeedsError) as error:
         raise UsageError(str(error)) from error
-    except NotStoredError as error:
-        say(sys.stderr, f"crawler: error: {error}")
-        return Exit.FAILED
     except DamagedPartitionError as error:
-        say(sys.stderr, f"crawler: error: {error}: `crawler repair` of that partition repairs it")
-        return Exit.FAILED
+        raise FailedError(f"error: {error}: `crawler repair` of that partition repairs it") from error
     except DAMAGE as error:
-        say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` repairs it")
-        return Exit.FAILED
-
-
-class NotStoredError(Exception):
-    """URLs could not be left in the inbox; the text is one line for the user."""
+        raise FailedError(f"error: {directory}: {error}: `crawler repair {directory}` repairs it") from error
 
 
 class Parcels:
@@ -120,14 +111,14 @@ class Parcels:
         return len(self._unanswered)
 
     def leave(self, count: int, deposit: Callable[[Inbox], str]) -> None:
-        """Leave a file of that many URLs in the inbox. Raises NotStoredError."""
+        """Leave a file of that many URLs in the inbox. Raises FailedError."""
         try:
             name = deposit(self._inbox)
         except OSError as error:
             before = f"the first {self._stored} are, the others" if self._stored else "they"
-            raise NotStoredError(
-                f"the URLs cannot be stored in {self._inbox.path}: {error.strerror or error}: {before} were not added: "
-                "run the same command again once this is fixed"
+            raise FailedError(
+                f"error: the URLs cannot be stored in {self._inbox.path}: {error.strerror or error}: {before} were "
+                "not added: run the same command again once this is fixed"
             ) from error
         self._stored += count
         if self.waits:

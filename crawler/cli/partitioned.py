@@ -8,7 +8,6 @@ import contextlib
 import logging
 import os
 import secrets
-import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from crawler.base.carrier.local_server import LocalServer
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.open_carrier import open_carrier
-from crawler.base.carrier.verbs import Carrier, CarrierError, CarrierRefusedError
+from crawler.base.carrier.verbs import Carrier
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import RealDisk, private_opener
 from crawler.base.same_program import words_of
@@ -27,11 +26,10 @@ from crawler.base.say import say
 from crawler.base.settings.live import merge
 from crawler.base.settings.load import as_tables
 from crawler.base.settings.parts import Settings
-from crawler.cli.damaged_job import job_error_text
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
-from crawler.cli.reporting import progress_view, report_end, show_log, trouble_text
+from crawler.cli.reporting import progress_view, report_end, run_ends, show_log
 from crawler.cluster.agreement import check_present, joined, keep_present, shared_tables
 from crawler.cluster.crawl_directory import partitions_of
 from crawler.cluster.drain_file import is_asked
@@ -41,15 +39,12 @@ from crawler.cluster.time_left import TimeLeft
 from crawler.cluster.worker_channel import Instructions, Refusal
 from crawler.cluster.worker_supervisor import Outcome, Plan, Supervisor
 from crawler.engine.lifecycle import State, Stop
-from crawler.engine.seeds import SeedsError
 from crawler.inspect.crawl_reader import stats_of
-from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.crawl_file import CrawlFile, partition_directories
-from crawler.job.directory import JobError
 from crawler.job.job_lock import JobLock
 from crawler.job.metrics.pooled_stats import ELSEWHERE
 from crawler.service.crawl_progress import CrawlProgress
-from crawler.service.ending_signals import ending_signals, quit_at_once
+from crawler.service.ending_signals import stopping_signals
 from crawler.service.file_limit import check_files
 from crawler.service.front import Result
 from crawler.service.progress.supervisor import Supervisor as ServiceManager
@@ -90,25 +85,14 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     directory: Path = arguments.job
     view = None if arguments.quiet else progress_view(arguments.progress)
     show_log(partial(say, sys.stderr) if view is None else view.say)
-    try:
+    with run_ends(directory, "what carries the crawl"):
         check_files(partitions_of(directory, configuration.settings))
         outcome, stats = asyncio.run(_whole(directory, configuration, seeds, view))
-    except (JobError, SeedsError, EnvelopeError, CarrierRefusedError) as error:
-        raise UsageError(job_error_text(error)) from error
-    except CarrierError as error:
-        raise UsageError(f"cannot reach what carries the crawl: {error}") from error
-    except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
-        say(sys.stderr, f"crawler: stopped: {trouble_text(error, directory)}; run the same command to resume")
-        return Exit.FAILED
-    if outcome.failed is not None and outcome.failed.final:
-        raise UsageError(outcome.failed.text)
-    if outcome.failed is not None and outcome.failed.damaged:
-        say(sys.stderr, f"crawler: {outcome.failed.text}")
-        return Exit.FAILED
-    if outcome.failed is not None:
-        text = f"{outcome.failed.text}; progress is saved: run the same command to resume"
-        say(sys.stderr, f"crawler: stopped: {text}")
-        return Exit.FAILED
+    if (failed := outcome.failed) is not None:
+        if failed.final:
+            raise UsageError(failed.text)
+        kept = "progress is saved: run the same command to resume"
+        raise FailedError(failed.text if failed.damaged else f"stopped: {failed.text}; {kept}")
     if outcome.reason is Stop.FINISHED and not stats and not arguments.quiet:
         say(sys.stderr, "the crawl has ended: its partitions are in other directories")
     # A worker that was added by hand may have fetched the seeds, and here may be none of the partitions that had them.
@@ -231,26 +215,11 @@ def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progres
 
 async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None) -> Outcome:
     """Keep the workers going while the crawl is shown, and stop them in order by a signal."""
-    loop = asyncio.get_running_loop()
-    interrupts = 0
-
-    def interrupted() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts > 1:
-            supervisor.kill()
-            quit_at_once("quit; run the same command to resume")
-        log.warning("interrupted: finishing requests in flight; press Ctrl-C again to quit now")
-        supervisor.stop(Stop.INTERRUPTED)
-
-    def handle(number: int) -> None:
-        stop = partial(supervisor.stop, Stop.INTERRUPTED)
-        loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else stop)
-
+    stop, loop = partial(supervisor.stop, Stop.INTERRUPTED), asyncio.get_running_loop()
     with view or contextlib.nullcontext():
         looking = asyncio.create_task(_look(progress, view))
         try:
-            with ending_signals(handle):
+            with stopping_signals(loop, stop, supervisor.kill):
                 return await supervisor.run()
         finally:
             looking.cancel()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
 from crawler.base.settings.load import SettingsError
-from crawler.cli.damaged_job import failed
+from crawler.cli.damaged_job import failed, number_of, place_of
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.integrity_text import change_text, finding_text
 from crawler.inspect.crawl_partitions import Partition, holds_crawl
 from crawler.inspect.integrity.change import Change
 from crawler.inspect.integrity.crawl_repairer import repair_crawl
-from crawler.inspect.integrity.finding import is_fault
+from crawler.inspect.integrity.finding import Finding, is_fault
 from crawler.inspect.integrity.repairer import repair_job
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
@@ -34,58 +36,39 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
-    if holds_crawl(directory):
-        return _repair_crawl(directory, as_json=arguments.json)
-    changes: list[Change] = []
+    changes: list[tuple[Partition | None, Change]] = []
 
-    def tell(change: Change) -> None:
-        changes.append(change)
+    def tell(partition: Partition | None, change: Change) -> None:
+        changes.append((partition, change))
         if not arguments.json:
-            print(f"{directory}: {change_text(change)}", flush=True)
+            print(f"{place_of(directory, partition)}: {change_text(change)}", flush=True)
 
+    left: Sequence[tuple[Partition | None, Finding]]
+    of_crawl = holds_crawl(directory)
     try:
-        repaired = repair_job(directory, SteadyClock()(), tell)
+        if of_crawl:
+            done, left = repair_crawl(directory, SteadyClock()(), tell)
+        else:
+            done = [repair_job(directory, SteadyClock()(), partial(tell, None))]
+            left = [(None, finding) for finding in done[0].left]
     except JobError as error:
         raise UsageError(str(error)) from error
     except (SettingsError, *DAMAGE) as error:
         return failed(directory, f"cannot be repaired: {error}", as_json=arguments.json)
-    if arguments.json:
-        findings = [finding.as_json() for finding in repaired.left]
-        done = [change.as_json() for change in changes]
-        print(json.dumps({"was_whole": repaired.was_whole, "changes": done, "findings": findings}, indent=2))
-    elif repaired.was_whole:
-        print(f"{directory}: whole, nothing was changed")
-    else:
-        for finding in repaired.left:
-            print(f"{directory}: still wrong: {finding_text(finding)}")
-    return Exit.FAILED if any(map(is_fault, repaired.left)) else Exit.OK
-
-
-def _repair_crawl(directory: Path, *, as_json: bool) -> int:
-    changes: list[tuple[Partition, Change]] = []
-
-    def tell(partition: Partition, change: Change) -> None:
-        changes.append((partition, change))
-        if not as_json:
-            print(f"{partition.directory}: {change_text(change)}", flush=True)
-
-    try:
-        done, left = repair_crawl(directory, SteadyClock()(), tell)
-    except JobError as error:
-        raise UsageError(str(error)) from error
-    except (SettingsError, *DAMAGE) as error:
-        return failed(directory, f"cannot be repaired: {error}", as_json=as_json)
     repaired = sum(not each.was_whole for each in done)
-    if as_json:
+    if arguments.json:
         told = {
             "was_whole": not repaired and not left,
-            "changes": [change.as_json() | {"partition": partition.number} for partition, change in changes],
-            "findings": [finding.as_json() | {"partition": partition.number} for partition, finding in left],
+            "changes": [change.as_json() | number_of(partition) for partition, change in changes],
+            "findings": [finding.as_json() | number_of(partition) for partition, finding in left],
         }
         print(json.dumps(told, indent=2))
     else:
         for partition, finding in left:
-            print(f"{partition.directory}: still wrong: {finding_text(finding)}")
-        whole = "whole, " if not left else ""
-        print(f"{directory}: {whole}{repaired} of {counted(len(done), 'partition')} had to be repaired")
+            print(f"{place_of(directory, partition)}: still wrong: {finding_text(finding)}")
+        if of_crawl:
+            whole = "whole, " if not left else ""
+            print(f"{directory}: {whole}{repaired} of {counted(len(done), 'partition')} had to be repaired")
+        elif not repaired:
+            print(f"{directory}: whole, nothing was changed")
     return Exit.FAILED if any(is_fault(finding) for _, finding in left) else Exit.OK

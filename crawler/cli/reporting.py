@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crawler.base.disk import private_opener
+from crawler.base.carrier.verbs import CarrierError
+from crawler.base.disk import DisplacedError, private_opener
 from crawler.base.figures import count
 from crawler.base.say import say
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.damaged_job import changing
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.engine.lifecycle import Stop
+from crawler.engine.seeds import SeedsError
+from crawler.job.crawl_file import holds_crawl
+from crawler.job.directory import holds_job
 from crawler.service.front import Result
 from crawler.service.progress.summary import summary
 
@@ -66,6 +72,36 @@ def report_end(result: Result, quiet: bool) -> int:
             return Exit.FAILED
         case _:
             return Exit.OK
+
+
+@contextlib.contextmanager
+def run_ends(directory: Path, engine: str = "", hint: str = "") -> Iterator[None]:
+    """A context of one run: whatever ends it early becomes a UsageError or a FailedError of one line. ``engine`` is
+    what carries the crawl, if any does; the ``hint`` says what to do if it cannot be reached."""
+    began = holds_any(directory)
+    try:
+        with changing(directory):
+            yield
+    except (UsageError, FailedError):
+        raise
+    except SeedsError as error:
+        raise UsageError(str(error)) from error
+    except CarrierError as error:
+        raise UsageError(f"cannot reach {engine}: {error}{hint}") from error
+    except DisplacedError as error:
+        raise FailedError(f"stopped: {error}") from error
+    except Exception as error:  # a bug must not look like the end of a crawl
+        saved = began or holds_any(directory)
+        kept = "progress is saved: run the same command to resume" if saved else "nothing was started"
+        raise FailedError(f"stopped: {trouble_text(error, directory)}; {kept}") from error
+
+
+def holds_any(directory: Path) -> bool:
+    """Whether the directory holds a job or a crawl; False if the disk no longer answers."""
+    try:
+        return holds_job(directory) or holds_crawl(directory)
+    except OSError:
+        return False
 
 
 def trouble_text(error: Exception, directory: Path) -> str:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from crawler.cli.damaged_job import guarded
+from crawler.cli.damaged_job import guarded, number_of, place_of
 from crawler.cli.exit_codes import Exit
 from crawler.cli.integrity_text import finding_text
 from crawler.cli.subject import add_subject, directory_of, in_directory
@@ -28,12 +28,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         found = list(_findings(directory))
         whole = not any(is_fault(finding) for _, finding in found)
-        findings = [finding.as_json() | _of(partition) for partition, finding in found]
+        findings = [finding.as_json() | number_of(partition) for partition, finding in found]
         print(json.dumps({"whole": whole, "findings": findings}, indent=2))
         return Exit.OK if whole else Exit.FAILED
     faults = mending = 0
     for partition, finding in _findings(directory):
-        print(f"{directory if partition is None else partition.directory}: {finding_text(finding)}")
+        print(f"{place_of(directory, partition)}: {finding_text(finding)}")
         faults += is_fault(finding)
         mending += not is_fault(finding)
     if faults:
@@ -49,7 +49,3 @@ def _findings(directory: Path) -> Iterator[tuple[Partition | None, Finding]]:
             yield from verify_crawl(crawl)
         case job:
             yield from ((None, finding) for finding in verify_job(job))
-
-
-def _of(partition: Partition | None) -> dict[str, int]:
-    return {} if partition is None else {"partition": partition.number}

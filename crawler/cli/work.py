@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,7 +36,7 @@ from crawler.cli.drain import drain
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import FLAGS, GROUPS
-from crawler.cli.reporting import hooks_of, progress_view, report_end, show_log, trouble_text
+from crawler.cli.reporting import hooks_of, progress_view, report_end, run_ends, show_log, trouble_text
 from crawler.cluster.agreement import (
     PRESENT_INTERVAL,
     check_present,
@@ -60,7 +60,6 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
-from crawler.job.checkpoint.envelope import EnvelopeError
 from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directories, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.platform import Platform
@@ -68,7 +67,7 @@ from crawler.job.receiving import ForeignPartitionError
 from crawler.job.store.rocks import StoreDamagedError
 from crawler.job.stored_errors import DAMAGE
 from crawler.seen.filters import NoMemoryError
-from crawler.service.ending_signals import ending_signals, quit_at_once
+from crawler.service.ending_signals import stopping_signals
 from crawler.service.front import Result
 from crawler.service.progress.summary import left_over
 from crawler.service.progress.supervisor import Supervisor as ServiceManager
@@ -153,7 +152,9 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.job, arguments.parquet = arguments.dir, None
     view = None if arguments.quiet else progress_view(arguments.progress)
     show_log(partial(say, sys.stderr) if view is None else view.say)
-    try:
+    local = arguments.engine.startswith("unix:")
+    hint = "; a worker joins while the crawl runs: start it with `crawler SEEDS --job DIR --partitions N`"
+    with run_ends(arguments.dir, arguments.engine, hint if local else ""):
         tables = asyncio.run(_passed_on(arguments.engine, arguments.crawl, arguments.dir))
         arguments.beneath = usable(tables, needed=arguments.config is None)
         # The time of the crawl does not begin anew, and its rate is lent: what is given here is this worker's own.
@@ -163,22 +164,6 @@ def run(arguments: argparse.Namespace) -> int:
         _check_whole(settings, arguments.beneath)
         given = _ByHand(arguments.dir, settings, rate, tables, arguments.forget_partition)
         result, drained = asyncio.run(_by_hand(given, view))
-    except (JobError, EnvelopeError, CarrierRefusedError) as error:
-        raise UsageError(job_error_text(error)) from error
-    except CarrierError as error:
-        hint = "; a worker joins while the crawl runs: start it with `crawler SEEDS --job DIR --partitions N`"
-        raise UsageError(
-            f"cannot reach {arguments.engine}: {error}{hint if arguments.engine.startswith('unix:') else ''}"
-        ) from error
-    except UsageError:
-        raise
-    except (StoreDamagedError, *DAMAGE) as error:
-        say(sys.stderr, f"crawler: {stopped_text(arguments.dir, error)}")
-        return Exit.FAILED
-    except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
-        text = trouble_text(error, arguments.dir)
-        say(sys.stderr, f"crawler: stopped: {text}; progress is saved: run the same command to go on")
-        return Exit.FAILED
     if not result.stats and not arguments.quiet:
         say(sys.stderr, left_over(result.done, result.had, result.seconds))
     stats, done = result.stats, result.done
@@ -253,7 +238,7 @@ async def _by_hand(given: _ByHand, view: Progress | None) -> tuple[MemberResult,
         ]
         options = WorkOptions(begun=member.begun, own_rate=own.politeness.rate)
         try:
-            signals = ending_signals(partial(member.signalled, asyncio.get_running_loop()))
+            signals = stopping_signals(asyncio.get_running_loop(), member.stop)
             with signals, at_work(directory):
                 result = await _worked(directory, crawl, carrier, settings, options)
                 return result, is_asked(directory)  # here, as whoever asks waits for no longer than this
@@ -431,19 +416,8 @@ class _Stoppable:
         if self._member is not None:
             self._member.change(settings)
 
-    def signalled(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
-        """Stop in order by the first signal, and at once by Ctrl-C after it."""
-        if self._reason is not None and number == signal.SIGINT:
-            quit_at_once("quit; run the same command to go on")
-        self._reason = Stop.INTERRUPTED
-        loop.call_soon_threadsafe(self.stop)
-
     def stats(self) -> dict[str, Any]:
         return {} if self._member is None else self._member.stats()
-
-    def done(self) -> Mapping[str, int]:
-        """What this process itself has done."""
-        return {} if self._member is None else self._member.done()
 
     @property
     def partitions(self) -> Sequence[int]:

@@ -10,9 +10,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
@@ -39,6 +42,29 @@ def ending_signals(handle: Callable[[int], object]) -> Iterator[None]:
         # SIGINT, whose handler may raise, is the last: none of the others is forgotten.
         for number, handler in reversed(before.items()):
             signal.signal(number, handler)
+
+
+def stopping_signals(
+    loop: AbstractEventLoop, stop: Callable[[], object], quitting: Callable[[], object] = bool
+) -> AbstractContextManager[None]:
+    """A context in which such a signal has the loop call ``stop``, which ends the crawl in order. A second SIGINT ends
+    the process at once, after ``quitting``: the journal has the rest."""
+    interrupts = 0
+
+    def interrupted() -> None:
+        import logging  # noqa: PLC0415, it is not quick
+
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            quitting()
+            quit_at_once("quit; run the same command to resume")
+        logging.getLogger("crawler").warning(
+            "interrupted: finishing requests in flight; press Ctrl-C again to quit now"
+        )
+        stop()
+
+    return ending_signals(lambda number: loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else stop))
 
 
 def quit_at_once(line: str = "") -> NoReturn:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
-import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +32,7 @@ from crawler.job.run_settings import RUN, write_run
 from crawler.service.command_files import obey
 from crawler.service.dashboard.access import Access
 from crawler.service.dashboard.token import TOKEN, access_of, keep_token, spoken_of
-from crawler.service.ending_signals import ending_signals, quit_at_once
+from crawler.service.ending_signals import stopping_signals
 from crawler.service.file_limit import allow_files
 from crawler.service.front import Front, Result
 from crawler.service.opening import open_job_of_run
@@ -47,8 +45,6 @@ from crawler.web.fetch import Fetcher, OwnDelays
 if TYPE_CHECKING:  # see ``_shown``
     from crawler.service.kept_open import KeptOpen
     from crawler.service.shown_run import ShownRun
-
-log = logging.getLogger("crawler")
 
 
 class RunOptions(Struct, frozen=True):
@@ -248,23 +244,11 @@ def spare_the_collector() -> None:
 
 
 def _signals(run: Run, front: Front, options: RunOptions) -> contextlib.AbstractContextManager[None]:
-    """Stop in order on the first SIGINT, SIGTERM or SIGHUP. Quit at once on a second SIGINT: the journal has the
-    rest."""
     if not options.signals:
         return contextlib.nullcontext()
-    loop = asyncio.get_running_loop()
-    interrupts = 0
 
-    def interrupted() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts > 1:
-            quit_at_once("quit; run the same command to resume")
-        log.warning("interrupted: finishing requests in flight; press Ctrl-C again to quit now")
-        run.stop(Stop.INTERRUPTED)
-
-    def handle(number: int) -> None:
+    def stop() -> None:
         front.signalled = True
-        loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else run.stop)
+        run.stop()
 
-    return ending_signals(handle)
+    return stopping_signals(asyncio.get_running_loop(), stop)

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from crawler.engine.loop_lag import LoopLag
-from crawler.engine.own_line import OwnLine
+from crawler.engine.outage_detector import OutageDetector
 from crawler.engine.reading import Reading
 from crawler.engine.said_once import SaidOnce
 from crawler.engine.slots import Slots
@@ -45,7 +45,7 @@ class Context(Struct, frozen=True):
     fetcher: Fetches
     clock: Callable[[], float]
     wake: Callable[[], None]
-    line: OwnLine
+    line: OutageDetector
     slots: Slots
     lag: LoopLag
     reading: Reading

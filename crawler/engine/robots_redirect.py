@@ -16,7 +16,7 @@ from crawler.base.settings.parts import Settings
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
 from crawler.engine.membership import Membership
-from crawler.engine.own_line import LineEnd
+from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
@@ -37,7 +37,7 @@ _LOOK = 0.1  # seconds between two looks whether a lease is free
 class RobotsRedirect:
     """Follows the redirects of robots.txt for the hosts of one job."""
 
-    def __init__(self, job: Job, cache: RobotsCache, line: LineEnd, settings: Settings, context: Context) -> None:
+    def __init__(self, job: Job, cache: RobotsCache, line: RunOutage, settings: Settings, context: Context) -> None:
         self.member: Membership | None = None  # of a partition: others ask the hosts that are theirs
         self._for_others = 0  # requests that are made or waited for, because other partitions want them
         self._job = job

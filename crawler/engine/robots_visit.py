@@ -15,7 +15,7 @@ from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
 from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
 from crawler.engine.membership import Membership
-from crawler.engine.own_line import LineEnd
+from crawler.engine.outage_detector import RunOutage
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.frontier.host import Host
@@ -51,7 +51,7 @@ class _Known(Struct, frozen=True):
 class RobotsVisits:
     """The robots.txt of the hosts of one job, and the visits that fetch them."""
 
-    def __init__(self, job: Job, discovery: Discovery, line: LineEnd, settings: Settings, context: Context) -> None:
+    def __init__(self, job: Job, discovery: Discovery, line: RunOutage, settings: Settings, context: Context) -> None:
         self._job = job
         self._line = line
         self._discovery = discovery
@@ -172,8 +172,8 @@ class RobotsVisits:
     async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
         """Take the lease back if our own line was down, and return whether it was."""
         if isinstance(result, NotNow) or result.redirects:
-            self._line.heard(lease, href, now)  # with a redirect
-            ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.holds
+            self._line.detector.heard(lease, href, now)  # with a redirect
+            ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.detector.holds
         else:
             ours = await self._line.is_at_fault(lease, href, result.answer, now)
         if ours:

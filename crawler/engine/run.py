@@ -33,7 +33,7 @@ from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.membership import FencedNetwork, Membership
-from crawler.engine.own_line import LineEnd
+from crawler.engine.outage_detector import RunOutage
 from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor
@@ -85,7 +85,7 @@ class Run:
             context.said.say(f"lifted: {lifted}: pages with links that this left out are visited again", context.said)
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery(job, settings, context.reading)
-        self._line = LineEnd(context.line, job, context.fetcher, settings.retry, self.wake)
+        self._line = RunOutage(context.line, job, context.fetcher, settings.retry, self.wake)
         if "warc" in settings.output.keep:
             job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, settings, context)
@@ -148,7 +148,7 @@ class Run:
         """Return the next lease; None if no host is ready or the run hands out no URLs."""
         lease = self.job.frontier.take(now) if self._may_take() else None
         if lease is not None:
-            self._line.taken(lease)
+            self._line.detector.taken(lease)
         return lease
 
     @property
@@ -164,7 +164,7 @@ class Run:
         """Return whether a lease that had to wait may still be visited."""
         politeness = lease.host.politeness
         serving = self.life.serves and not self.life.held and self.job.blocked is None
-        return serving and not self._line.bars(lease) and not (politeness.paused or politeness.blocked)
+        return serving and not self._line.detector.bars(lease) and not (politeness.paused or politeness.blocked)
 
     def release(self, lease: Lease) -> None:
         """Take back a lease that will not be visited."""
@@ -384,7 +384,7 @@ class Run:
             return pause_text(pause)
         if self.life.reason is not None:
             return "it stops"
-        if self._line.holds:
+        if self._line.detector.holds:
             return "many hosts gave no answer at once, and hosts that answered before are asked whether one does"
         if self._member is not None and not self._member.may_request():
             return "its partition may belong to another process now"
@@ -436,7 +436,7 @@ class Run:
 
     def _may_take(self) -> bool:
         life, member = self.life, self._member
-        if not life.serves or life.held or self._line.holds or self.job.blocked is not None:
+        if not life.serves or life.held or self._line.detector.holds or self.job.blocked is not None:
             return False
         if member is not None and not member.may_request():
             return False

@@ -3,7 +3,7 @@
 A slot stands for an exchange with a server. Some visits only wait, and lend their slots meanwhile, so that hosts whose
 pages must wait do not keep other hosts from being asked:
 
-    in doubt   nobody knows yet whose fault a failure was (``own_line``)
+    in doubt   nobody knows yet whose fault a failure was (``outage_detector``)
     waiting    the body must wait for memory or for the parser, or it is long and read piece by piece, or its text is
                being extracted
     handed     code of the user has the page
@@ -40,7 +40,7 @@ class Lender:
 
 
 _NO_VISIT = Lender()
-# That of the visit that the running task carries out. A probe of ``own_line`` has none.
+# That of the visit that the running task carries out. A probe of ``outage_detector`` has none.
 _visit: ContextVar[Lender] = ContextVar("visit", default=_NO_VISIT)
 
 

@@ -25,7 +25,7 @@ from crawler.engine.handing_over import OwnCode
 from crawler.engine.judge import as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.on_disk import OnDisk
-from crawler.engine.own_line import LineEnd
+from crawler.engine.outage_detector import RunOutage
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
@@ -89,7 +89,7 @@ class Visitor:
         job: Job,
         discovery: Discovery,
         robots: RobotsVisits,
-        line: LineEnd,
+        line: RunOutage,
         settings: Settings,
         context: Context,
     ) -> None:
@@ -259,7 +259,7 @@ class Visitor:
                 self._job.take_back(lease, self._context.clock())
                 return
         else:
-            self._line.heard(lease, entry.href, now)
+            self._line.detector.heard(lease, entry.href, now)
         match self._verdict(entry, result, now):
             case Finished(location=None, record=PageRecord(status=None)) as failed:
                 self._seed_failed(failed.record)
@@ -650,7 +650,7 @@ class Visitor:
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
         now = self._context.clock()
-        if address is None and self._line.holds:
+        if address is None and self._line.detector.holds:
             self._job.take_back(lease, now)
             return
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))

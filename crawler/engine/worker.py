@@ -18,7 +18,7 @@ from crawler.base.settings.parts import Settings
 from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
-from crawler.engine.own_line import OwnLine, Surroundings, connects
+from crawler.engine.outage_detector import OutageDetector, Surroundings, connects
 from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
@@ -72,7 +72,7 @@ class Worker:
             network,
             clock,
             self._wake.set,
-            OwnLine(ways, settings.politeness.rate),
+            OutageDetector(ways, settings.politeness.rate),
             slots,
             lag,
             reading,

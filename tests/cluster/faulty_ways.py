@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from crawler.base.carrier.memory_carrier import MemoryCarrier
 from crawler.base.carrier.verbs import START, CarrierError, Entry, Order, Position, StaleEpochError
-from crawler.engine.own_line import State
+from crawler.engine.outage_detector import State
 from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb, fence
 from tests.cluster.members import Line
 from tests.cluster.witness import Fate, Request, Witness

@@ -14,16 +14,18 @@ known whose fault it was; nothing is stored meanwhile, so a crash at any moment 
 A host's failure counts from the moment at which it happened, however long the visit waited.
 
 All runs of a worker have one line: a host that answers one of them settles the doubts of all, and an outage pauses all.
-Each run has an end of it.
+Each run has a ``RunOutage`` at it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum, auto
+from itertools import chain, count
 from typing import Any
 
 from msgspec import Struct, field
@@ -64,7 +66,7 @@ class _Waiting(Struct, eq=False):
     """A failure whose meaning is not known yet. ``ours`` will be. ``counts``: it may show that our line is down.
     ``of_url``: it is that of a URL, not of a robots.txt or an address. ``end``: of the run that asked."""
 
-    end: LineEnd
+    end: RunOutage
     host: str
     of_url: bool
     at: float
@@ -86,7 +88,7 @@ class Surroundings(Struct, frozen=True):
 
 
 class _Outages(Struct):
-    """What is told of outages. ``since``, ``known_at`` and ``reason`` are about the present one."""
+    """What is reported of outages. ``since``, ``known_at`` and ``reason`` are about the present one."""
 
     number: int = 0
     seconds: float = 0.0  # of those that are over
@@ -95,16 +97,16 @@ class _Outages(Struct):
     reason: str = ""
 
 
-class _Told(Struct):
-    """What one run tells of them besides. ``before``: outages before the run, and their seconds."""
+class Report(Struct):
+    """What one run reports of them besides. ``before``: outages before the run, and their seconds."""
 
     before: tuple[int, float]
     probes: int = 0
     hosts: set[str] = field(default_factory=set)  # that failed in the present one
 
 
-class OwnLine:
-    """The line of one worker."""
+class OutageDetector:
+    """Decides whether the line of one worker is down."""
 
     def __init__(self, surroundings: Surroundings, rate: float | None) -> None:
         """``rate``: requests a second at most; None: there is no limit."""
@@ -112,23 +114,15 @@ class OwnLine:
         self.surroundings = surroundings
         self.judge = OutageJudge()
         self.pace = Pace(REQUESTS, *PATIENCE, rate)
-        self.told = _Outages()
+        self.report = _Outages()
         self._probe_least = PROBE_FIRST if rate is None else max(PROBE_FIRST, 1 / rate)
-        self._ends: dict[LineEnd, None] = {}  # of the runs
-        self._waiting: list[_Waiting] = []
+        self.ends: dict[RunOutage, None] = {}  # of the runs
+        self.waiting: list[_Waiting] = []
         self._changed = asyncio.Event()  # a failure waits
         self._heard = asyncio.Event()  # a host answered, so that nothing is in doubt any more
         self._scout: Lease | bool = False  # a lease that is handed out in an outage; True: the next one may be
 
     # -- what its ends tell ------------------------------------------------------------------------------------
-
-    def join(self, end: LineEnd) -> None:
-        """A run begins."""
-        self._ends[end] = None
-
-    def leave(self, end: LineEnd) -> None:
-        """A run is over."""
-        self._ends.pop(end, None)
 
     @property
     def holds(self) -> bool:
@@ -154,41 +148,27 @@ class OwnLine:
 
     async def is_ours(self, waiting: _Waiting) -> bool:
         """Return whether a failure was the line's, as soon as that is known."""
-        self._waiting.append(waiting)
+        self.waiting.append(waiting)
         self.surroundings.doubt(True)
         self._changed.set()
         try:
             return await waiting.ours
         finally:
             self.surroundings.doubt(False)
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)  # cancelled
-
-    @property
-    def any_counts(self) -> bool:
-        """Whether a failure waits that may show that the line is down."""
-        return any(each.counts for each in self._waiting)
+            if waiting in self.waiting:
+                self.waiting.remove(waiting)  # cancelled
 
     def down(self, now: float) -> float:
         """For how many seconds it has been known that no host answers; 0 if one does."""
-        known_at = self.told.known_at
+        known_at = self.report.known_at
         return 0.0 if known_at is None else max(0.001, now - known_at)
-
-    @property
-    def hosts(self) -> int:
-        """How many hosts the runs know."""
-        return sum(end.job.frontier.hosts for end in self._ends)
-
-    def urls_in_doubt(self, end: LineEnd) -> int:
-        """How many visits of URLs of a run wait to learn whose fault their failure was."""
-        return sum(each.of_url and each.end is end for each in self._waiting)
 
     # -- beside the visits -------------------------------------------------------------------------------------
 
     async def watch(self) -> None:
         """Decide about failures until cancelled."""
         while True:
-            if not self._waiting:
+            if not self.waiting:
                 await self._changed.wait()
             self._changed.clear()
             over = self._over(self.surroundings.clock())
@@ -196,29 +176,23 @@ class OwnLine:
                 await self._doubt()
             elif over is not None:
                 self.settle(over)
-            if self._waiting:
-                await self._changed_or(LOOK)
+            if self.waiting:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), LOOK)
 
     def _over(self, now: float) -> float | None:
         """Return the time up to which failures have waited long enough; None if there are none."""
         if self._is_idle(now):
             return now
         # Failures that cannot show anything wait only for others that can, and less than the shortest back-off.
-        counting = [each.at for each in self._waiting if each.counts]
+        counting = [each.at for each in self.waiting if each.counts]
         until = now - (self.pace.patience if counting else PATIENCE[0])
-        return until if any(at <= until for at in counting or [each.at for each in self._waiting]) else None
-
-    async def _changed_or(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            pass
+        return until if any(at <= until for at in counting or [each.at for each in self.waiting]) else None
 
     def _is_idle(self, now: float) -> bool:
         """Return whether no other host will be asked for a while, so that nobody else can tell."""
-        frontiers = [end.job.frontier for end in self._ends]
-        if sum(frontier.leased for frontier in frontiers) > len(self._waiting):
+        frontiers = [end.job.frontier for end in self.ends]
+        if sum(frontier.leased for frontier in frontiers) > len(self.waiting):
             return False
         ready = (frontier.next_ready() for frontier in frontiers)
         return all(at is None or at > now + PATIENCE[0] for at in ready)
@@ -226,25 +200,24 @@ class OwnLine:
     def _in_doubt(self) -> bool:
         return self.judge.many or self.judge.local
 
-    def settle(self, until: float | None, of: LineEnd | None = None) -> None:
+    def settle(self, until: float | None = None, of: RunOutage | None = None) -> None:
         """Hold failures until that time, or all, against their hosts; ``of``: only those of one run."""
-        for each in self._no_more(lambda each: of in (None, each.end) and (until is None or each.at <= until)):
+        for each in self._decide(False, of, until):
             self.judge.blame(each.host)
-            if not each.ours.done():
-                each.ours.set_result(False)
 
-    def take_back(self, of: LineEnd | None = None) -> None:
+    def take_back(self, of: RunOutage | None = None) -> None:
         """The failures were the line's, or those ``of`` one run."""
-        for each in self._no_more(lambda each: of in (None, each.end)):
-            each.end.told.hosts.add(each.host)
-            if not each.ours.done():
-                each.ours.set_result(True)
+        for each in self._decide(True, of):
+            each.end.report.hosts.add(each.host)
 
-    def _no_more(self, chosen: Callable[[_Waiting], bool]) -> list[_Waiting]:
-        """Those failures that wait no more."""
-        before = self._waiting
-        self._waiting = [each for each in before if not chosen(each)]
-        return [each for each in before if chosen(each)]
+    def _decide(self, ours: bool, of: RunOutage | None, until: float | None = None) -> list[_Waiting]:
+        """Tell failures whose fault they were, and return them: they wait no more."""
+        decided = [each for each in self.waiting if of in (None, each.end) and (until is None or each.at <= until)]
+        for each in decided:
+            if not each.ours.done():
+                each.ours.set_result(ours)
+        self.waiting = [each for each in self.waiting if not each.ours.done()]
+        return decided
 
     # -- an outage ---------------------------------------------------------------------------------------------
 
@@ -260,7 +233,7 @@ class OwnLine:
         else:
             answered = False
         if answered or not self._in_doubt():
-            self.settle(None)
+            self.settle()
         else:
             self._begin_outage()
             await self._until_answered()
@@ -271,21 +244,18 @@ class OwnLine:
 
     async def _until_answered(self) -> None:
         wait = self._probe_least
-        for number, href in enumerate(self._targets()):
+        targets = chain.from_iterable(self.judge.targets(PROBED) for _ in count())
+        for number, href in enumerate(targets):
             await self._unless_heard(asyncio.sleep(wait))
             if self._heard.is_set():
                 return
-            if number % 3 == 2 and self._ends:
+            if number % 3 == 2 and self.ends:
                 # Perhaps all these hosts are gone for good, and others are not: visit whatever URL is next.
                 self._scout = True
                 self.surroundings.wake()
             elif await self._unless_heard(self._probe(href)):
                 return
             wait = min(2 * wait, max(PROBE_MOST, self._probe_least))
-
-    def _targets(self) -> Iterator[str]:
-        while True:
-            yield from self.judge.targets(PROBED)
 
     async def _unless_heard(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Return the result of the work, or True as soon as a host has answered."""
@@ -302,46 +272,46 @@ class OwnLine:
 
     async def _probe(self, href: str) -> bool | None:
         """Ask the host of an href in its turn. Return whether it answered; None if it could not be asked now."""
-        for end in list(self._ends):
+        for end in list(self.ends):
             if end.knows(href):
                 return await end.probe(href)
         # All runs may have gone on in other processes, which ask these hosts now: that one can be reached must do.
-        return None if self._ends else await self.surroundings.reaches(href)
+        return None if self.ends else await self.surroundings.reaches(href)
 
     def _begin_outage(self) -> None:
-        now, told = self.surroundings.clock(), self.told
+        now, report = self.surroundings.clock(), self.report
         self.state = State.DOWN
-        told.number += 1
-        told.since, told.known_at = self.judge.first or now, now
+        report.number += 1
+        report.since, report.known_at = self.judge.first or now, now
         self.take_back()
-        hosts = counted(sum(len(end.told.hosts) for end in self._ends), "host")
+        hosts = counted(sum(len(end.report.hosts) for end in self.ends), "host")
         log.warning("paused: no host answers (%s; %s): hosts that answered before are asked until one does", hosts,
-                    told.reason)  # fmt: skip
-        for end in self._ends:
-            end.job.events.add(now, Kind.ERROR, f"outage: no host answers ({hosts}; {told.reason})")
+                    report.reason)  # fmt: skip
+        for end in self.ends:
+            end.job.events.add(now, Kind.ERROR, f"outage: no host answers ({hosts}; {report.reason})")
 
     def _end_outage(self) -> None:
-        now, told = self.surroundings.clock(), self.told
-        lasted = now - (told.since or now)
-        told.seconds += lasted
-        told.since = told.known_at = None
+        now, report = self.surroundings.clock(), self.report
+        lasted = now - (report.since or now)
+        report.seconds += lasted
+        report.since = report.known_at = None
         self._scout = False
         log.warning("a host answers again after %s: the crawl resumes, and no host is blamed", duration(lasted))
-        for end in self._ends:
-            end.told.hosts.clear()
+        for end in self.ends:
+            end.report.hosts.clear()
             end.job.events.add(now, Kind.RUN, f"the outage of {duration(lasted)} is over: no host is blamed for it")
 
 
-class LineEnd:
-    """The end of the line at which one run asks."""
+class RunOutage:
+    """What one run reports to the detector of its worker, and what it asks of it."""
 
     def __init__(
-        self, line: OwnLine, job: Job, fetcher: Fetches, retry: RetrySettings, wake: Callable[[], None]
+        self, line: OutageDetector, job: Job, fetcher: Fetches, retry: RetrySettings, wake: Callable[[], None]
     ) -> None:
         """``wake``: the run may have something to hand out."""
         self.job = job
-        self.told = _Told((line.told.number - (line.state is State.DOWN), line.told.seconds))
-        self._line = line
+        self.report = Report((line.report.number - (line.state is State.DOWN), line.report.seconds))
+        self.detector = line
         self._fetcher = fetcher
         self._retry = retry
         self._wake = wake
@@ -350,45 +320,28 @@ class LineEnd:
 
     # -- what visits tell --------------------------------------------------------------------------------------
 
-    @property
-    def holds(self) -> bool:
-        """Whether no URL may be handed out."""
-        return self._line.holds
-
-    def taken(self, lease: Lease) -> None:
-        """A lease was handed out."""
-        self._line.taken(lease)
-
-    def bars(self, lease: Lease) -> bool:
-        """Whether a lease that had to wait may no longer be visited."""
-        return self._line.bars(lease)
-
-    def heard(self, lease: Lease, href: str, now: float) -> None:
-        """The leased host gave an HTTP response."""
-        self._line.heard(lease, href, now)
-
     async def is_at_fault(self, lease: Lease, href: str, result: Response | Failure, now: float) -> bool:
         """Return whether the result of a request that ended at ``now`` is a failure of our own line, as soon as that is
         known. The lease must then be taken back, as if its request had not been made."""
         if _is_response(result):
-            self._line.heard(lease, href, now)
+            self.detector.heard(lease, href, now)
             return False
         return isinstance(result, Failure) and result.kind.silent and await self._is_ours(lease, href, result, now)
 
     async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:
-        host, line = lease.host, self._line
+        host, line = lease.host, self.detector
         judge = line.judge
         line.pace.ended(now)
         # A host whose last failure was its own is no witness, nor is one that has never answered.
         witness = host.failures.in_a_row == 0 and host.tally.fetched > 0
         judge.failed(host.name, Failed(now, href, failure.address, witness, failure.local))
         if line.state is State.DOWN:
-            self.told.hosts.add(host.name)
+            self.report.hosts.add(host.name)
             return True
         if not self._can_tell(host, witness, failure):
             judge.blame(host.name)
             return False
-        line.told.reason = failure.error
+        line.report.reason = failure.error
         counts = witness or failure.local or judge.is_witness(host.name)
         ours = asyncio.get_running_loop().create_future()
         self._wake()  # it leaves its place among the last pages of a limit to others
@@ -397,30 +350,30 @@ class LineEnd:
     def _can_tell(self, host: Host, witness: bool, failure: Failure) -> bool:
         """Return whether it can become known that a failure is not its host's. A host that keeps failing shows nothing:
         its failure waits only if one that does is waiting."""
-        line = self._line
+        line = self.detector
         if self._closed:
             return False
         if failure.local or line.state is State.DOUBTED:
             return True
         if host.failures.in_a_row:
-            return line.any_counts
-        return line.hosts >= HOSTS and (witness or line.judge.answers > 0)
+            return any(each.counts for each in line.waiting)
+        return (witness or line.judge.answers > 0) and sum(end.job.frontier.hosts for end in line.ends) >= HOSTS
 
     def close(self) -> None:
         """The run stops handing out URLs: decide at once about its failures, also about those to come."""
         self._closed = True
-        if self._line.state is State.UP:
-            self._line.settle(None, self)
+        if self.detector.state is State.UP:
+            self.detector.settle(of=self)
         else:
-            self._line.take_back(self)
+            self.detector.take_back(self)
 
     def join(self) -> None:
         """The run begins."""
-        self._line.join(self)
+        self.detector.ends[self] = None
 
     def leave(self) -> None:
         """The run is over: none of its hosts is asked any more."""
-        self._line.leave(self)
+        self.detector.ends.pop(self, None)
         if self._probing is not None:
             self._probing.cancel()
 
@@ -432,30 +385,30 @@ class LineEnd:
     @property
     def urls_in_doubt(self) -> int:
         """How many visits of URLs wait to learn whose fault their failure was: none of them becomes a page."""
-        return self._line.urls_in_doubt(self)
+        return sum(each.of_url and each.end is self for each in self.detector.waiting)
 
-    # -- what people are told ----------------------------------------------------------------------------------
+    # -- what is reported --------------------------------------------------------------------------------------
 
     @property
     def outage(self) -> str | None:
         """Why the crawl is paused; None if there is no outage."""
-        told = self._line.told
-        if self._line.state is not State.DOWN or told.since is None:
+        report = self.detector.report
+        if self.detector.state is not State.DOWN or report.since is None:
             return None
-        since = datetime.fromtimestamp(told.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f"no host answers since {since} ({told.reason})"
+        since = datetime.fromtimestamp(report.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"no host answers since {since} ({report.reason})"
 
     def figures(self, now: float) -> dict[str, Any]:
         """Return the statistics of outages in this run."""
-        told, is_down = self._line.told, self._line.state is State.DOWN
-        lasts = now - told.since if is_down and told.since is not None else 0.0
-        outages, seconds = self.told.before
+        report, is_down = self.detector.report, self.detector.state is State.DOWN
+        lasts = now - report.since if is_down and report.since is not None else 0.0
+        outages, seconds = self.report.before
         return {
             "now": is_down,
-            "count": told.number - outages,
-            "seconds": told.seconds - seconds + lasts,
-            "hosts": len(self.told.hosts) if is_down else 0,
-            "probes": self.told.probes,
+            "count": report.number - outages,
+            "seconds": report.seconds - seconds + lasts,
+            "hosts": len(self.report.hosts) if is_down else 0,
+            "probes": self.report.probes,
         }
 
     # -- probes ------------------------------------------------------------------------------------------------
@@ -463,7 +416,7 @@ class LineEnd:
     def knows(self, href: str) -> bool:
         """Whether the run has met the host of an href."""
         frontier = self.job.frontier
-        return frontier.snapshot(frontier.queue_of(href), self._line.surroundings.clock()) is not None
+        return frontier.snapshot(frontier.queue_of(href), self.detector.surroundings.clock()) is not None
 
     async def probe(self, href: str) -> bool | None:
         """Ask the host of an href for its robots.txt, in its turn. Return whether it answered; None if it could not be
@@ -475,7 +428,7 @@ class LineEnd:
             self._probing = None
 
     async def _probe(self, href: str) -> bool | None:
-        job, clock, name = self.job, self._line.surroundings.clock, self.job.frontier.queue_of(href)
+        job, clock, name = self.job, self.detector.surroundings.clock, self.job.frontier.queue_of(href)
         ad_hoc = job.frontier.ad_hoc
         await job.room()
         lease = job.change_hosts(lambda batch: ad_hoc.borrow(name, clock(), batch))
@@ -491,8 +444,8 @@ class LineEnd:
                     ad_hoc.forgo(lease)
                     return None
                 await asyncio.sleep(at - clock())
-            await self._line.surroundings.rate()
-            self.told.probes += 1
+            await self.detector.surroundings.rate()
+            self.report.probes += 1
             asked = True
             answer = await self._fetcher.fetch(robots_url(href), accept=_nothing)
             await job.room()
@@ -515,19 +468,19 @@ class LineEnd:
         if found is None:
             frontier.ad_hoc.forgo(lease)
             return False
-        now = self._line.surroundings.clock()
+        now = self.detector.surroundings.clock()
         self.job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
         return await self._probe(href)
 
     def _probed(self, lease: Lease, href: str, answer: Response | Failure) -> bool:
-        frontier, name, now = self.job.frontier, lease.host.name, self._line.surroundings.clock()
+        frontier, name, now = self.job.frontier, lease.host.name, self.detector.surroundings.clock()
         answered = _is_response(answer)
         end = SideRequestDone(request_outcome(answer, self._retry)) if answered else TakenBack()
         self.job.change_hosts(lambda batch: frontier.finish(lease, end, now, batch))
         if answered:
-            self._line.judge.answered(name, href, lease.taken_at)
+            self.detector.judge.answered(name, href, lease.taken_at)
         elif isinstance(answer, Failure) and answer.kind.silent:
-            self._line.judge.failed(name, Failed(now, href, answer.address, witness=True, local=answer.local))
+            self.detector.judge.failed(name, Failed(now, href, answer.address, witness=True, local=answer.local))
         return answered
 
 

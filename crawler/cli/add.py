@@ -7,12 +7,13 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Sequence
+from functools import partial
 
 from crawler.base.say import say
 from crawler.base.settings import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
 from crawler.engine.seeds import STDIN, stream_batches
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
 from crawler.job.crawl_file import read_crawl_file
@@ -46,20 +47,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if holds_crawl(arguments.job):
-        if arguments.seed:
-            raise UsageError(
-                f"{arguments.job} holds a crawl of partitions, whose scope `crawler add --seed` does not extend: name "
-                "the URLs as seeds of its next run"
-            )
-        return deliver_to_crawl(arguments, lambda crawl: _add_to_crawl(arguments, crawl))
-    return deliver(arguments, lambda _, settings: _add(arguments, settings))
+    if "-" in arguments.urls and len(arguments.urls) > 1:
+        raise UsageError("give URLs, or - for standard input, not both")
+    if arguments.seed and holds_crawl(arguments.job):
+        raise UsageError(
+            f"{arguments.job} holds a crawl of partitions, whose scope `crawler add --seed` does not extend: name the "
+            "URLs as seeds of its next run"
+        )
+    return deliver(arguments, lambda _, settings: _add(arguments, settings), partial(_add_to_crawl, arguments))
 
 
 async def _add(arguments: argparse.Namespace, settings: Settings) -> int:
     if "-" in arguments.urls:
-        if len(arguments.urls) > 1:
-            raise UsageError("give URLs, or - for standard input, not both")
         return await _Adding(arguments, settings).stream()
     urls = named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))
     return await _Adding(arguments, settings).all([url.text for url in urls])
@@ -70,8 +69,6 @@ async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -
     settings = {each.number: read_run(each.directory).settings for each in crawl.found}
     canonicaliser = Canonicaliser(settings[crawl.found[0].number].canonical.rules)
     streams = "-" in arguments.urls
-    if streams and len(arguments.urls) > 1:
-        raise UsageError("give URLs, or - for standard input, not both")
     adding: dict[int, _Adding] = {}
     placement, lost, unreached = crawl.placement, 0, set[int]()
 

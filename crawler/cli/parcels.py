@@ -8,9 +8,8 @@ import asyncio
 import errno
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL, RealDisk, no_room
@@ -23,7 +22,7 @@ from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
 from crawler.engine.seeds import SeedsError
-from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher, read_identity
 from crawler.job.inbox import Answer, Inbox
@@ -46,31 +45,22 @@ def add_no_wait(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
 
 
-def deliver(arguments: argparse.Namespace, work: Callable[[Path, Settings], Awaitable[int]]) -> int:
-    """Do the ``work`` with the job and the settings of its last run. Returns the exit code. Raises UsageError."""
+def deliver(
+    arguments: argparse.Namespace,
+    to_job: Callable[[Path, Settings], Awaitable[int]],
+    to_crawl: Callable[[CrawlPartitions], Awaitable[int]],
+) -> int:
+    """Do the work with the job and the settings of its last run, or with the partitions of a crawl. Returns the exit
+    code. Raises UsageError, FailedError."""
     directory: Path = arguments.job
 
     async def do() -> int:
-        check_fetcher(directory)
+        crawl = crawl_partitions(directory) if holds_crawl(directory) else None
+        if crawl is None:
+            check_fetcher(directory)
         say_defaults(directory)
-        return await work(directory, read_run(directory).settings)
+        return await (to_job(directory, read_run(directory).settings) if crawl is None else to_crawl(crawl))
 
-    return _done(directory, do)
-
-
-def deliver_to_crawl(arguments: argparse.Namespace, work: Callable[[CrawlPartitions], Awaitable[int]]) -> int:
-    """Do the ``work`` with the partitions of a crawl. Returns the exit code. Raises UsageError."""
-    directory: Path = arguments.job
-
-    async def do() -> int:
-        crawl = crawl_partitions(directory)
-        say_defaults(directory)
-        return await work(crawl)
-
-    return _done(directory, do)
-
-
-def _done(directory: Path, do: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
         return run_interruptible(do)
     except (JobError, SettingsError, SeedsError) as error:

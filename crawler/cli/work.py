@@ -34,7 +34,7 @@ from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.drain import drain
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
-from crawler.cli.options import FLAGS, GROUPS
+from crawler.cli.options import FLAGS, add_flags, add_printing
 from crawler.cli.reporting import hooks_of, progress_view, report_end, run_ends, show_log, trouble_text
 from crawler.cluster.agreement import (
     PRESENT_INTERVAL,
@@ -69,7 +69,7 @@ from crawler.seen.filters import NoMemoryError
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.front import Result
 from crawler.service.progress.summary import left_over
-from crawler.service.progress.supervisor import Supervisor as ServiceManager
+from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.reloading import ConfigurationError
 from crawler.service.worker_session import WorkOptions, work
 
@@ -82,7 +82,7 @@ log = logging.getLogger("crawler")
 _OWN = {
     "when to stop": ("--max-time", "--min-free"),
     "politeness": ("--contact", "--rate", "--concurrency"),
-    "network": GROUPS["network"],
+    "network": ("--allow-private", "--allow-network", "--proxy"),
 }
 _OF_WHOLE = (
     ("crawl", ("scope", "hops_outside", "order", "max_pages", "max_depth")),
@@ -117,15 +117,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="begin partition N again, from a replica here or else from links that come, if its directory is gone",
     )
-    group.add_argument("--workers", **{"default": argparse.SUPPRESS, **FLAGS["--workers"][2]})
+    add_flags(group, "--workers")
     group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
     for title, flags in _OWN.items():
         group = parser.add_argument_group(title)
-        for flag in flags:
-            group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
-    shown = parser.add_argument_group("what it prints").add_mutually_exclusive_group()
-    shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
-    shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
+        add_flags(group, *flags)
+    add_printing(parser)
     parser.add_argument("--channel", type=int, help=argparse.SUPPRESS)  # of the process that has started it
     parser.set_defaults(run=run, quits_at_once=True)
 
@@ -231,7 +228,7 @@ async def _by_hand(given: _ByHand, view: Progress | None) -> tuple[MemberResult,
         time = TimeLeft(carrier, None, boot_time)
         beside = [
             present,
-            asyncio.create_task(_show(member, view)),
+            asyncio.create_task(keep_reporting(partial(_show, member, view))),
             asyncio.create_task(_follow_rate(carrier, engine, settings, member)),
             asyncio.create_task(time.keep(partial(member.stop, Stop.MAX_TIME))),
         ]
@@ -263,21 +260,13 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
                 member.change(settings)
 
 
-async def _show(member: _Stoppable, view: Progress | None) -> None:
-    """On the terminal, and to the service manager."""
-    manager = ServiceManager(os.environ)
-    try:
-        while True:
-            await asyncio.sleep(1.0)
-            stats = member.stats()
-            if stats and view is not None:
-                view.update(stats)
-            with contextlib.suppress(OSError):
-                words = f"{stats.get('pages_fetched', 0)} pages, {len(member.partitions)} partitions"
-                manager.alive(words, stopping=member.reason is not None)
-    finally:
-        with contextlib.suppress(OSError):
-            manager.close()
+def _show(member: _Stoppable, view: Progress | None) -> tuple[str, bool]:
+    """Show the work on the terminal. Returns what the service manager is to know."""
+    stats = member.stats()
+    if stats and view is not None:
+        view.update(stats)
+    pages = stats.get("pages_fetched", 0)
+    return f"{pages} pages, {len(member.partitions)} partitions", member.reason is not None
 
 
 async def _worked(

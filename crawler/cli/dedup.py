@@ -35,9 +35,8 @@ from crawler.tools.dedup.filter_setup import Wanted, check_agreement, make_filte
 from crawler.tools.dedup.interrupt import Interruption
 from crawler.tools.dedup.key_spec import KeySpec
 from crawler.tools.dedup.lines import LineSource
-from crawler.tools.dedup.shared_stream import deduplicate_shared
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
-from crawler.tools.dedup.stream import Keeper, Tally, deduplicate
+from crawler.tools.dedup.stream import Keeper, Tally, deduplicate, deduplicate_shared
 from crawler.url.urls import Canonicaliser
 
 STDIN, STDOUT = 0, 1

@@ -58,10 +58,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _add(arguments: argparse.Namespace, settings: Settings) -> int:
+    adding = _Adding(arguments, settings)
+    async for texts in _texts(arguments, Canonicaliser(settings.canonical.rules)):
+        await adding.take(texts)
+    return await adding.report()
+
+
+async def _texts(arguments: argparse.Namespace, canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
+    """Yield what is to be added, at most as many as a file holds at once. Raises SeedsError, UsageError."""
     if "-" in arguments.urls:
-        return await _Adding(arguments, settings).stream()
-    urls = named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))
-    return await _Adding(arguments, settings).all([url.text for url in urls])
+        async for lines in gathered(stream_batches(STDIN)):
+            yield lines
+        return
+    texts = [url.text for url in named_urls(arguments.urls, canonicaliser)]
+    for start in range(0, len(texts), MOST_URLS):
+        yield texts[start : start + MOST_URLS]
 
 
 async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
@@ -91,11 +102,8 @@ async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -
                     adding[number] = _Adding(arguments, settings[number], crawl.partition(number))
                 await adding[number].take(urls)
 
-    if streams:
-        async for lines in gathered(stream_batches(STDIN)):
-            await add(lines)
-    else:
-        await add([url.text for url in named_urls(arguments.urls, canonicaliser)])
+    async for texts in _texts(arguments, canonicaliser):
+        await add(texts)
     code = max([await adding[number].report() for number in sorted(adding)], default=Exit.OK)
     if lost:
         say(sys.stderr, f"crawler: {counted(lost, 'URL')} left out, of a partition that {_way_out(crawl, unreached)}")
@@ -117,17 +125,6 @@ class _Adding:
         self._parcels = Parcels(arguments, settings, partition)
         self._seed: bool = arguments.seed
         self._priority: int | None = arguments.priority
-
-    async def all(self, urls: Sequence[str]) -> int:
-        for start in range(0, len(urls), MOST_URLS):
-            self._deposit(urls[start : start + MOST_URLS])
-        return await self.report()
-
-    async def stream(self) -> int:
-        """Add standard input as it arrives, until it ends. Raises SeedsError."""
-        async for lines in gathered(stream_batches(STDIN)):
-            await self.take(lines)
-        return await self.report()
 
     async def take(self, lines: Sequence[str]) -> None:
         """Add at most as many URLs as a file holds."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from crawler.base.memory import available_memory
 from crawler.base.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.options import lay_flags_over
 from crawler.cli.shared_filter import (
     check_set,
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
                 keeper = Keeper(file, keys, STDOUT, rebuild, interval=interval, clock=time.monotonic)
                 return _run(stored, keeper)
     except SharedSetError as problem:
-        return fail(str(problem))
+        raise FailedError(f"error: {problem}") from problem
     except (FilterFileError, FilterError, DigestsLostError, ValueError) as problem:
         raise UsageError(str(problem)) from problem
 
@@ -229,7 +229,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
         try:
             tally = deduplicate(source, keys.reader(stored.seen.hash), stored.seen, STDOUT, keeper, _warn)
         except FilterError as problem:
-            return fail(str(problem))
+            raise FailedError(f"error: {problem}") from problem
     for line in summary(tally, stored.seen, keys):
         print(line, file=sys.stderr)
     return ended(tally)
@@ -238,17 +238,12 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
 def ended(tally: Tally) -> int:
     """Report what went wrong, if anything, and return the exit code."""
     if tally.stopped is not None:
-        return fail(f"stopped after {counted(tally.lines, 'line')}: {tally.stopped}")
+        raise FailedError(f"error: stopped after {counted(tally.lines, 'line')}: {tally.stopped}")
     return Exit.INTERRUPTED if tally.interrupted else Exit.OK
 
 
 def _warn(text: str) -> None:
     print(f"crawler: warning: {text}", file=sys.stderr, flush=True)
-
-
-def fail(text: str) -> int:
-    print(f"crawler: error: {text}", file=sys.stderr)
-    return Exit.FAILED
 
 
 def forgeable(hash: HashDescription) -> str:

@@ -180,23 +180,15 @@ class Parcels:
             # Nothing is known yet of URLs that wait for the next run: it decides which are in scope and new.
             waits = self._left == self._stored > 0 and self._for_next_run
             print(f"{self._label}{f'{self._left} left in the inbox' if waits else words(answer)}")
-            if self._left and self._full is not None:
-                say(
-                    sys.stderr,
-                    f"crawler: the URLs cannot be admitted now: {self._full}: {counted(self._left, 'URL')} left in "
-                    f"{self._inbox.path}; the next run, or the next `crawler add`, admits them",
-                )
-            elif self._left and self._for_next_run:
-                say(
-                    sys.stderr,
-                    f"crawler: no process runs this partition: {counted(self._left, 'URL')} left in "
-                    f"{self._inbox.path}; the next run admits what is in scope and new",
-                )
-            elif self._left:
-                say(
-                    sys.stderr,
-                    f"crawler: no answer from the crawl yet: {counted(self._left, 'URL')} left in {self._inbox.path}",
-                )
+            if self._left:
+                why, then = "no answer from the crawl yet", ""
+                if self._full is not None:
+                    why = f"the URLs cannot be admitted now: {self._full}"
+                    then = "; the next run, or the next `crawler add`, admits them"
+                elif self._for_next_run:
+                    why, then = "no process runs this partition", "; the next run admits what is in scope and new"
+                left = f"{counted(self._left, 'URL')} left in {self._inbox.path}"
+                say(sys.stderr, f"crawler: {why}: {left}{then}")
         else:
             print(f"{self._label}{self._left} left in the inbox")
         return Exit.OK

@@ -14,7 +14,7 @@ from crawler.base.carrier.verbs import CarrierError
 from crawler.base.disk import DisplacedError, private_opener
 from crawler.base.say import say
 from crawler.base.settings import HookSettings, Settings, Source
-from crawler.cli.damaged_job import changing
+from crawler.cli.damaged_job import changing, job_error_text
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import SeedsError
@@ -79,7 +79,7 @@ def run_ends(directory: Path, engine: str = "", hint: str = "") -> Iterator[None
     what carries the crawl, if any does; the ``hint`` says what to do if it cannot be reached."""
     began = holds_any(directory)
     try:
-        with changing(directory):
+        with changing(directory, job_error_text):
             yield
     except (UsageError, FailedError):
         raise

@@ -16,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -158,8 +158,7 @@ def run(arguments: argparse.Namespace) -> int:
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
         settings, _ = build_settings(arguments)
         _check_whole(settings, arguments.beneath)
-        given = _ByHand(arguments.dir, settings, rate, tables, arguments.forget_partition)
-        result, drained = asyncio.run(_by_hand(given, view))
+        result, drained = asyncio.run(_by_hand(arguments, settings, rate, tables, view))
     if not result.stats and not arguments.quiet:
         say(sys.stderr, left_over(result.done, result.had, result.seconds))
     stats, done = result.stats, result.done
@@ -198,20 +197,12 @@ def _check_whole(settings: Settings, beneath: dict[str, dict[str, Any]]) -> None
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-class _ByHand(NamedTuple):
-    """What a worker is given by hand: its ``own`` settings, for a crawl that has this ``rate`` and passes those
-    ``tables`` on, and partitions to ``forget``."""
-
-    directory: Path
-    own: Settings
-    rate: float | None
-    tables: Tables
-    forget: Sequence[int]
-
-
-async def _by_hand(given: _ByHand, view: Progress | None) -> tuple[MemberResult, bool]:
-    """What came of it, and whether the worker was asked to leave for good."""
-    directory, own, rate, tables, forget = given
+async def _by_hand(
+    arguments: argparse.Namespace, own: Settings, rate: float | None, tables: Tables, view: Progress | None
+) -> tuple[MemberResult, bool]:
+    """Work with the worker's ``own`` settings, for a crawl that has this ``rate`` and passes those ``tables`` on.
+    Returns what came of it, and whether the worker was asked to leave for good."""
+    directory, forget = arguments.dir, arguments.forget_partition
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
     settings, disk = _at_rate(own, rate), RealDisk()
     carrier = await open_carrier(engine, name)

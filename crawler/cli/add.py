@@ -7,13 +7,14 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Sequence
+from functools import partial
 
 from crawler.base.figures import counted
 from crawler.base.say import say
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
 from crawler.engine.seeds import STDIN, stream_batches
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
 from crawler.job.crawl_file import read_crawl_file
@@ -46,23 +47,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if holds_crawl(arguments.job):
-        if arguments.seed:
-            raise UsageError(
-                f"{arguments.job} holds a crawl of partitions, whose scope `crawler add --seed` does not extend: name "
-                "the URLs as seeds of its next run"
-            )
-        return deliver_to_crawl(arguments, lambda crawl: _add_to_crawl(arguments, crawl))
-    return deliver(arguments, lambda _, settings: _add(arguments, settings))
+    if "-" in arguments.urls and len(arguments.urls) > 1:
+        raise UsageError("give URLs, or - for standard input, not both")
+    if arguments.seed and holds_crawl(arguments.job):
+        raise UsageError(
+            f"{arguments.job} holds a crawl of partitions, whose scope `crawler add --seed` does not extend: name the "
+            "URLs as seeds of its next run"
+        )
+    return deliver(arguments, lambda _, settings: _add(arguments, settings), partial(_add_to_crawl, arguments))
 
 
 async def _add(arguments: argparse.Namespace, settings: Settings) -> int:
+    adding = _Adding(arguments, settings)
+    async for texts in _texts(arguments, Canonicaliser(settings.canonical.rules)):
+        await adding.take(texts)
+    return await adding.report()
+
+
+async def _texts(arguments: argparse.Namespace, canonicaliser: Canonicaliser) -> AsyncIterator[list[str]]:
+    """Yield what is to be added, at most as many as a file holds at once. Raises SeedsError, UsageError."""
     if "-" in arguments.urls:
-        if len(arguments.urls) > 1:
-            raise UsageError("give URLs, or - for standard input, not both")
-        return await _Adding(arguments, settings).stream()
-    urls = named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))
-    return await _Adding(arguments, settings).all([url.text for url in urls])
+        async for lines in gathered(stream_batches(STDIN)):
+            yield lines
+        return
+    texts = [url.text for url in named_urls(arguments.urls, canonicaliser)]
+    for start in range(0, len(texts), MOST_URLS):
+        yield texts[start : start + MOST_URLS]
 
 
 async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:
@@ -70,8 +80,6 @@ async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -
     settings = {each.number: read_run(each.directory).settings for each in crawl.found}
     canonicaliser = Canonicaliser(settings[crawl.found[0].number].canonical.rules)
     streams = "-" in arguments.urls
-    if streams and len(arguments.urls) > 1:
-        raise UsageError("give URLs, or - for standard input, not both")
     adding: dict[int, _Adding] = {}
     placement, lost, unreached = crawl.placement, 0, set[int]()
 
@@ -94,11 +102,8 @@ async def _add_to_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -
                     adding[number] = _Adding(arguments, settings[number], crawl.partition(number))
                 await adding[number].take(urls)
 
-    if streams:
-        async for lines in gathered(stream_batches(STDIN)):
-            await add(lines)
-    else:
-        await add([url.text for url in named_urls(arguments.urls, canonicaliser)])
+    async for texts in _texts(arguments, canonicaliser):
+        await add(texts)
     code = max([await adding[number].report() for number in sorted(adding)], default=Exit.OK)
     if lost:
         say(sys.stderr, f"crawler: {counted(lost, 'URL')} left out, of a partition that {_way_out(crawl, unreached)}")
@@ -120,17 +125,6 @@ class _Adding:
         self._parcels = Parcels(arguments, settings, partition)
         self._seed: bool = arguments.seed
         self._priority: int | None = arguments.priority
-
-    async def all(self, urls: Sequence[str]) -> int:
-        for start in range(0, len(urls), MOST_URLS):
-            self._deposit(urls[start : start + MOST_URLS])
-        return await self.report()
-
-    async def stream(self) -> int:
-        """Add standard input as it arrives, until it ends. Raises SeedsError."""
-        async for lines in gathered(stream_batches(STDIN)):
-            await self.take(lines)
-        return await self.report()
 
     async def take(self, lines: Sequence[str]) -> None:
         """Add at most as many URLs as a file holds."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
-from crawler.base.say import say
 from crawler.cli.damaged_job import guarded
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.inspect.backup.back_up import BackedUp, back_up
 from crawler.inspect.backup.crawl_backup import back_up_crawl
@@ -51,14 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
             made = [back_up(directory, to, partial(take, directory), SteadyClock()())]
     except BackupError as error:
         if refusals:
-            say(sys.stderr, f"crawler: error: no backup was made: {error}")
-            return Exit.FAILED
+            raise FailedError(f"error: no backup was made: {error}") from error
         raise UsageError(str(error)) from error
     except OSError as error:
         text = " ".join(str(error).split())
         before = "" if holds_crawl(directory) else f"; an earlier backup in {to} is unchanged"
-        say(sys.stderr, f"crawler: error: no backup was made: {text}{before}")
-        return Exit.FAILED
+        raise FailedError(f"error: no backup was made: {text}{before}") from error
     print(json.dumps(_as_json(made), indent=2) if arguments.json else _as_text(to, made))
     return Exit.OK
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.options import whole_number
 from crawler.service.ending_signals import ending_signals
 from crawler.service.progress.text_table import text_table
@@ -94,8 +94,7 @@ def _crawl(arguments: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory(prefix="bench-crawl-") as home:
             measured = measure(contender, shape, Path(home), module_environment())
     except CrawlFailedError as error:
-        sys.stderr.write(f"crawler: error: {error}\n")
-        return Exit.FAILED
+        raise FailedError(f"error: {error}") from error
     if arguments.json:
         print(json.dumps(figures(shape, measured)))
     else:

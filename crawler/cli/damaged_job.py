@@ -38,16 +38,16 @@ def stopped_text(directory: Path, error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def changing(directory: Path) -> Iterator[None]:
-    """A context that changes a job or a crawl: what is wrong with the directory becomes a UsageError or a
-    FailedError."""
+def changing(directory: Path, words: Callable[[Exception], str] = str) -> Iterator[None]:
+    """A context that changes a job or a crawl: what is wrong with the directory becomes a UsageError, in
+    these ``words``, or a FailedError."""
     try:
         yield
     except NoMemoryError as error:
         kept = "progress is saved: free some memory and run the same command again"
         raise FailedError(f"stopped: {error}; {kept}") from error
     except (JobError, EnvelopeError, StoreVersionError, CarrierRefusedError) as error:
-        raise UsageError(job_error_text(error)) from error
+        raise UsageError(words(error)) from error
     except (StoreDamagedError, *DAMAGE) as error:
         raise FailedError(stopped_text(directory, error)) from error
 

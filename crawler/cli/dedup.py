@@ -14,7 +14,7 @@ from crawler.base.figures import counted, probability
 from crawler.base.memory import available_memory
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import SEEN_HASHES, SeenSettings, Settings
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.options import lay_flags_over
 from crawler.cli.shared_filter import (
     check_set,
@@ -38,9 +38,8 @@ from crawler.tools.dedup.filter_setup import Wanted, check_agreement, make_filte
 from crawler.tools.dedup.interrupt import Interruption
 from crawler.tools.dedup.key_spec import KeySpec
 from crawler.tools.dedup.lines import LineSource
-from crawler.tools.dedup.shared_stream import deduplicate_shared
 from crawler.tools.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
-from crawler.tools.dedup.stream import Keeper, Tally, deduplicate
+from crawler.tools.dedup.stream import Keeper, Tally, deduplicate, deduplicate_shared
 from crawler.url.urls.canonicaliser import Canonicaliser
 
 STDIN, STDOUT = 0, 1
@@ -118,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
                 keeper = Keeper(file, keys, STDOUT, rebuild, interval=interval, clock=time.monotonic)
                 return _run(stored, keeper)
     except SharedSetError as problem:
-        return fail(str(problem))
+        raise FailedError(f"error: {problem}") from problem
     except (FilterFileError, FilterError, DigestsLostError, ValueError) as problem:
         raise UsageError(str(problem)) from problem
 
@@ -233,7 +232,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
         try:
             tally = deduplicate(source, keys.reader(stored.seen.hash), stored.seen, STDOUT, keeper, _warn)
         except FilterError as problem:
-            return fail(str(problem))
+            raise FailedError(f"error: {problem}") from problem
     for line in summary(tally, stored.seen, keys):
         print(line, file=sys.stderr)
     return ended(tally)
@@ -242,17 +241,12 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
 def ended(tally: Tally) -> int:
     """Report what went wrong, if anything, and return the exit code."""
     if tally.stopped is not None:
-        return fail(f"stopped after {counted(tally.lines, 'line')}: {tally.stopped}")
+        raise FailedError(f"error: stopped after {counted(tally.lines, 'line')}: {tally.stopped}")
     return Exit.INTERRUPTED if tally.interrupted else Exit.OK
 
 
 def _warn(text: str) -> None:
     print(f"crawler: warning: {text}", file=sys.stderr, flush=True)
-
-
-def fail(text: str) -> int:
-    print(f"crawler: error: {text}", file=sys.stderr)
-    return Exit.FAILED
 
 
 def forgeable(hash: HashDescription) -> str:

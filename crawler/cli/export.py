@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from crawler import __version__
 from crawler.base.clock import SteadyClock
 from crawler.base.figures import counted
-from crawler.base.say import say
 from crawler.cli.damaged_job import guarded, say_defaults
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import ExportError, SourceError
 from crawler.inspect.export.parquet import MissingLibraryError, Written, check_place, write_parquet
@@ -46,8 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (ExportError, MissingLibraryError) as error:
         raise UsageError(str(error)) from error
     except (OSError, SourceError) as error:
-        say(sys.stderr, f"crawler: error: nothing was exported: {' '.join(str(error).split())}")
-        return Exit.FAILED
+        raise FailedError(f"error: nothing was exported: {' '.join(str(error).split())}") from error
     print(text)
     return Exit.OK
 

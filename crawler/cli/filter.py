@@ -21,12 +21,11 @@ from crawler.cli.dedup import (
     add_seen_options,
     chosen_hash,
     ended,
-    fail,
     figures,
     seen_settings,
     skipped_lines,
 )
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.shared_filter import (
     filter_file,
     filter_place,
@@ -156,7 +155,7 @@ def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
         except (FilterFileError, FilterError) as problem:
             raise UsageError(str(problem)) from problem
         except (BuildError, LineTooLongError, SharedSetError) as problem:
-            return fail(str(problem))
+            raise FailedError(f"error: {problem}") from problem
 
     return run
 

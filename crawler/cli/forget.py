@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 from crawler.base.clock import SteadyClock
@@ -53,15 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _forget(directory: Path, settings: Settings, urls: Sequence[Canonical]) -> dict[int, str]:
-    """Forget the URLs. Return the positions of those that were not forgotten, and why. Raises JobError, UsageError,
-    OSError, any of DAMAGE."""
+    """Forget the URLs of a job. Return the positions of those that were not forgotten, and why. Raises JobError,
+    UsageError, OSError, any of DAMAGE."""
     clock = SteadyClock()
-    job = Job(directory, settings, clock(), anchor=clock.anchor)
-    try:
-        _check_none_pending(job, urls)
-        return _forgotten(job, urls, clock)
-    finally:
-        job.close()
+    with closing(Job(directory, settings, clock(), anchor=clock.anchor)) as job:
+        return _forgotten([(job, range(len(urls)))], urls, clock)
 
 
 def _forget_in_crawl(directory: Path, urls: Sequence[Canonical]) -> dict[int, str]:
@@ -72,7 +69,7 @@ def _forget_in_crawl(directory: Path, urls: Sequence[Canonical]) -> dict[int, st
         owned.setdefault(crawl.placement.of(url.href), []).append(position)
     with ExitStack() as stack:
         stack.enter_context(at_rest(directory))
-        jobs = dict[int, Job]()
+        jobs = list[tuple[Job, Sequence[int]]]()
         for number, positions in owned.items():
             partition = crawl.partition(number)
             if partition is None:
@@ -80,14 +77,28 @@ def _forget_in_crawl(directory: Path, urls: Sequence[Canonical]) -> dict[int, st
                 continue
             settings = settings_from(read_identity(partition.directory).shaping, str(partition.directory))
             router = PartitionRouter(number, crawl.placement)
-            job = jobs[number] = Job(partition.directory, settings, clock(), anchor=clock.anchor, router=router)
-            stack.callback(job.close)
-            _check_none_pending(job, [urls[position] for position in positions])
-        for number, job in jobs.items():
-            positions = owned[number]
-            there = _forgotten(job, [urls[position] for position in positions], clock)
-            left |= {positions[index]: reason for index, reason in there.items()}
+            job = Job(partition.directory, settings, clock(), anchor=clock.anchor, router=router)
+            jobs.append((stack.enter_context(closing(job)), positions))
+        return left | _forgotten(jobs, urls, clock)
+
+
+def _forgotten(
+    jobs: Sequence[tuple[Job, Sequence[int]]], urls: Sequence[Canonical], clock: SteadyClock
+) -> dict[int, str]:
+    """Have each job forget the URLs at these positions, if none of all is pending. Raises UsageError, OSError, any of
+    DAMAGE."""
+    left = dict[int, str]()
+    for job, positions in jobs:
+        _check_none_pending(job, [urls[position] for position in positions])
+    for job, positions in jobs:
+        kept = job.forget([urls[position].key for position in positions])
+        left |= {positions[index]: reason for index, reason in kept.items()}
+        run_interruptible(partial(_checkpoint, job, clock))
     return left
+
+
+async def _checkpoint(job: Job, clock: SteadyClock) -> None:
+    await job.checkpoint(clock())
 
 
 def _check_none_pending(job: Job, urls: Sequence[Canonical]) -> None:
@@ -96,9 +107,3 @@ def _check_none_pending(job: Job, urls: Sequence[Canonical]) -> None:
     pending = [url for url in urls if url.href in waiting]
     if pending:
         raise UsageError(f"{pending[0].href} is pending: it will be fetched anyway")
-
-
-def _forgotten(job: Job, urls: Sequence[Canonical], clock: SteadyClock) -> dict[int, str]:
-    left = job.forget([url.key for url in urls])
-    run_interruptible(lambda: job.checkpoint(clock()))
-    return left

@@ -21,7 +21,6 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import os
 import re
 import shutil
 import subprocess
@@ -48,6 +47,7 @@ from crawler.job.live_status import read_live
 from crawler.job.run_settings import read_run
 from crawler.seen.filters import FilterError
 from crawler.service.dashboard.guard import json_body
+from crawler.service.progress.supervisor import environment_of_another
 from crawler.service.watched_jobs import WatchedJobs
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.url.urls.typed import completed
@@ -57,8 +57,6 @@ MOST_NAME = 64  # characters
 WAIT = 20.0  # seconds until a crawl that neither runs nor has ended is left alone
 _POLL = 0.1
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
-# By these, systemd knows the dashboard that it has started: the crawl is another process.
-_NOT_PASSED_ON = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 # Flags that a page may not set: they reach for files, code, addresses of this network, or the port of the dashboard.
 _NOT_FROM_A_PAGE = (
     *("--known", "--proxy", "--allow-private", "--allow-network", "--on-page", "--partitions", "--partition-count"),
@@ -247,7 +245,6 @@ def _start(words: Sequence[str], directory: Path, log: Path) -> subprocess.Popen
     """Start the process, with a log of its own; that of the last one is kept beside it. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         log.replace(log.with_name(f"{LAUNCH_LOG}.1"))
-    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     with open(log, "xb", opener=private_opener) as stream:
         return subprocess.Popen(
             [*words_of(), *words],
@@ -255,7 +252,7 @@ def _start(words: Sequence[str], directory: Path, log: Path) -> subprocess.Popen
             stdout=stream,
             stderr=stream,
             cwd=directory,
-            env=environment,
+            env=environment_of_another(),
             start_new_session=True,
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from crawler.base.settings.load import SettingsError, Source, check_tables, nearest, one_table_each
-from crawler.base.settings.parts import EMBEDDED, HOST_KEYS, KEPT, ORDERS, SCOPES, SEEN_HASHES, SEEN_KINDS
+from crawler.base.settings.parts import EMBEDDED, HOST_KEYS, KEPT, ORDERS, SCOPES, SEEN_HASHES, SEEN_KINDS, Settings
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.pattern_files import PatternFiles
 from crawler.cli.toml_lines import FileSource
@@ -21,6 +21,7 @@ MutableTables = dict[str, dict[str, Any]]
 DEFAULT_JOB = Path("crawl-job")
 STDOUT = "-"  # the output that is no file of the job
 OUTPUT_NAMES = (*KEPT, STDOUT)
+_PATTERNS = "may be repeated; @FILE: patterns from a file"
 
 
 def output_names(text: str) -> list[str]:
@@ -35,223 +36,137 @@ def output_names(text: str) -> list[str]:
     return names
 
 
-# flag -> (table, key, argparse arguments). A flag that is not given leaves the configuration as it is.
-FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "--max-pages": (
-        "crawl",
-        "max_pages",
-        {"type": int, "metavar": "N", "help": "stop after N fetched URLs in this job"},
-    ),
-    "--max-depth": ("crawl", "max_depth", {"type": int, "metavar": "N", "help": "links from a seed"}),
-    "--max-time": ("crawl", "max_time", {"type": float, "metavar": "SECONDS", "help": "stop this run after this time"}),
-    "--scope": ("crawl", "scope", {"choices": SCOPES, "help": "what belongs to the crawl (host)"}),
-    "--hops-outside": (
-        "crawl",
-        "hops_outside",
-        {"type": int, "metavar": "N", "help": "follow links that leave the scope for N hops (0)"},
-    ),
-    "--embedded": (
-        "links",
-        "embedded",
-        {"choices": EMBEDDED, "help": "fetch what pages embed, such as images, in scope or anywhere (off)"},
-    ),
-    "--include": (
-        "scope",
-        "include",
-        {
-            "action": "append",
-            "metavar": "PATTERN",
-            "help": "follow only matching links; may be repeated; @FILE: patterns from a file",
-        },
-    ),
-    "--exclude": (
-        "scope",
-        "exclude",
-        {
-            "action": "append",
-            "metavar": "PATTERN",
-            "help": "skip matching links; may be repeated; @FILE: patterns from a file",
-        },
-    ),
-    "--order": ("crawl", "order", {"choices": ORDERS, "help": "which URLs go first (breadth)"}),
-    "--concurrency": ("crawl", "concurrency", {"type": int, "metavar": "N", "help": "URLs in flight (64)"}),
-    "--per-host": (
-        "politeness",
-        "per_host",
-        {"type": int, "metavar": "N", "help": "requests to a host at a time (1)"},
-    ),
-    "--delay": (
-        "politeness",
-        "delay",
-        {"type": float, "metavar": "SECONDS", "help": "seconds between two requests to a host (1.0)"},
-    ),
-    "--host-key": (
-        "politeness",
-        "host_key",
-        {"choices": HOST_KEYS, "help": "what shares one delay and one set of request slots (host)"},
-    ),
-    "--retry-retired": (
-        "politeness",
-        "retry_retired",
-        {"action": "store_true", "help": "give hosts that an earlier run retired another chance"},
-    ),
-    "--rate": (
-        "politeness",
-        "rate",
-        {"type": float, "metavar": "N", "help": "requests per second in total (no limit)"},
-    ),
-    "--user-agent": ("fetch", "user_agent", {"metavar": "TEXT", "help": "product token first, as in name/1.0"}),
-    "--contact": (
-        "fetch",
-        "contact",
-        {"metavar": "URL-OR-MAIL", "help": "where to reach the operator; added to the User-Agent"},
-    ),
-    "--seen": (
-        "seen",
-        "kind",
-        {"choices": SEEN_KINDS, "help": "kind of seen-set; `crawler plan` compares them (scalable)"},
-    ),
-    "--fpp": (
-        "seen",
-        "fpp",
-        {"type": float, "metavar": "P", "help": "bound on the seen-set's false-positive probability (0.001)"},
-    ),
-    "--capacity": ("seen", "capacity", {"type": int, "metavar": "N", "help": "URLs in the first slice (1048576)"}),
-    "--hash": (
-        "seen",
-        "hash",
-        {
-            "choices": SEEN_HASHES,
-            "help": "hash of URLs: blake2b, which no page can forge, or the faster mmh3 (blake2b)",
-        },
-    ),
-    "--known": (
-        "crawl",
-        "known",
-        {
-            "action": "append",
-            "metavar": "FILE|JOB",
-            "help": "do not admit links to URLs that this older seen-set knows; may be repeated",
-        },
-    ),
-    "--ledger": (
-        "seen",
-        "ledger",
-        {
-            "action": argparse.BooleanOptionalAction,
-            "help": "confirm on disk what the seen-set calls seen, so that no page is skipped by mistake (on; "
+_DEFAULTS = Settings()
+_COUNT: dict[str, Any] = {"type": int, "metavar": "N"}
+_SECONDS: dict[str, Any] = {"type": float, "metavar": "SECONDS"}
+_EACH: dict[str, Any] = {"action": "append"}
+_SWITCH: dict[str, Any] = {"action": "store_true"}
+
+
+def _flag(place: str, help: str, **options: Any) -> tuple[str, str, dict[str, Any]]:
+    """The flag of a setting: its table, its key, and the arguments for argparse. ``{}`` in ``help`` is its default."""
+    table, _, key = place.partition(".")
+    return table, key, {**options, "help": help.format(getattr(getattr(_DEFAULTS, table), key))}
+
+
+# Group of `--help` -> flag -> (table, key, argparse arguments), in the order in which they are shown. A flag that is
+# not given leaves the configuration as it is.
+_OF_GROUPS = {
+    "what to crawl": {
+        "--scope": _flag("crawl.scope", "what belongs to the crawl ({})", choices=SCOPES),
+        "--hops-outside": _flag("crawl.hops_outside", "follow links that leave the scope for N hops ({})", **_COUNT),
+        "--embedded": _flag(
+            "links.embedded", "fetch what pages embed, such as images, in scope or anywhere ({})", choices=EMBEDDED
+        ),
+        "--include": _flag("scope.include", f"follow only matching links; {_PATTERNS}", metavar="PATTERN", **_EACH),
+        "--exclude": _flag("scope.exclude", f"skip matching links; {_PATTERNS}", metavar="PATTERN", **_EACH),
+        "--known": _flag(
+            "crawl.known",
+            "do not admit links to URLs that this older seen-set knows; may be repeated",
+            metavar="FILE|JOB",
+            **_EACH,
+        ),
+        "--order": _flag("crawl.order", "which URLs go first ({})", choices=ORDERS),
+        "--recrawl": _flag(
+            "recrawl.enabled", "revisit finished pages, each at its own pace; only a limit ends the crawl", **_SWITCH
+        ),
+    },
+    "when to stop": {
+        "--max-pages": _flag("crawl.max_pages", "stop after N fetched URLs in this job", **_COUNT),
+        "--max-depth": _flag("crawl.max_depth", "links from a seed", **_COUNT),
+        "--max-time": _flag("crawl.max_time", "stop this run after this time", **_SECONDS),
+        "--min-free": _flag(
+            "durability.min_free", "stop when less space is free on the job's disk ({})", type=int, metavar="BYTES"
+        ),
+    },
+    "politeness": {
+        "--contact": _flag(
+            "fetch.contact", "where to reach the operator; added to the User-Agent", metavar="URL-OR-MAIL"
+        ),
+        "--user-agent": _flag("fetch.user_agent", "product token first, as in name/1.0", metavar="TEXT"),
+        "--delay": _flag("politeness.delay", "seconds between two requests to a host ({})", **_SECONDS),
+        "--per-host": _flag("politeness.per_host", "requests to a host at a time ({})", **_COUNT),
+        "--host-key": _flag(
+            "politeness.host_key", "what shares one delay and one set of request slots ({})", choices=HOST_KEYS
+        ),
+        "--rate": _flag("politeness.rate", "requests per second in total (no limit)", type=float, metavar="N"),
+        "--concurrency": _flag("crawl.concurrency", "URLs in flight ({})", **_COUNT),
+        "--ignore-robots": _flag("robots.ignore", "do not ask for robots.txt", **_SWITCH),
+        "--retry-retired": _flag(
+            "politeness.retry_retired", "give hosts that an earlier run retired another chance", **_SWITCH
+        ),
+    },
+    "network": {
+        "--allow-private": _flag("fetch.allow_private", "fetch loopback and private addresses", **_SWITCH),
+        "--allow-network": _flag(
+            "fetch.allow_networks", "fetch the addresses of this network; may be repeated", metavar="NET", **_EACH
+        ),
+        "--proxy": _flag(
+            "fetch.proxy", "fetch through a proxy; `direct`: also not through one of the environment", metavar="URL"
+        ),
+    },
+    "seen-set": {
+        "--seen": _flag("seen.kind", "kind of seen-set; `crawler plan` compares them ({})", choices=SEEN_KINDS),
+        "--fpp": _flag("seen.fpp", "bound on the seen-set's false-positive probability ({})", type=float, metavar="P"),
+        "--capacity": _flag("seen.capacity", "URLs in the first slice ({})", **_COUNT),
+        "--hash": _flag(
+            "seen.hash", "hash of URLs: blake2b, which no page can forge, or the faster mmh3 ({})", choices=SEEN_HASHES
+        ),
+        "--ledger": _flag(
+            "seen.ledger",
+            "confirm on disk what the seen-set calls seen, so that no page is skipped by mistake (on; "
             "--no-ledger saves about 30 bytes of disk a URL)",
-        },
-    ),
-    "--proxy": (
-        "fetch",
-        "proxy",
-        {"metavar": "URL", "help": "fetch through a proxy; `direct`: also not through one of the environment"},
-    ),
-    "--allow-private": (
-        "fetch",
-        "allow_private",
-        {"action": "store_true", "help": "fetch loopback and private addresses"},
-    ),
-    "--allow-network": (
-        "fetch",
-        "allow_networks",
-        {"action": "append", "metavar": "NET", "help": "fetch the addresses of this network; may be repeated"},
-    ),
-    "--ignore-robots": ("robots", "ignore", {"action": "store_true", "help": "do not ask for robots.txt"}),
-    "--min-free": (
-        "durability",
-        "min_free",
-        {"type": int, "metavar": "BYTES", "help": "stop when less space is free on the job's disk (0)"},
-    ),
-    "--recrawl": (
-        "recrawl",
-        "enabled",
-        {"action": "store_true", "help": "revisit finished pages, each at its own pace; only a limit ends the crawl"},
-    ),
-    "--output": (
-        "output",
-        "keep",
-        {
-            "type": output_names,
-            "metavar": "NAME,...",
-            "help": f"keep more of pages than their records: {', '.join(KEPT)}; -: also write the records to "
-            "standard output",
-        },
-    ),
-    "--on-page": (
-        "hooks",
-        "on_page",
-        {"metavar": "MODULE:FUNCTION", "help": "call this function of yours with each page (see hooks in --config)"},
-    ),
-    "--partitions": (
-        "partitions",
-        "processes",
-        {"type": int, "metavar": "N", "help": "crawl with N processes, in partitions that they share"},
-    ),
-    "--partition-count": (
-        "partitions",
-        "count",
-        {"type": int, "metavar": "V", "help": "partitions of a new crawl (16)"},
-    ),
-    "--workers": (
-        "partitions",
-        "workers",
-        {"type": int, "metavar": "N", "help": "wait for N workers before a new crawl is shared out"},
-    ),
-    "--engine": (
-        "partitions",
-        "engine",
-        {"metavar": "URL", "help": "share the crawl with workers elsewhere, by what is at this URL"},
-    ),
-    "--crawl": ("partitions", "crawl", {"metavar": "NAME", "help": "the name of the crawl there"}),
-    "--replicas": (
-        "partitions",
-        "replicas",
-        {"type": int, "metavar": "N", "help": "replicas of each partition, with other workers (1)"},
-    ),
-    "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page at this address"}),
-    "--dashboard-token-file": (
-        "dashboard",
-        "token_file",
-        {
-            "metavar": "FILE",
-            "help": "file with the token that the live page asks for (default: a generated one in DIR)",
-        },
-    ),
+            action=argparse.BooleanOptionalAction,
+        ),
+    },
+    "outputs": {
+        "--output": _flag(
+            "output.keep",
+            f"keep more of pages than their records: {', '.join(KEPT)}; -: also write the records to standard output",
+            type=output_names,
+            metavar="NAME,...",
+        ),
+        "--on-page": _flag(
+            "hooks.on_page",
+            "call this function of yours with each page (see hooks in --config)",
+            metavar="MODULE:FUNCTION",
+        ),
+    },
+    "several processes": {
+        "--partitions": _flag(
+            "partitions.processes", "crawl with N processes, in partitions that they share", **_COUNT
+        ),
+        "--partition-count": _flag("partitions.count", "partitions of a new crawl (16)", type=int, metavar="V"),
+        "--workers": _flag("partitions.workers", "wait for N workers before a new crawl is shared out", **_COUNT),
+        "--engine": _flag(
+            "partitions.engine", "share the crawl with workers elsewhere, by what is at this URL", metavar="URL"
+        ),
+        "--crawl": _flag("partitions.crawl", "the name of the crawl there", metavar="NAME"),
+        "--replicas": _flag("partitions.replicas", "replicas of each partition, with other workers ({})", **_COUNT),
+    },
+    "dashboard": {
+        "--dashboard": _flag("dashboard.listen", "serve the live page at this address", metavar="[HOST:]PORT"),
+        "--dashboard-token-file": _flag(
+            "dashboard.token_file",
+            "file with the token that the live page asks for (default: a generated one in DIR)",
+            metavar="FILE",
+        ),
+    },
 }
+FLAGS = {flag: made for flags in _OF_GROUPS.values() for flag, made in flags.items()}
 
 
-# The groups of `--help`, with the flags in the order in which they are shown.
-GROUPS: dict[str, tuple[str, ...]] = {
-    "what to crawl": (
-        "--scope",
-        "--hops-outside",
-        "--embedded",
-        "--include",
-        "--exclude",
-        "--known",
-        "--order",
-        "--recrawl",
-    ),
-    "when to stop": ("--max-pages", "--max-depth", "--max-time", "--min-free"),
-    "politeness": (
-        "--contact",
-        "--user-agent",
-        "--delay",
-        "--per-host",
-        "--host-key",
-        "--rate",
-        "--concurrency",
-        "--ignore-robots",
-        "--retry-retired",
-    ),
-    "network": ("--allow-private", "--allow-network", "--proxy"),
-    "seen-set": ("--seen", "--fpp", "--capacity", "--hash", "--ledger"),
-    "outputs": ("--output", "--on-page"),
-    "several processes": ("--partitions", "--partition-count", "--workers", "--engine", "--crawl", "--replicas"),
-    "dashboard": ("--dashboard", "--dashboard-token-file"),
-}
+def add_flags(group: argparse._ActionsContainer, *flags: str) -> None:
+    """Add flags, each without a default: one that is not given is not in the arguments."""
+    for flag in flags:
+        group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
+
+
+def add_printing(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of what a run prints."""
+    shown = parser.add_argument_group("what it prints").add_mutually_exclusive_group()
+    shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
+    shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
 
 
 def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
@@ -260,11 +175,9 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
     group = parser.add_argument_group("job")
     group.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
     group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
-    for title, flags in GROUPS.items():
+    for title, flags in _OF_GROUPS.items():
         group = parser.add_argument_group(title)
-        for flag in flags:
-            _, _, arguments = FLAGS[flag]
-            group.add_argument(flag, **{"default": argparse.SUPPRESS, **arguments})
+        add_flags(group, *flags)
         if title == "outputs":
             group.add_argument(
                 "--parquet",
@@ -279,9 +192,7 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
             group.add_argument(
                 "--keep-open", action="store_true", help="when the run has ended, keep the live page up until Ctrl-C"
             )
-    shown = parser.add_argument_group("what it prints").add_mutually_exclusive_group()
-    shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
-    shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
+    add_printing(parser)
 
 
 def whole_number(text: str) -> int:

@@ -8,9 +8,8 @@ import asyncio
 import errno
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from crawler.base.clock import SteadyClock
 from crawler.base.disk import FULL, RealDisk, no_room
@@ -25,7 +24,7 @@ from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
 from crawler.engine.seeds import SeedsError
-from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, crawl_partitions, holds_crawl
 from crawler.job.directory import JobError
 from crawler.job.identity import check_fetcher, read_identity
 from crawler.job.inbox import Answer, Inbox
@@ -47,31 +46,22 @@ def add_no_wait(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
 
 
-def deliver(arguments: argparse.Namespace, work: Callable[[Path, Settings], Awaitable[int]]) -> int:
-    """Do the ``work`` with the job and the settings of its last run. Returns the exit code. Raises UsageError."""
+def deliver(
+    arguments: argparse.Namespace,
+    to_job: Callable[[Path, Settings], Awaitable[int]],
+    to_crawl: Callable[[CrawlPartitions], Awaitable[int]],
+) -> int:
+    """Do the work with the job and the settings of its last run, or with the partitions of a crawl. Returns the exit
+    code. Raises UsageError, FailedError."""
     directory: Path = arguments.job
 
     async def do() -> int:
-        check_fetcher(directory)
+        crawl = crawl_partitions(directory) if holds_crawl(directory) else None
+        if crawl is None:
+            check_fetcher(directory)
         say_defaults(directory)
-        return await work(directory, read_run(directory).settings)
+        return await (to_job(directory, read_run(directory).settings) if crawl is None else to_crawl(crawl))
 
-    return _done(directory, do)
-
-
-def deliver_to_crawl(arguments: argparse.Namespace, work: Callable[[CrawlPartitions], Awaitable[int]]) -> int:
-    """Do the ``work`` with the partitions of a crawl. Returns the exit code. Raises UsageError."""
-    directory: Path = arguments.job
-
-    async def do() -> int:
-        crawl = crawl_partitions(directory)
-        say_defaults(directory)
-        return await work(crawl)
-
-    return _done(directory, do)
-
-
-def _done(directory: Path, do: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
         return run_interruptible(do)
     except (JobError, SettingsError, SeedsError) as error:
@@ -191,23 +181,15 @@ class Parcels:
             # Nothing is known yet of URLs that wait for the next run: it decides which are in scope and new.
             waits = self._left == self._stored > 0 and self._for_next_run
             print(f"{self._label}{f'{self._left} left in the inbox' if waits else words(answer)}")
-            if self._left and self._full is not None:
-                say(
-                    sys.stderr,
-                    f"crawler: the URLs cannot be admitted now: {self._full}: {counted(self._left, 'URL')} left in "
-                    f"{self._inbox.path}; the next run, or the next `crawler add`, admits them",
-                )
-            elif self._left and self._for_next_run:
-                say(
-                    sys.stderr,
-                    f"crawler: no process runs this partition: {counted(self._left, 'URL')} left in "
-                    f"{self._inbox.path}; the next run admits what is in scope and new",
-                )
-            elif self._left:
-                say(
-                    sys.stderr,
-                    f"crawler: no answer from the crawl yet: {counted(self._left, 'URL')} left in {self._inbox.path}",
-                )
+            if self._left:
+                why, then = "no answer from the crawl yet", ""
+                if self._full is not None:
+                    why = f"the URLs cannot be admitted now: {self._full}"
+                    then = "; the next run, or the next `crawler add`, admits them"
+                elif self._for_next_run:
+                    why, then = "no process runs this partition", "; the next run admits what is in scope and new"
+                left = f"{counted(self._left, 'URL')} left in {self._inbox.path}"
+                say(sys.stderr, f"crawler: {why}: {left}{then}")
         else:
             print(f"{self._label}{self._left} left in the inbox")
         return Exit.OK

@@ -47,7 +47,7 @@ from crawler.service.crawl_progress import CrawlProgress
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.file_limit import check_files
 from crawler.service.front import Result
-from crawler.service.progress.supervisor import Supervisor as ServiceManager
+from crawler.service.progress.supervisor import environment_of_another, keep_reporting
 from crawler.service.reloading import Configuration, ConfigurationError
 
 if TYPE_CHECKING:
@@ -56,11 +56,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("crawler")
 
 SPOOLED = "seeds-{}.txt"  # what came from standard input and pipes, in the directory of the crawl
-_LOOK = 1.0  # seconds between two looks at what the partitions say of themselves
 _PIECE = 2**20  # bytes
 _LEAVING = 10.0  # seconds for workers that were added by hand to learn that the crawl is over, and to leave
-# By these a service manager knows the first process. The workers are others.
-_NOT_PASSED_ON = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
 
 def _check_possible(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -207,17 +204,16 @@ class _Given:
 
 def _plan(directory: Path, crawl: CrawlFile, engine: str, given: _Given, progress: CrawlProgress) -> Plan:
     words = [*words_of(), "work", f"--engine={engine}", f"--crawl={crawl.name}"]
-    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     words.append(f"--dir={directory}")
     pages, drains = lambda: progress.fetched, partial(is_asked, directory)
-    return Plan(words, environment, given.processes, given.instructions, given.reread, pages, drains)
+    return Plan(words, environment_of_another(), given.processes, given.instructions, given.reread, pages, drains)
 
 
 async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progress | None) -> Outcome:
     """Keep the workers going while the crawl is shown, and stop them in order by a signal."""
     stop, loop = partial(supervisor.stop, Stop.INTERRUPTED), asyncio.get_running_loop()
     with view or contextlib.nullcontext():
-        looking = asyncio.create_task(_look(progress, view))
+        looking = asyncio.create_task(keep_reporting(partial(_look, progress, view)))
         try:
             with stopping_signals(loop, stop, supervisor.kill):
                 return await supervisor.run()
@@ -225,19 +221,11 @@ async def _watched(supervisor: Supervisor, progress: CrawlProgress, view: Progre
             looking.cancel()
 
 
-async def _look(progress: CrawlProgress, view: Progress | None) -> None:
-    manager = ServiceManager(os.environ)
-    try:
-        while True:
-            await asyncio.sleep(_LOOK)
-            stats = progress.look()
-            if stats is not None and view is not None:
-                view.update(stats)
-            with contextlib.suppress(OSError):
-                manager.alive(f"{progress.pages()} pages", stopping=False)
-    finally:
-        with contextlib.suppress(OSError):
-            manager.close()
+def _look(progress: CrawlProgress, view: Progress | None) -> tuple[str, bool]:
+    stats = progress.look()
+    if stats is not None and view is not None:
+        view.update(stats)
+    return f"{progress.pages()} pages", False
 
 
 def _spooled(directory: Path, seeds: NamedSeeds) -> list[Path]:

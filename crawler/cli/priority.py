@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from crawler.base.figures import counted
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
-from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
 from crawler.job.inbox import Answer
 from crawler.job.run_settings import read_run
 from crawler.url.scope.patterns import Pattern, PatternError
@@ -37,9 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         Pattern(arguments.pattern)
     except PatternError as error:
         raise UsageError(f"{arguments.pattern!r}: {error}") from error
-    if holds_crawl(arguments.job):
-        return deliver_to_crawl(arguments, lambda crawl: _move_in_crawl(arguments, crawl))
-    return deliver(arguments, lambda _, settings: _move(arguments, settings))
+    return deliver(arguments, lambda _, settings: _move(arguments, settings), partial(_move_in_crawl, arguments))
 
 
 async def _move_in_crawl(arguments: argparse.Namespace, crawl: CrawlPartitions) -> int:

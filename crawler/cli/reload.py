@@ -10,7 +10,7 @@ from pathlib import Path
 from crawler.base.disk import RealDisk
 from crawler.base.say import say
 from crawler.base.settings.live import Change
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.interruptible import run_interruptible
 from crawler.inspect.crawl_partitions import holds_crawl, jobs_of
 from crawler.job.directory import JobError, holds_job
@@ -38,8 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     except JobError as error:
         raise UsageError(str(error)) from error
     if not running:
-        say(sys.stderr, f"crawler: error: {NOT_RUNNING.text}: the next run reads its configuration anyway")
-        return Exit.FAILED
+        raise FailedError(f"error: {NOT_RUNNING.text}: the next run reads its configuration anyway")
     # Partitions that one process runs have one configuration.
     return max(_reload(job, pid) for pid, job in {pid: job for job, pid in running.items()}.items())
 

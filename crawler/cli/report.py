@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from crawler.base.figures import counted
-from crawler.base.say import say
 from crawler.cli.damaged_job import guarded, say_defaults
-from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import ExportError
 from crawler.inspect.export.job_report import write_report
@@ -36,7 +34,6 @@ def run(arguments: argparse.Namespace) -> int:
     except ExportError as error:
         raise UsageError(str(error)) from error
     except OSError as error:
-        say(sys.stderr, f"crawler: error: no report was written: {' '.join(str(error).split())}")
-        return Exit.FAILED
+        raise FailedError(f"error: no report was written: {' '.join(str(error).split())}") from error
     print(f"{out}: {counted(made.urls, 'URL')}, {made.broken:,} broken; {made.size:,} bytes")
     return Exit.OK

@@ -16,7 +16,7 @@ from crawler.base.figures import count
 from crawler.base.say import say
 from crawler.base.settings.load import Source
 from crawler.base.settings.parts import HookSettings, Settings
-from crawler.cli.damaged_job import changing
+from crawler.cli.damaged_job import changing, job_error_text
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import SeedsError
@@ -80,7 +80,7 @@ def run_ends(directory: Path, engine: str = "", hint: str = "") -> Iterator[None
     what carries the crawl, if any does; the ``hint`` says what to do if it cannot be reached."""
     began = holds_any(directory)
     try:
-        with changing(directory):
+        with changing(directory, job_error_text):
             yield
     except (UsageError, FailedError):
         raise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -15,18 +15,15 @@ from crawler.base.say import say
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver, deliver_to_crawl
-from crawler.inspect.crawl_partitions import CrawlPartitions, holds_crawl
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.crawl_tail import tail_of
+from crawler.inspect.export.final_records import once_known
 from crawler.inspect.record_stream import Tail
-from crawler.job.directory import JobError
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.job.output.finished import Choice, Past, knows_host, rules_of, select
 from crawler.job.run_settings import read_run
 from crawler.url.urls.canonicaliser import Canonicaliser
-
-_BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
-_POLL = 0.25
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if holds_crawl(arguments.job):
-        return deliver_to_crawl(arguments, lambda crawl: _retry_in_crawl(arguments, crawl))
-    return deliver(arguments, lambda directory, settings: _retry(arguments, directory, settings))
+    return deliver(arguments, partial(_retry, arguments), partial(_retry_in_crawl, arguments))
 
 
 async def _retry(arguments: argparse.Namespace, directory: Path, settings: Settings) -> int:
@@ -136,9 +131,5 @@ def _words(answer: Answer) -> str:
 
 def _selected(directory: Path, choice: Choice) -> Iterator[Past]:
     """The finished URLs that fit. Raises JobError, OSError, any of DAMAGE."""
-    deadline = time.monotonic() + _BUSY
-    while Tail(directory).last(0) is None:
-        if time.monotonic() > deadline:
-            raise JobError(f"{directory} is in use by a process that shows no records: try again later")
-        time.sleep(_POLL)
+    once_known(directory, lambda: Tail(directory).last(0))
     return (past for past in select(lambda: Tail(directory).more(), choice) if past is not None)

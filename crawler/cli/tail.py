@@ -5,23 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import TypeVar
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.crawl_tail import tail_of
-from crawler.job.directory import JobError
+from crawler.inspect.export.final_records import once_known
 from crawler.job.output.changes import CursorError
 from crawler.job.records import Outcome
 
-T = TypeVar("T")
-
 _POLL = 0.25  # seconds between two looks at the job
-_BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -54,11 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.since is not None:
         more = tail.changes
         try:
-            _once_known(job, lambda: tail.resume(arguments.since) or None)
+            once_known(job, lambda: tail.resume(arguments.since) or None)
         except CursorError as error:
             raise UsageError(str(error)) from error
     elif not arguments.all:
-        out.writelines(_once_known(job, lambda: tail.last(arguments.n)))
+        out.writelines(once_known(job, lambda: tail.last(arguments.n)))
     while True:
         for line in more():
             out.write(line)
@@ -66,13 +60,3 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.follow:
             return Exit.OK
         time.sleep(_POLL)
-
-
-def _once_known(job: Path, look: Callable[[], T | None]) -> T:
-    """Look until it is known how far records are final, and return what was found. Raises JobError."""
-    deadline = time.monotonic() + _BUSY
-    while (found := look()) is None:
-        if time.monotonic() > deadline:
-            raise JobError(f"{job} is in use by a process that shows no records: try again later")
-        time.sleep(_POLL)
-    return found

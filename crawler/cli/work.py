@@ -16,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.drain import drain
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_seeds import NamedSeeds
-from crawler.cli.options import FLAGS, GROUPS
+from crawler.cli.options import FLAGS, add_flags, add_printing
 from crawler.cli.reporting import hooks_of, progress_view, report_end, run_ends, show_log, trouble_text
 from crawler.cluster.agreement import (
     PRESENT_INTERVAL,
@@ -70,7 +70,7 @@ from crawler.seen.filters import NoMemoryError
 from crawler.service.ending_signals import stopping_signals
 from crawler.service.front import Result
 from crawler.service.progress.summary import left_over
-from crawler.service.progress.supervisor import Supervisor as ServiceManager
+from crawler.service.progress.supervisor import keep_reporting
 from crawler.service.reloading import ConfigurationError
 from crawler.service.worker_session import WorkOptions, work
 
@@ -83,7 +83,7 @@ log = logging.getLogger("crawler")
 _OWN = {
     "when to stop": ("--max-time", "--min-free"),
     "politeness": ("--contact", "--rate", "--concurrency"),
-    "network": GROUPS["network"],
+    "network": ("--allow-private", "--allow-network", "--proxy"),
 }
 _OF_WHOLE = (
     ("crawl", ("scope", "hops_outside", "order", "max_pages", "max_depth")),
@@ -118,15 +118,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="begin partition N again, from a replica here or else from links that come, if its directory is gone",
     )
-    group.add_argument("--workers", **{"default": argparse.SUPPRESS, **FLAGS["--workers"][2]})
+    add_flags(group, "--workers")
     group.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, over those of the crawl")
     for title, flags in _OWN.items():
         group = parser.add_argument_group(title)
-        for flag in flags:
-            group.add_argument(flag, **{"default": argparse.SUPPRESS, **FLAGS[flag][2]})
-    shown = parser.add_argument_group("what it prints").add_mutually_exclusive_group()
-    shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
-    shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
+        add_flags(group, *flags)
+    add_printing(parser)
     parser.add_argument("--channel", type=int, help=argparse.SUPPRESS)  # of the process that has started it
     parser.set_defaults(run=run, quits_at_once=True)
 
@@ -162,8 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
         rate = arguments.beneath.get("politeness", {}).pop("rate", None)
         settings, _ = build_settings(arguments)
         _check_whole(settings, arguments.beneath)
-        given = _ByHand(arguments.dir, settings, rate, tables, arguments.forget_partition)
-        result, drained = asyncio.run(_by_hand(given, view))
+        result, drained = asyncio.run(_by_hand(arguments, settings, rate, tables, view))
     if not result.stats and not arguments.quiet:
         say(sys.stderr, left_over(result.done, result.had, result.seconds))
     stats, done = result.stats, result.done
@@ -202,20 +198,12 @@ def _check_whole(settings: Settings, beneath: dict[str, dict[str, Any]]) -> None
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-class _ByHand(NamedTuple):
-    """What a worker is given by hand: its ``own`` settings, for a crawl that has this ``rate`` and passes those
-    ``tables`` on, and partitions to ``forget``."""
-
-    directory: Path
-    own: Settings
-    rate: float | None
-    tables: Tables
-    forget: Sequence[int]
-
-
-async def _by_hand(given: _ByHand, view: Progress | None) -> tuple[MemberResult, bool]:
-    """What came of it, and whether the worker was asked to leave for good."""
-    directory, own, rate, tables, forget = given
+async def _by_hand(
+    arguments: argparse.Namespace, own: Settings, rate: float | None, tables: Tables, view: Progress | None
+) -> tuple[MemberResult, bool]:
+    """Work with the worker's ``own`` settings, for a crawl that has this ``rate`` and passes those ``tables`` on.
+    Returns what came of it, and whether the worker was asked to leave for good."""
+    directory, forget = arguments.dir, arguments.forget_partition
     engine, name, clock = own.partitions.engine or "", own.partitions.crawl or "", SteadyClock()
     settings, disk = _at_rate(own, rate), RealDisk()
     carrier = await open_carrier(engine, name)
@@ -232,7 +220,7 @@ async def _by_hand(given: _ByHand, view: Progress | None) -> tuple[MemberResult,
         time = TimeLeft(carrier, None, boot_time)
         beside = [
             present,
-            asyncio.create_task(_show(member, view)),
+            asyncio.create_task(keep_reporting(partial(_show, member, view))),
             asyncio.create_task(_follow_rate(carrier, engine, settings, member)),
             asyncio.create_task(time.keep(partial(member.stop, Stop.MAX_TIME))),
         ]
@@ -264,21 +252,13 @@ async def _follow_rate(carrier: Carrier, engine: str, settings: Settings, member
                 member.change(settings)
 
 
-async def _show(member: _Stoppable, view: Progress | None) -> None:
-    """On the terminal, and to the service manager."""
-    manager = ServiceManager(os.environ)
-    try:
-        while True:
-            await asyncio.sleep(1.0)
-            stats = member.stats()
-            if stats and view is not None:
-                view.update(stats)
-            with contextlib.suppress(OSError):
-                words = f"{stats.get('pages_fetched', 0)} pages, {len(member.partitions)} partitions"
-                manager.alive(words, stopping=member.reason is not None)
-    finally:
-        with contextlib.suppress(OSError):
-            manager.close()
+def _show(member: _Stoppable, view: Progress | None) -> tuple[str, bool]:
+    """Show the work on the terminal. Returns what the service manager is to know."""
+    stats = member.stats()
+    if stats and view is not None:
+        view.update(stats)
+    pages = stats.get("pages_fetched", 0)
+    return f"{pages} pages, {len(member.partitions)} partitions", member.reason is not None
 
 
 async def _worked(

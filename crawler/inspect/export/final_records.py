@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import PAGES, JobError
 from crawler.job.output import Record, record_of
 from crawler.job.records import JournalError
+
+T = TypeVar("T")
 
 _BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
 _POLL = 0.1  # seconds between two looks
@@ -28,9 +31,15 @@ def final_records(directory: Path) -> Iterator[tuple[Record, int]]:
 def final_lines(directory: Path) -> Iterator[bytes]:
     """The lines of these records, as they are. Raises JobError, OSError."""
     tail = Tail(directory)
+    once_known(directory, lambda: tail.knows_end() or None)
+    yield from tail.more()
+
+
+def once_known(directory: Path, look: Callable[[], T | None]) -> T:
+    """Look until it is known how far records are final, and return what was found. Raises JobError."""
     deadline = time.monotonic() + _BUSY
-    while not tail.knows_end():
+    while (found := look()) is None:
         if time.monotonic() > deadline:
             raise JobError(f"{directory} is in use by a process that shows no records: try again later")
         time.sleep(_POLL)
-    yield from tail.more()
+    return found

@@ -7,12 +7,36 @@ ending.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
+import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 # The listener is gone or too busy. The next message follows in a second, and the crawl does not stop for this.
 _UNHEARD = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN, errno.ENOBUFS})
+# By these a service manager knows the process that it has started.
+_OF_ONE_PROCESS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+
+
+def environment_of_another() -> dict[str, str]:
+    """The environment for another process, which the service manager does not know."""
+    return {name: value for name, value in os.environ.items() if name not in _OF_ONE_PROCESS}
+
+
+async def keep_reporting(look: Callable[[], tuple[str, bool]]) -> None:
+    """Report each second what ``look`` returns: the status, and whether the program is ending."""
+    manager = Supervisor(os.environ)
+    try:
+        while True:
+            await asyncio.sleep(1.0)
+            status, stopping = look()
+            with contextlib.suppress(OSError):
+                manager.alive(status, stopping=stopping)
+    finally:
+        with contextlib.suppress(OSError):
+            manager.close()
 
 
 class Supervisor:

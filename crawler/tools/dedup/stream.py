@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Protocol
 
@@ -145,28 +145,17 @@ def deduplicate(
     tally = Tally(skipped=keys.skipped)
     room, rebuilt = room_of(seen), 0
     lookout = Lookout(seen, warn, available_memory, keeper.compact_slices if keeper else 0)
-    while True:
+    for lines, digests in _blocks(source, keys, tally, keeper, seen):
         try:
             if keeper and keeper.rebuilt > rebuilt:
                 room, rebuilt = room_of(seen), keeper.rebuilt
                 lookout.look_again()
-            got = source.next(keeper.seconds_left() if keeper else None)
-            if got is Pause.IDLE and keeper:
-                keeper.work(seen)
-                continue
-            if isinstance(got, Pause):
-                tally.interrupted = got is Pause.INTERRUPTED
-                break
-            lines, digests = keys.read(got)
             room.need(len(seen) + len(lines))
-        except (LineTooLongError, FilterError) as problem:
+        except FilterError as problem:
             tally.stopped = str(problem)
             break
         new = lookout.add_digests(digests)
-        tally.lines += len(lines)
-        tally.new += len(new)
-        if new:
-            write_all(out, b"\n".join((*chosen_lines(new, lines), b"")))
+        _write_new(out, new, lines, tally)
         if keeper:
             keeper.written(_digests_at(new, digests))
             keeper.work(seen)
@@ -189,16 +178,7 @@ class Asked(Protocol):
 def contained(source: LineSource, keys: LineKeys, seen: Asked, out: int) -> Tally:
     """Write the lines of ``source`` whose keys are in ``seen``; ``new`` counts the others. Raises OSError."""
     tally = Tally(skipped=keys.skipped)
-    while True:
-        try:
-            got = source.next()
-        except LineTooLongError as problem:
-            tally.stopped = str(problem)
-            break
-        if isinstance(got, Pause):
-            tally.interrupted = got is Pause.INTERRUPTED
-            break
-        lines, digests = keys.read(got)
+    for lines, digests in _blocks(source, keys, tally):
         held = [line for line, found in zip(lines, seen.contains_digests(digests), strict=True) if found]
         tally.lines += len(lines)
         tally.new += len(lines) - len(held)
@@ -207,13 +187,78 @@ def contained(source: LineSource, keys: LineKeys, seen: Asked, out: int) -> Tall
     return tally
 
 
+class Shared(Protocol):
+    """A session of a shared set."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether a server lost keys that it had acknowledged."""
+        ...
+
+    def add_digests(self, digests: bytes) -> list[int]:
+        """Add keys, and return the positions of the new ones."""
+        ...
+
+    def end(self) -> None:
+        """Everything was written."""
+        ...
+
+
+def deduplicate_shared(
+    source: LineSource, keys: LineKeys, seen: Shared, out: int, warn: Callable[[str], object]
+) -> Tally:
+    """Write the lines of ``source`` whose keys no producer of a shared set had before to ``out``, to the end of
+    ``source`` or until a signal comes. Raises OSError; then the next session of the same producer gets what was not
+    written.
+
+    The new lines of a block are written before the next block is asked for. So what the shards keep for this producer
+    until its next request is what it has perhaps not written when it dies."""
+    tally = Tally(skipped=keys.skipped)
+    warned = False
+    for lines, digests in _blocks(source, keys, tally):
+        _write_new(out, seen.add_digests(digests), lines, tally)
+        if seen.lost and not warned:
+            warned = True
+            warn("a server went back to an earlier state: keys that it had acknowledged may be called new again")
+    seen.end()
+    return tally
+
+
+def _blocks(
+    source: LineSource, keys: LineKeys, tally: Tally, keeper: Keeper | None = None, seen: Filter | None = None
+) -> Iterator[tuple[list[bytes], bytes]]:
+    """Yield the lines of each block, and the digests of their keys, until the input ends or a signal comes; ``tally``
+    says which. The keeper of ``seen`` works while no input comes. Raises OSError."""
+    while True:
+        try:
+            got = source.next(keeper.seconds_left() if keeper else None)
+        except LineTooLongError as problem:
+            tally.stopped = str(problem)
+            return
+        if got is Pause.IDLE and keeper and seen is not None:
+            keeper.work(seen)
+        elif isinstance(got, Pause):
+            tally.interrupted = got is Pause.INTERRUPTED
+            return
+        else:
+            yield keys.read(got)
+
+
+def _write_new(out: int, new: list[int], lines: list[bytes], tally: Tally) -> None:
+    """Count the lines of a block, and write those at the positions ``new``. Raises OSError."""
+    tally.lines += len(lines)
+    tally.new += len(new)
+    if new:
+        write_all(out, b"\n".join((*_chosen_lines(new, lines), b"")))
+
+
 def _digests_at(positions: list[int], digests: bytes) -> bytes:
     if len(positions) * DIGEST_BYTES == len(digests):
         return digests
     return digest_words(digests).take(positions, axis=0).tobytes() if positions else b""
 
 
-def chosen_lines(positions: list[int], lines: list[bytes]) -> Sequence[bytes]:
+def _chosen_lines(positions: list[int], lines: list[bytes]) -> Sequence[bytes]:
     """The lines at ``positions``, at least one."""
     if len(positions) == len(lines):
         return lines

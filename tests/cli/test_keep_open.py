@@ -176,21 +176,5 @@ def test_the_browser_gets_a_file_that_leads_to_the_link_with_the_token(
         assert not way_in.exists()
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_jobs_at_rest_are_opened_in_the_same_way(site: Site, tmp_path: Path, number: int) -> None:
-    jobs = [tmp_path / f"job-{each}" for each in range(number)]
-    for job in jobs:
-        assert crawler(seeds(site, tmp_path), "--job", job, "--quiet", *OPTIONS).code == 0
-    environment, opened = recording(tmp_path)
-    (jobs[0] / "open-dashboard.html").write_text("what a process left that was killed")
-    with running("dashboard", *jobs, "--open", env=environment) as process:
-        wait_until(opened.exists, "the browser runs")
-        said = [process.stdout.readline().decode() for _ in range(2)]
-        way_in = check_led_to(said[1].removeprefix("with its token: ").strip(), opened, jobs[0])
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0
-        assert not way_in.exists()
-
-
 def records(job: Path) -> list[Any]:
     return [json.loads(line) for line in (job / "pages.jsonl").read_text().splitlines()]

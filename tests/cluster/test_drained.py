@@ -105,18 +105,6 @@ def test_what_nobody_can_take_stays(tmp_path: Path) -> None:
         assert ended(second).code == 130
 
 
-def test_one_partition_that_stays_is_one(tmp_path: Path) -> None:
-    one = tmp_path / "one"
-    words = [*FLAGS, "--partition-count", "1"]
-    with redis_server(tmp_path / "server") as server, Chain(8, 400, 0.15) as chain:
-        reached = ("--engine", server.url, "--crawl", "news", "--workers", "1")
-        with begun(chain, "--job", one, *words, *reached, pages=4) as first:
-            drained = crawler("work", "--drain", "--dir", one)
-            assert drained.code == 1
-            assert f"partition 0 is still in {one}: no other directory could take it for" in drained.err
-            assert ended(first).code == 130
-
-
 def test_who_has_no_partition_and_whose_crawl_has_ended_is_told_so(tmp_path: Path) -> None:
     one, idle = tmp_path / "one", tmp_path / "idle"
     with redis_server(tmp_path / "server") as server, Chain(8, 26, 0.15) as chain:

@@ -95,23 +95,6 @@ def test_a_run_that_permits_them_queues_each_once_whenever_it_is_killed(tmp_path
     job.close()
 
 
-def test_rows_are_read_only_when_the_settings_of_their_rule_have_changed(tmp_path: Path) -> None:
-    store = Reading()
-    refusing(tmp_path, store)
-    store.scans.clear()
-    for fetch in ({}, {"allow_ports": (25,)}, {}):
-        job = opened(tmp_path, store, **fetch)
-        assert not job.held_back.left
-        job.close()
-    assert not store.scans[Family.REFUSED]
-    job = opened(tmp_path, store, allow_networks=("192.168.0.0/16",))
-    while job.held_back.left:
-        job.change_hosts(job.held_back.step)
-    assert store.scans[Family.REFUSED] == len(INSIDE) // ROWS + 1
-    assert job.held_back.counts() == {Rule.PRIVATE_ADDRESS: len(INSIDE)}
-    job.close()
-
-
 def test_settings_that_change_while_rows_are_looked_at(tmp_path: Path) -> None:
     store = Reading()
     refusing(tmp_path, store)

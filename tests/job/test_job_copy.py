@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import random
 import shutil
 import tempfile
@@ -24,7 +23,6 @@ from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
 from crawler.job.output import lines_of
 from crawler.job.platform import Platform
-from crawler.job.replica.copy_pieces import CopyError, Piece
 from crawler.job.snapshot import COPYING
 from crawler.web.fetch import SimulatedWeb
 from tests.chance import CHANCE
@@ -121,46 +119,12 @@ def test_a_copy_without_bodies_has_records_and_links(directory: Path, tmp_path: 
     with_job(directory, work, replace(EVERYTHING, partitions=PartitionSettings(replica_bodies=False)))
 
 
-def test_a_copy_that_is_broken_off_leaves_nothing(directory: Path) -> None:
-    async def work(job: Job) -> None:
-        async with JobCopy(job, PARTITION, CODEC, size=1_000) as copy:
-            for _ in range(3):
-                assert await copy.next() is not None
-            assert left(directory)
-        assert not left(directory)
-        with pytest.raises(ZeroDivisionError):
-            async with JobCopy(job, PARTITION, CODEC):
-                raise ZeroDivisionError
-        assert not left(directory)
-
-    with_job(directory, work)
-
-
 def test_what_a_killed_copy_left_is_removed_when_the_job_is_opened(directory: Path) -> None:
     (directory / COPYING / "00000000000000ff" / "store").mkdir(parents=True)
     (directory / COPYING / "00000000000000ff" / "job.json").touch()
 
     async def work(_: Job) -> None:
         assert not (directory / COPYING).exists()
-
-    with_job(directory, work)
-
-
-def test_a_file_that_is_cut_breaks_the_copy_off(directory: Path) -> None:
-    name = "pages-000001.jsonl"
-
-    async def work(job: Job) -> None:
-        async with JobCopy(job, PARTITION, CODEC, size=200) as copy:
-            names = list[str]()
-            while name not in names:
-                message = await copy.next()
-                assert message is not None
-                part = part_of_a_copy(message)
-                names = [path for path, _, _ in part.parts] if isinstance(part, Piece) else []
-            os.truncate(directory / name, 1)
-            with pytest.raises(CopyError, match="cut"):
-                await to_the_end(copy)
-        assert not left(directory)
 
     with_job(directory, work)
 

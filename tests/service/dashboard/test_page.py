@@ -230,35 +230,6 @@ def bring(browser: Chrome, selector: str) -> None:
     browser.execute_script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
 
 
-async def test_values_are_read_off_a_chart_by_keyboard(browser: Chrome) -> None:
-    course = Course()
-    for second in range(100):
-        course.observe(1_699_999_900.0 + second, statistics(urls_pending=second))
-    async with shown(Crawl(urls_pending=5_000), course=course) as (_, url):
-        await open_page(browser, url)
-        await asyncio.to_thread(bring, browser, "#chart-pending")
-
-        def reading() -> str:
-            return text(browser, "#chart-pending .legend b")
-
-        def press(*keys: str) -> None:
-            browser.switch_to.active_element.send_keys(*keys)
-
-        await until(browser, lambda: reading() == "5,000")
-        await asyncio.to_thread(browser.execute_script, "document.querySelector('#chart-pending > svg').focus()")
-
-        def went_back() -> bool:
-            press(Keys.SHIFT + Keys.ARROW_LEFT)
-            return int(reading().replace(",", "")) < 90
-
-        await until(browser, went_back)
-        before = await asyncio.to_thread(reading)
-        await asyncio.to_thread(press, Keys.ARROW_RIGHT)
-        await until(browser, lambda: int(reading()) == int(before) + 1)
-        await asyncio.to_thread(press, Keys.ESCAPE)
-        await until(browser, lambda: reading() == "5,000")
-
-
 async def test_the_end_is_told_and_a_crawl_carried_on_is_found_again(browser: Chrome) -> None:
     crawl = Crawl()
     async with shown(crawl) as (_, url):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from crawler.tools.bench.crawl_truth import READABLE, STATUS, Found, Verdict, judge_crawl
-from crawler.tools.bench.synthetic_crawl import Latency, WebServers, latency_of
+from crawler.tools.bench.crawl_truth import STATUS, Found, Verdict, judge_crawl
 from crawler.tools.bench.synthetic_server import STORM, STORMS, Weather
-from crawler.tools.bench.synthetic_web import Kind, Mode, Shape, SyntheticWeb
+from crawler.tools.bench.synthetic_web import Mode, Shape, SyntheticWeb
 from tests import program
 
 SHAPE = Shape(300, 5, 2, Mode.WEB, 8080)
@@ -68,14 +65,6 @@ def test_mistakes_are_counted() -> None:
     assert judge_crawl(web, requested) == Verdict(300, wrong=private)
 
 
-def test_a_crawler_that_lists_pages_alone_is_judged_by_pages() -> None:
-    web = SyntheticWeb(SHAPE)
-    output = [Found(url, 200) for url, kind in web.urls() if kind in READABLE]
-    assert judge_crawl(web, output, READABLE) == Verdict(300)
-    moved = next(Found(url, 301) for url, kind in web.urls() if kind is Kind.MOVED)
-    assert judge_crawl(web, [*output, moved], READABLE) == Verdict(300, unexpected=1)
-
-
 def test_a_storm_comes_passes_and_comes_again() -> None:
     weather, (first, between) = Weather(), STORMS
     assert [weather.refuses(10.0) for _ in range(first)] == [None] * first
@@ -83,25 +72,3 @@ def test_a_storm_comes_passes_and_comes_again() -> None:
     after = 10.0 + STORM
     assert [weather.refuses(after) for _ in range(between)] == [None] * between
     assert weather.refuses(after) == 503
-
-
-def test_servers_share_the_hosts_on_one_port() -> None:
-    with WebServers(Shape(30, 3, port=0), shares=2) as servers:
-        web = SyntheticWeb(servers.shape)
-        for seed in web.seeds:
-            number, _ = web.locate(seed) or pytest.fail("a seed is a page")
-            address, port = seed.removeprefix("http://").removesuffix("/").split(":")
-            with socket.create_connection((address, int(port)), 10) as connection:
-                connection.sendall(b"GET /robots.txt HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                answer = b""
-                while not answer.endswith(b"</html>\n"):
-                    answer += connection.recv(65_536) or pytest.fail("the connection ended")
-            assert answer.endswith(web.page(number))
-        requested = servers.stop()
-    assert (requested.answers, requested.robots, requested.refused) == (6, 3, 0)
-
-
-def test_latency_is_that_of_the_slowest_but_one_in_twenty() -> None:
-    assert latency_of(Counter({5: 94, 70: 2, 900: 4})) == Latency(5.0, 70.0)
-    assert latency_of(Counter({3: 1})) == Latency(3.0, 3.0)
-    assert latency_of(Counter()) == Latency()

@@ -17,7 +17,8 @@ path, modules, failed = sys.path[1:], set(sys.modules), 0
 for script in sorted(root.rglob("*.py")):
     text = script.read_text("utf-8")
     name = "__main__" if '"__main__"' in text and "ArgumentParser(" in text else "imported"
-    sys.path[:], sys.argv = [str(script.parent), *path], [str(script), "--help"]
+    found = path if name == "__main__" else [*path, str(root.parent)]  # a script finds what it needs by itself
+    sys.path[:], sys.argv = [str(script.parent), *found], [str(script), "--help"]
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):

@@ -18,7 +18,6 @@ from crawler.tools.bench.synthetic_web import (
     Habit,
     Kind,
     Mode,
-    Serving,
     Shape,
     SyntheticWeb,
     habit_of,
@@ -61,15 +60,6 @@ def test_what_can_be_reached_is_the_truth(shape: Shape) -> None:
     truth = [url for url, _ in web.urls()]
     assert len(set(truth)) == len(truth)
     assert reached(web) == set(truth)
-
-
-@given(shapes(), st.data())
-def test_a_page_is_the_same_whenever_it_is_made(shape: Shape, data: st.DataObject) -> None:
-    number = data.draw(st.integers(0, shape.pages - 1))
-    page = SyntheticWeb(shape).page(number)
-    again = SyntheticWeb(shape)
-    again.page(data.draw(st.integers(0, shape.pages - 1)))
-    assert again.page(number) == page
 
 
 def test_bytes_do_not_depend_on_the_machine() -> None:
@@ -118,29 +108,6 @@ def test_every_link_stays_on_loopback(shape: Shape) -> None:
             assert IPv4Address(parts.hostname or "").is_loopback
 
 
-@given(st.integers(2, 12), st.integers(0, 100))
-def test_each_page_of_chains_is_linked_once_and_from_another_host(hosts: int, seed: int) -> None:
-    web = SyntheticWeb(Shape(10 * hosts, hosts, seed, Mode.CHAINS, PORT))
-    sources: dict[str, list[str]] = {}
-    for url, kind in web.urls():
-        for link in links_of(web, url) if kind & (Kind.PAGE | Kind.MOVED) else ():
-            sources.setdefault(link, []).append(url)
-    for number in range(hosts, 10 * hosts):
-        moved = Kind.MOVED in web.expected(number)
-        (source,) = sources[web.url(number, Kind.MOVED if moved else Kind.PAGE)]
-        assert urlsplit(source).netloc != urlsplit(web.url(number)).netloc
-    for seed_url in web.seeds:
-        assert seed_url not in sources
-
-
-def test_the_last_page_of_the_largest_web_is_made_at_once() -> None:
-    for mode in Mode:
-        web = SyntheticWeb(Shape(MOST_PAGES, MOST_HOSTS, 0, mode, PORT))
-        url = web.url(MOST_PAGES - 1)
-        assert web.locate(url) == (MOST_PAGES - 1, Kind.PAGE)
-        assert web.page(MOST_PAGES - 1).endswith(b"</html>\n")
-
-
 def test_robots_txt_disallows_what_is_private_where_there_is_one() -> None:
     web = SyntheticWeb(Shape(1_000, 16, 0, port=PORT))
     for host in range(16):
@@ -179,18 +146,3 @@ def test_the_kinds_answer_as_they_are_called() -> None:
 def test_a_web_out_of_range_is_refused(shape: Shape) -> None:
     with pytest.raises(ValueError, match="a web has"):
         SyntheticWeb(shape)
-
-
-@pytest.mark.parametrize("size", [2_000, 13_000, 37_000, 242_000])
-def test_pages_of_one_size_have_the_links_that_lead_on(size: int) -> None:
-    web = SyntheticWeb(Shape(400, 4, 9, port=PORT, size=size, serving=Serving(https=True)))
-    pages = [web.page(number) for number in range(400)]
-    assert all(url.startswith("https://") for url in web.seeds)
-    assert {len(page) for page in pages} == {size}
-    blank = [len(page) - len(page.rstrip(b"\n")) for page in pages]
-    assert max(blank) < 0.15 * size + 2_000, "it is filled with text"
-    found, whole = {0, *(web.locate(seed)[0] for seed in web.seeds)}, b"".join(pages)  # type: ignore[index]
-    for number in {*range(400)} - found:
-        assert web.locate(web.url(number)) == (number, Kind.PAGE)
-        paths = [web.url(number, kind).split("/", 3)[3] for kind in (Kind.PAGE, Kind.MOVED)]
-        assert any(f'/{path}"'.encode() in whole or f"/{path}#".encode() in whole for path in paths)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import socket
 from collections import Counter
@@ -89,38 +87,11 @@ def test_limits_end_it(job: Path) -> None:
     assert crawler("demo", "--job", job, "--max-time", "2", *QUICK).code == 3
 
 
-def test_a_visit_of_each_page_and_visits_without_end_exclude_each_other(tmp_path: Path) -> None:
-    refused = crawler("demo", "--once", "--recrawl", "--job", tmp_path / "job")
-    assert refused.code == 2
-    assert "--once and --recrawl exclude each other" in refused.err
-
-
 def test_the_job_of_an_earlier_version_is_refused_in_one_line(job: Path) -> None:
     job.mkdir()
     (job / STATE).write_bytes(encode_envelope(MAGIC, 1, {"ports": [free_port()]}))
     ran = crawler("demo", "--job", job)
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
-
-
-def test_a_proxy_of_the_environment_is_not_asked(job: Path) -> None:
-    """Who is behind one sees the demo all the same: nothing of it leaves the machine."""
-    proxy = f"http://127.0.0.1:{free_port()}"
-    env = {**os.environ, "HTTP_PROXY": proxy, "http_proxy": proxy}
-    ended = crawler("demo", "--job", job, "--max-pages", "5", *QUICK, env=env)
-    assert ended.code == 3
-    assert "proxy" not in ended.err
-    assert {record["outcome"] for record in records(job) if host_of(record) in FOLDERS} <= {"fetched", "excluded"}
-
-
-def test_its_page_can_stay_when_it_has_ended(job: Path) -> None:
-    with running("demo", "--once", "--max-pages", "5", "--keep-open", "--job", job, *QUICK) as process:
-        url = told(process, LINK).partition("#token=")[0]
-        told(process, "the dashboard stays open until Ctrl-C")
-        assert ask(url, "api/stats")["pages_fetched"] == len([r for r in records(job) if r["outcome"] == "fetched"])
-        host = json.loads(crawler("hosts", job, "--json").out)["hosts"][0]["host"]
-        assert host.endswith(tuple("0123456789"))
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 3
 
 
 def test_ports_that_are_taken_are_said_in_one_line(job: Path) -> None:

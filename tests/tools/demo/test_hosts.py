@@ -76,20 +76,6 @@ async def test_news_come_are_corrected_and_go() -> None:
         assert (await visitor.get("/story/999"))[0] == 404
 
 
-async def test_what_exists_of_the_news_is_bounded_after_any_time() -> None:
-    now = Now()
-    news = News(now, BEGAN)
-    now.time += 30 * 86_400
-    async with served(news.handle) as visitor:
-        known, left = {"/"}, ["/"]
-        while left:
-            status, text, _ = await visitor.get(left.pop())
-            found = {*HREF.findall(text)} if status == 200 else set()
-            left += found - known
-            known |= found
-        assert len(known) <= KEPT + 10
-
-
 async def test_a_busy_host_says_when_it_may_be_asked_again_and_keeps_its_word() -> None:
     now = Now()
     async with served(Busy(now).handle) as visitor:

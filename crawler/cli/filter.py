@@ -35,7 +35,6 @@ from crawler.cli.shared_filter import (
     push,
     set_figures,
     set_json,
-    set_table,
     shared_hash,
     spec_of,
 )
@@ -241,7 +240,8 @@ def _info_of_set(arguments: argparse.Namespace) -> int:
             print(json.dumps(set_json(found), indent=2))
             return Exit.OK
         print(f"keys: {spec_of(found)}")
-        for line in (*set_figures(found), *set_table(found)):
+        slices = set_json(found).get("slices")  # over all shards; a module tells of none
+        for line in (*set_figures(found), *(slice_table(slices) if slices else ())):
             print(line)
     return Exit.OK
 

@@ -7,7 +7,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from msgspec.structs import asdict
 from rich.console import Console
@@ -34,8 +34,6 @@ from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
-
-
 _PIPED_WIDTH = 160  # where nobody says how wide it is
 
 
@@ -74,8 +72,7 @@ def _in_directory(arguments: argparse.Namespace, faults: list[str]) -> tuple[int
     say_defaults(arguments.job)
     match in_directory(arguments.job):
         case CrawlPartitions() as crawl:
-            order = _Order.of(arguments)
-            selection = Selection(sort=order.sort, descending=order.descending, limit=order.limit)
+            selection = Selection(**_order(arguments))
             return merged_hosts(crawl, lambda directory: _ranked(directory, arguments, faults), selection)
         case job:
             return _ranked(job, arguments, faults)
@@ -91,9 +88,8 @@ def _at_engine(arguments: argparse.Namespace) -> tuple[int, list[Row]]:
         raise UsageError("--settings is told by the directory of a job or a crawl: leave out --engine, and name it")
     if arguments.limit > MOST_HOSTS:
         raise UsageError(f"--limit: through an engine at most {MOST_HOSTS:,} hosts are told")
-    order = _Order.of(arguments)
     with engine_crawl(arguments) as view:
-        found = view.hosts(TableAsked(order.sort, order.descending, 0, order.limit, ""), SteadyClock()())
+        found = view.hosts(TableAsked(**_order(arguments), offset=0, q=""), SteadyClock()())
         if len(view.missing) == view.crawl.crawl.partitions:
             raise UsageError(f"no worker answers, so look where the partitions are: {view.crawl.elsewhere()}")
         if view.missing:
@@ -101,28 +97,21 @@ def _at_engine(arguments: argparse.Namespace) -> tuple[int, list[Row]]:
     return found
 
 
-class _Order(NamedTuple):
+def _order(arguments: argparse.Namespace) -> dict[str, Any]:
     """What is asked for."""
-
-    sort: str
-    descending: bool
-    limit: int
-
-    @classmethod
-    def of(cls, arguments: argparse.Namespace) -> _Order:
-        order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
-        return cls(arguments.sort, order == "desc", arguments.limit)
+    order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
+    return {"sort": arguments.sort, "descending": order == "desc", "limit": arguments.limit}
 
 
 def _ranked(directory: Path, arguments: argparse.Namespace, faults: list[str]) -> tuple[int, list[Row]]:
     """Return how many hosts a job has, and the first rows of its table. Adds to ``faults`` why the settings of its last
     run cannot be read. Raises what ``open_job`` raises."""
-    live, order = read_live(directory), _Order.of(arguments)
+    live = read_live(directory)
     with open_job(directory) as job:
         sites, now = Sites(job.settings), job_time(job.store)
         beside = hosts_now(live, job.store, job.settings, now)
-        told = SortValues(order.sort, sites, now, beside.serving).of_record
-        selection = Selection(sort=order.sort, descending=order.descending, limit=order.limit, told=told)
+        told = SortValues(arguments.sort, sites, now, beside.serving).of_record
+        selection = Selection(**_order(arguments), told=told)
         rows = all_host_rows(job.store, sites, now, beside, selection.wants)
         selection.add(row for row in rows if row is not None)
         if job.settings_fault is not None:

@@ -26,7 +26,7 @@ from crawler.base.say import say
 from crawler.base.settings.live import merge
 from crawler.base.settings.load import as_tables
 from crawler.base.settings.parts import Settings
-from crawler.cli.exit_codes import Exit, FailedError, UsageError
+from crawler.cli.exit_codes import FailedError, UsageError
 from crawler.cli.named_seeds import NamedSeeds
 from crawler.cli.options import STDOUT
 from crawler.cli.reporting import progress_view, report_end, run_ends, show_log
@@ -96,10 +96,7 @@ def run_partitioned(arguments: argparse.Namespace, configuration: Configuration,
     others = any(each["state"] == ELSEWHERE for each in stats.get("partitions", ())) or not stats
     seeds_fetched = outcome.seeds_fetched or stats.get("pages_fetched", 0) or others
     result = Result(outcome.reason, stats, None, int(seeds_fetched), outcome.last_seed_error)
-    code = report_end(result, arguments.quiet)
-    if outcome.drained and outcome.reason is Stop.INTERRUPTED and not partition_directories(directory):
-        return Exit.OK  # it was asked to leave, and has nothing any more
-    return code
+    return report_end(result, arguments.quiet, directory if outcome.drained else None)
 
 
 async def _whole(

@@ -20,7 +20,7 @@ from crawler.cli.damaged_job import changing, job_error_text
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import SeedsError
-from crawler.job.crawl_file import holds_crawl
+from crawler.job.crawl_file import holds_crawl, partition_directories
 from crawler.job.directory import holds_job
 from crawler.service.front import Result
 from crawler.service.progress.summary import summary
@@ -53,11 +53,14 @@ def hooks_of(settings: Settings) -> Hooks | None:
         raise UsageError(str(error)) from error
 
 
-def report_end(result: Result, quiet: bool) -> int:
-    """Report how a run has ended, and return the exit code. It has no ``stats`` if it was over before it had a job."""
+def report_end(result: Result, quiet: bool, drained: Path | None = None) -> int:
+    """Report how a run has ended, and return the exit code. It has no ``stats`` if it was over before it had a job.
+    ``drained`` is the directory of a crawl whose workers were asked to leave."""
     if not quiet and result.stats:
         say(sys.stderr, summary(result.stats, result.before))
     match result.reason:
+        case Stop.INTERRUPTED if drained is not None and not partition_directories(drained):
+            return Exit.OK  # it was asked to leave, and has nothing any more
         case Stop.INTERRUPTED:
             return Exit.INTERRUPTED
         case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE | Stop.READER_LEFT:

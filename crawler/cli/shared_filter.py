@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from crawler.base.figures import counted, probability
 from crawler.base.settings.parts import SeenSettings
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.slice_table import slice_table
 from crawler.seen.filters import BLAKE2B, Filter, FilterError, KeyHash
 from crawler.seen.shared.pieces import SetParameters, shards_for
 from crawler.seen.shared.set_address import SECRET_FILE, SetAddress, is_address, parse_set, read_secret
@@ -171,12 +170,6 @@ def set_figures(found: OpenedSet) -> Iterator[str]:
         f"{now['slices'][-1]['fill']:.3f}; about {now['expected_urls_skipped']:,.1f} new lines mistaken "
         "for seen ones"
     )
-
-
-def set_table(found: OpenedSet) -> list[str]:
-    """The slices of the set, over all shards."""
-    slices = set_json(found).get("slices", ())
-    return slice_table(slices) if slices else []
 
 
 def push(path: Path, address: SetAddress) -> Iterator[str]:

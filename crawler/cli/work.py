@@ -60,7 +60,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.seeds import SeedsError
 from crawler.engine.user_code import UserCode
-from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directories, partition_directory, read_crawl_file
+from crawler.job.crawl_file import CrawlFile, holds_crawl, partition_directory, read_crawl_file
 from crawler.job.directory import JobError
 from crawler.job.platform import Platform
 from crawler.job.receiving import ForeignPartitionError
@@ -165,10 +165,8 @@ def run(arguments: argparse.Namespace) -> int:
     stats, done = result.stats, result.done
     others = {key: stats[key] - number for key, number in done.items()} if stats else {}
     # Another worker may have had the seeds: that none was fetched here means nothing.
-    code = report_end(Result(result.reason, stats, others if any(others.values()) else None, 1, None), arguments.quiet)
-    if result.reason is Stop.INTERRUPTED and drained and not partition_directories(arguments.dir):
-        return Exit.OK  # it was asked to leave, and has nothing any more
-    return code
+    ended = Result(result.reason, stats, others if any(others.values()) else None, 1, None)
+    return report_end(ended, arguments.quiet, arguments.dir if drained else None)
 
 
 async def _passed_on(engine: str, crawl: str, directory: Path) -> Tables:

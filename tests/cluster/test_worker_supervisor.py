@@ -43,12 +43,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawler.cluster.worker_supervisor.MOST_PAUSE", 0.01)
 
 
-def test_all_finish() -> None:
-    outcome, said = supervised("finishes", processes=3)
-    assert outcome == Outcome(Stop.FINISHED, 3, None, None)
-    assert sorted(said) == ["0 works", "1 works", "2 works"]
-
-
 def test_workers_that_are_asked_to_leave_are_not_replaced() -> None:
     said = list[str]()
 
@@ -57,12 +51,6 @@ def test_workers_that_are_asked_to_leave_are_not_replaced() -> None:
         return await asyncio.wait_for(Supervisor(plan, said.append).run(), PATIENCE)
 
     assert asyncio.run(run()) == Outcome(Stop.INTERRUPTED, 2, None, None, drained=True)
-
-
-def test_a_worker_that_asks_gets_the_settings_of_now() -> None:
-    outcome, said = supervised("rereads")
-    assert outcome.reason is Stop.FINISHED
-    assert sorted(said) == ["0 with other settings", "1 with other settings"]
 
 
 def test_a_limit_of_one_stops_all() -> None:

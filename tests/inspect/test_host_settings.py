@@ -14,16 +14,12 @@ from crawler.base.settings.parts import Settings
 from crawler.base.settings.sites import Sites
 from crawler.cli import main
 from crawler.cli.toml_lines import FileSource
-from crawler.frontier.host import decode_host, encode_host
-from crawler.frontier.host_status import HostState, describe
-from crawler.frontier.politeness import HoldReason
 from crawler.inspect.explanation import Wait, explain_url
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words, url_settings
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.run_settings import RUN, read_run, write_run
 from crawler.service.explanation_text import explanation_lines
 from crawler.url.scope.priority_rules import PriorityRules
-from tests.frontier.hosts import made_host
 
 NOON = 1_700_049_600.0  # of a day in UTC
 
@@ -101,14 +97,3 @@ def test_the_hosts_table_and_explain_tell_of_closed_hours(tmp_path: Path, capsys
     said = capsys.readouterr().out
     assert "hours 22:00-06:00 (crawl.toml)" in said
     assert "delay" not in said, "a default"
-
-
-def test_a_host_that_was_stored_outside_its_hours_still_says_so() -> None:
-    known = settings_from({"politeness": {"hours": ["22:00-06:00"], "time_zone": "UTC"}})
-    host = made_host("a.org:443", size=2)
-    host.politeness.next_time, host.politeness.hold_reason = NOON + 10 * 3_600, HoldReason.HOURS
-    stored = decode_host(host.name, encode_host(host))
-    row = describe(stored, NOON, known.politeness, known.budget)
-    assert (row.state, row.rule, row.next_time) == (HostState.WAITING, "hours", NOON + 10 * 3_600)
-    stored.politeness.next_time += 60.0
-    assert describe(stored, NOON, known.politeness, known.budget).rule == "gap", "another hold ends later"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from crawler.cli.demo import MAGIC, STATE, VERSION
-from crawler.job.checkpoint.envelope import encode_envelope
+from crawler.cli.demo import STATE
 from crawler.tools.demo.web import FOLDERS, HOSTS
-from tests.asked import free_port
 from tests.cli.test_dashboard_and_top import ask
 from tests.cli.test_keep_open import records, told
 from tests.program import PATIENCE, crawler, running, wait_until
@@ -85,30 +82,3 @@ def test_limits_end_it(job: Path) -> None:
     assert crawler("demo", "--job", job, "--max-pages", "20", *QUICK).code == 3
     assert 20 <= sum(record["outcome"] == "fetched" for record in records(job)) < 100
     assert crawler("demo", "--job", job, "--max-time", "2", *QUICK).code == 3
-
-
-def test_the_job_of_an_earlier_version_is_refused_in_one_line(job: Path) -> None:
-    job.mkdir()
-    (job / STATE).write_bytes(encode_envelope(MAGIC, 1, {"ports": [free_port()]}))
-    ran = crawler("demo", "--job", job)
-    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
-
-
-def test_ports_that_are_taken_are_said_in_one_line(job: Path) -> None:
-    job.mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        ports = {name: free_port() for name in HOSTS} | {HOSTS[0]: taken.getsockname()[1]}
-        (job / STATE).write_bytes(encode_envelope(MAGIC, VERSION, {"ports": ports, "began": 0.0}))
-        ran = crawler("demo", "--job", job)
-    assert ran.code == 2
-    (line,) = ran.err.splitlines()
-    assert str(ports[HOSTS[0]]) in line
-    assert not (job / "crash.txt").exists()
-
-
-def test_a_place_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    ran = crawler("demo", "--job", str(tmp_path / "file" / "job"))
-    assert ran.code == 2
-    (line,) = ran.err.splitlines()
-    assert line.endswith("Not a directory")

@@ -11,7 +11,7 @@ from crawler.job.output import lines_of, record_of
 
 
 def began_at(directory: Path, now: float) -> float:
-    """When the job began, in seconds since 1970. ``job.json`` was written then; a repair or a conversion may have
+    """When the job began, in seconds since 1970. ``job.json`` was written then; a repair may have
     written it again, so the time of the first record counts too. Raises OSError."""
     moment = min(now, (directory / IDENTITY).stat().st_mtime)
     for _, line in lines_of(directory / PAGES, 1):

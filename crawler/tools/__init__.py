@@ -2,7 +2,6 @@
 
 dedup     new lines of a stream of URLs
 scrapy    a spider of Scrapy on the durable frontier
-library   a crawl as a loop in another program
 bench     a made web, and a crawl of it that is measured
 demo      a small web on this machine, to try the program with
 """

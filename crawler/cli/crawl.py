@@ -150,7 +150,7 @@ def build_settings(
             parquet_after.check(directory, arguments.parquet, settings)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
-    if "text" in settings.output.keep and (missing := missing_library()) is not None:
+    if settings.text.extractor == "trafilatura" and (missing := missing_library()) is not None:
         raise UsageError(missing)
     return settings, source
 

@@ -15,7 +15,7 @@ from crawler.web.extract.text_pool import missing_library
 
 def check(job: Path, out: Path, settings: Settings) -> None:
     """Raise UsageError if the files could not be written when the crawl ends."""
-    text = missing_library() if "text" in settings.output.keep else None
+    text = missing_library() if settings.text.extractor == "trafilatura" else None
     try:
         check_library()
     except MissingLibraryError as error:

@@ -24,11 +24,12 @@ from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
 from crawler.web.extract.edges import Edge, edge_rows
-from crawler.web.extract.page_text import About, NoText, text_row
+from crawler.web.extract.page_text import About, Forms, NoText, text_row
 from crawler.web.extract.text_pool import Bytes, Texts
 
 LINKS = OUTPUTS.index("links") + 1
 TEXT = OUTPUTS.index("text") + 1
+FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN}  # by the names of outputs
 EDGES_A_STEP = 2_000  # a few milliseconds
 LONG_TEXT = 256 * 1024  # characters whose row is made beside the event loop
 
@@ -81,11 +82,11 @@ def _digest(data: bytes) -> bytes:
 
 
 class TextKeeper:
-    """Keeps the main text of pages, in a form of ``FORMS``."""
+    """Keeps the main text of pages."""
 
-    def __init__(self, texts: Texts, form: str) -> None:
+    def __init__(self, texts: Texts, forms: Forms) -> None:
         self._texts = texts
-        self._form = form
+        self._forms = forms
 
     def wants(self, finished: Finished) -> bool:
         """Whether there is a row for what was finished: a page with a good status."""
@@ -97,7 +98,7 @@ class TextKeeper:
         """Return what is kept of a page that is wanted. ``body``: the page, which ``finished`` need not have."""
         record = finished.record
         href, said = record.entry.href, record.profile
-        found = await self._texts.extract(queue_of(href), body, finished.charset, self._form)
+        found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
         whole = finished.cut is None
         make = partial(text_row, About(href, time_label(record.fetched_at), said.title, said.language, whole), found)
         long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
@@ -122,7 +123,8 @@ class Keepers:
         keep = settings.keep
         keepers: list[Keeper] = [archive] if "warc" in keep else []
         keepers += [LinkKeeper()] if "links" in keep else []
-        text = TextKeeper(texts, settings.text_form) if "text" in keep else None
+        forms = sum((form for name, form in FORMS.items() if name in keep), Forms(0))
+        text = TextKeeper(texts, forms) if forms else None
         after = [bodies] if "bodies" in keep else []
         return cls(keepers, text, after) if keepers or text or after else None
 

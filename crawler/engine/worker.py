@@ -27,7 +27,7 @@ from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.frontier.lease import Lease
-from crawler.web.extract.text_pool import TextLimits, TextPool, Texts, default_processes
+from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, Texts, default_processes
 from crawler.web.fetch import Fetches
 from crawler.web.parsing.pages import PageParser
 
@@ -64,7 +64,7 @@ class Worker:
         self._interrupted = asyncio.Event()
         slots.tell = self._wake.set
         lag = lag or LoopLag()
-        reading, output = Reading(lag.held), settings.output
+        reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
         reaches = partial(connects, network)
         ways = Surroundings(clock, self.rate.turn, self._interrupted.set, self._touch_all, slots.doubt, reaches)
@@ -78,7 +78,7 @@ class Worker:
             reading,
             Turns(),
             PageParser(waits=slots.wait),
-            texts or TextPool(TextLimits(output.text_processes or default_processes(), output.text_seconds)),
+            texts or TextPool(TextLimits(default_processes(), extractor=EXTRACTORS[settings.text.extractor])),
             self.rate.turn,
             self._capacity,
         )

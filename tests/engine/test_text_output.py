@@ -22,7 +22,7 @@ from crawler.engine.run import GRACE, Run
 from crawler.engine.visit import LARGE
 from crawler.frontier.host import decode_host
 from crawler.job.job import Job
-from crawler.web.extract.page_text import NoText, PageText
+from crawler.web.extract.page_text import Extracted, Forms, NoText
 from crawler.web.extract.text_pool import Bytes
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb
 from crawler.web.fetch.simulated import page, redirect
@@ -44,7 +44,7 @@ class Slow:
     under_way: int = 0
     most: int = 0
 
-    async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
+    async def extract(self, host: str, body: Bytes, charset: str | None, url: str, forms: Forms) -> Extracted | NoText:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
@@ -54,7 +54,7 @@ class Slow:
         if b"<p>bad" in body:
             self.failed += 1
             return NoText("it takes too much")
-        return PageText(f"{host} {form} {len(body)}")
+        return Extracted(f"{host} text {len(body)}")
 
     def close(self) -> None:
         """Nothing runs beside."""
@@ -161,11 +161,13 @@ def test_large_pages_that_wait_for_their_text_are_not_in_memory(
         return answer
 
     class Looking(Slow):
-        async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
+        async def extract(
+            self, host: str, body: Bytes, charset: str | None, url: str, forms: Forms
+        ) -> Extracted | NoText:
             nonlocal most
             await asyncio.sleep(100.0)  # all are here
             most = max(most, Counted.there)
-            return PageText(str(body[:5], "ascii"))
+            return Extracted(str(body[:5], "ascii"))
 
     pages = site(7) | {f"{A}/{number}": large(f"/{number}") for number in range(1, 7)}
     lab = laboratory(tmp_path, Looking(), pages, delay=0.1)

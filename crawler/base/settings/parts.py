@@ -413,10 +413,10 @@ class DurabilitySettings(Struct, frozen=True):
     min_free: int = 0  # bytes free on the disk below which the crawl stops
 
 
-OUTPUTS = ("warc", "links", "text", "bodies")  # by their number in positions, from 1; 0 is pages.jsonl
+OUTPUTS = ("warc", "links", "text", "bodies", "structured")  # by number in positions, from 1; 0 is pages.jsonl
 WHOLE = frozenset(("warc", "bodies"))  # those that hold whole answers
-TEXT_FORMS = ("text", "markdown", "both")
-KEPT = OUTPUTS  # those that can be asked for
+KEPT = (*OUTPUTS, "markdown")  # those that can be asked for; Markdown stands in the rows of text
+EXTRACTORS = ("turbohtml", "trafilatura")
 
 
 class OutputSettings(Struct, frozen=True):
@@ -437,10 +437,13 @@ class OutputSettings(Struct, frozen=True):
     store_max_size: Annotated[int, Meta(le=2**32)] = 16 * 2**20
     store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
     store_exclude: tuple[str, ...] = ()
-    # The main text of pages.
-    text_form: Annotated[str, TEXT_FORMS] = "text"
-    text_processes: Annotated[int, Meta(le=1_024)] = 0  # 0: by the number of cores
-    text_seconds: Seconds = 10.0  # of CPU time that a page may take
+
+
+class TextSettings(Struct, frozen=True):
+    """How the main text of pages is extracted, and their structured data."""
+
+    extractor: Annotated[str, EXTRACTORS] = "turbohtml"
+    memory: Annotated[int, Meta(ge=128 * 2**20)] = 512 * 2**20  # bytes of all processes that extract
 
 
 class DashboardSettings(Struct, frozen=True):
@@ -516,6 +519,7 @@ class Settings(Struct, frozen=True, eq=False):  # noqa: PLW1641, nobody hashes t
     hooks: HookSettings = field(default_factory=HookSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     output: OutputSettings = field(default_factory=OutputSettings)
+    text: TextSettings = field(default_factory=TextSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
     partitions: PartitionSettings = field(default_factory=PartitionSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)

@@ -26,6 +26,7 @@ FORMS = {
         Form(1, "warc", "crawl-", ".warc.gz"),
         Form(2, "links", "links-", ".jsonl"),
         Form(3, "text", "text-", ".jsonl"),
+        Form(5, "structured", "structured-", ".jsonl"),
     )
 }
 assert all(OUTPUTS[form.kind - 1] == form.name for form in FORMS.values())

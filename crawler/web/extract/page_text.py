@@ -1,7 +1,8 @@
-"""The main text of a page: its values, and its rows of JSON, one a page.
+"""What is taken out of a page: its main text, as text or Markdown, and its structured data; and the rows of both.
 
-    request    REQUEST of ``crawler.web.parsing.wire``: the form in place of the settings, and the seconds of CPU time
-    answer     TEXT: the forms and whether they are cut, as JSON; a line feed; the texts, with a NUL between them
+    request    REQUEST of ``crawler.web.parsing.wire``: ``Forms`` as the kind, the URL of the page as the settings, and
+               the seconds of CPU time
+    answer     TEXT: what there is besides the parts, as JSON; a line feed; the parts, with a NUL between them
 
 The process read a stranger's page, so the crawler trusts its answers no more than that page.
 """
@@ -9,26 +10,44 @@ The process read a stranger's page, so the crawler trusts its answers no more th
 from __future__ import annotations
 
 import json
+from enum import IntFlag
 from hashlib import sha256
 from json.encoder import encode_basestring as quoted
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from crawler.web.parsing.wire import NO_CHARSET, REQUEST, WireError
 
-TEXT, MARKDOWN = "text", "markdown"
-FORMS = {"text": (TEXT,), "markdown": (MARKDOWN,), "both": (TEXT, MARKDOWN)}
 BYTES_MOST = 4 * 2**20  # of a text; what is longer is cut
 _CHARSET_MOST = 1_000
 # Line ends for some readers of lines, which JSON leaves as they are.
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+_SHORT_MOST = 200  # characters of a language, and of an extractor
 
 
-class PageText(Struct, frozen=True):
-    """The main text of a page in one form or two; None: not in that form. ``cut``: it is longer than what is kept."""
+class Forms(IntFlag):
+    """What is wanted of a page."""
+
+    TEXT = 1
+    MARKDOWN = 2
+    STRUCTURED = 4
+
+
+class Extracted(Struct, frozen=True):
+    """What was taken out of a page. ``text``, ``markdown`` and ``structured`` are None if they were not wanted.
+
+    ``language``: the one that the text is written in, if it can be told: a code of ISO 639, of two letters if there is
+    one. ``structured``: an object of JSON, the members of the page's row. ``extractor``: its name and version.
+    ``cut``: a part is longer than what is kept.
+    """
 
     text: str | None = None
     markdown: str | None = None
+    structured: dict[str, Any] | None = None
+    language: str | None = None
+    extractor: str = ""
     cut: bool = False
 
 
@@ -39,36 +58,53 @@ class NoText(Struct, frozen=True):
     traceback: str | None = None
 
 
-def text_request(form: str, seconds: float, charset: str | None, size: int) -> bytes:
+def text_request(forms: Forms, seconds: float, url: str, charset: str | None, size: int) -> bytes:
     """The head of a request; the body follows it."""
-    stated, label = form.encode("ascii"), (charset or "").encode("utf-8", "replace")[:_CHARSET_MOST]
-    return REQUEST.pack(0, seconds, len(stated), NO_CHARSET if charset is None else len(label), size) + stated + label
+    stated, label = url.encode("utf-8", "replace"), (charset or "").encode("utf-8", "replace")[:_CHARSET_MOST]
+    return (
+        REQUEST.pack(forms, seconds, len(stated), NO_CHARSET if charset is None else len(label), size) + stated + label
+    )
 
 
-def encode_text(texts: dict[str, str]) -> bytes:
-    """The texts of a page, by form, as a payload."""
-    parts = [text.replace("\0", "").encode("utf-8", "replace") for text in texts.values()]
-    cut = any(len(part) > BYTES_MOST for part in parts)
-    head = json.dumps({"forms": list(texts), "cut": cut}).encode()
-    return head + b"\n" + b"\0".join([_whole(part[:BYTES_MOST]) if cut else part for part in parts])
+def encode_text(found: Extracted) -> bytes:
+    """What was taken out of a page, as a payload. Structured data that is too long is left out whole."""
+    named = {"text": found.text, "markdown": found.markdown}
+    parts = {
+        name: text.replace("\0", "").encode("utf-8", "replace") for name, text in named.items() if text is not None
+    }
+    cut = found.cut or any(len(part) > BYTES_MOST for part in parts.values())
+    parts = {name: _whole(part) for name, part in parts.items()}
+    if found.structured is not None:
+        parts["structured"] = msgspec.json.encode(found.structured)
+        if len(parts["structured"]) > BYTES_MOST:
+            parts["structured"], cut = b"{}", True
+    head = {"parts": list(parts), "cut": cut, "language": found.language, "extractor": found.extractor}
+    return json.dumps(head).encode() + b"\n" + b"\0".join(parts.values())
 
 
 def _whole(data: bytes) -> bytes:
-    """The text without a last character that is cut."""
-    return data.decode("utf-8", "ignore").encode()
+    """So much of the text as is kept, without a last character that is cut."""
+    return data if len(data) <= BYTES_MOST else data[:BYTES_MOST].decode("utf-8", "ignore").encode()
 
 
-def decode_text(payload: bytes) -> PageText:
+def decode_text(payload: bytes) -> Extracted:
     """The inverse of ``encode_text``; raises WireError."""
     head, _, rest = payload.partition(b"\n")
     try:
         stated = json.loads(head)
-        forms, parts = tuple(stated["forms"]), rest.split(b"\0")
-        if forms not in FORMS.values() or len(parts) != len(forms) or max(map(len, parts)) > BYTES_MOST:
+        names, parts = stated["parts"], rest.split(b"\0") if stated["parts"] else []
+        if len(parts) != len(names) or max(map(len, parts), default=0) > BYTES_MOST:
             raise WireError("not the text of a page")
-        texts = dict(zip(forms, (part.decode() for part in parts), strict=True))
-        return PageText(texts.get(TEXT), texts.get(MARKDOWN), stated["cut"] is True)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        found = dict(zip(names, parts, strict=True))
+        structured = found.pop("structured", None)
+        return Extracted(
+            structured=None if structured is None else msgspec.json.decode(structured, type=dict[str, Any]),
+            language=None if stated["language"] is None else str(stated["language"])[:_SHORT_MOST],
+            extractor=str(stated["extractor"])[:_SHORT_MOST],
+            cut=stated["cut"] is True,
+            **{name: found.pop(name).decode() for name in ("text", "markdown") if name in found},
+        )
+    except (ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise WireError(f"not the text of a page: {error}") from error
 
 
@@ -82,13 +118,15 @@ class About(Struct, frozen=True):
     whole: bool = True
 
 
-def text_row(about: About, found: PageText | NoText) -> bytes:
+def text_row(about: About, found: Extracted | NoText) -> bytes:
     """The row of a page."""
     row = f'{{"url":{_json(about.url)},"fetched_at":{_json(about.fetched_at)}'
     if about.title is not None:
         row += f',"title":{_json(about.title)}'
     if about.language is not None:
         row += f',"language":{_json(about.language)}'
+    if not isinstance(found, NoText) and found.language is not None:
+        row += f',"detected_language":{_json(found.language)}'
     if isinstance(found, NoText):
         return f'{row},"error":{_json(found.reason)}}}\n'.encode("utf-8", "replace")
     if found.text is not None:
@@ -97,6 +135,7 @@ def text_row(about: About, found: PageText | NoText) -> bytes:
         row += f',"markdown":{_json(found.markdown)}'
     if found.cut or not about.whole:
         row += ',"cut":true'
+    row += f',"extractor":{_json(found.extractor)}'
     digest = sha256((found.text if found.text is not None else found.markdown or "").encode("utf-8", "replace"))
     return f'{row},"digest":"sha256:{digest.hexdigest()}"}}\n'.encode("utf-8", "replace")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
-from crawler.web.extract.page_text import FORMS, encode_text
+from crawler.web.extract.page_text import Extracted, Forms, encode_text
 from crawler.web.links.encoding import python_codec, sniff_encoding
 from crawler.web.parsing import child_process
 from crawler.web.parsing.child_process import limit_memory, limited
@@ -24,7 +24,7 @@ from crawler.web.parsing.wire import NO_CHARSET, REQUEST, Told, answer
 LAST_BYTES = 2 * 2**20  # a child ends after a page of more: a heap that was large does not shrink for sure
 NICE = 5  # below the crawler: whoever waits for text does not wait for a server
 
-Extract = Callable[[str, tuple[str, ...]], dict[str, str]]  # a page and the forms wanted -> its text in each
+Extract = Callable[[str, str, Forms], Extracted]  # a page, its URL, what is wanted of it
 
 
 def parent(control_fd: int, memory: int, extractor: str) -> None:
@@ -41,7 +41,7 @@ def parent(control_fd: int, memory: int, extractor: str) -> None:
     child_process.parent(control_fd, memory, partial(_extract_for, extract))
 
 
-def _raise(error: Exception, page: str, forms: tuple[str, ...]) -> dict[str, str]:
+def _raise(error: Exception, page: str, url: str, forms: Forms) -> Extracted:
     raise error
 
 
@@ -53,22 +53,25 @@ def _extract_for(extract: Extract, descriptor: int, memory: int) -> None:
             head = channel.recv(REQUEST.size, socket.MSG_WAITALL)
             if len(head) < REQUEST.size:
                 return
-            _, seconds, stated, charset, size = REQUEST.unpack(head)
+            forms, seconds, stated, charset, size = REQUEST.unpack(head)
             labelled = 0 if charset == NO_CHARSET else charset
-            said = channel.recv(stated + labelled, socket.MSG_WAITALL).decode("utf-8", "replace")
-            form, label = said[:stated], None if charset == NO_CHARSET else said[stated:]
+            said = channel.recv(stated + labelled, socket.MSG_WAITALL)
+            url, label = (
+                said[:stated].decode(),
+                None if charset == NO_CHARSET else said[stated:].decode("utf-8", "replace"),
+            )
             try:
                 body = channel.recv(size, socket.MSG_WAITALL) if size else b""
             except MemoryError:
                 channel.sendall(answer(Told.MEMORY, ends=True))
                 return
-            told, payload = limited(partial(_text, extract, body, label, FORMS[form]), seconds)
+            told, payload = limited(partial(_text, extract, body, label, url, Forms(forms)), seconds)
             ends = told is not Told.TEXT or size > LAST_BYTES
             channel.sendall(answer(told, payload, ends=ends))
             if ends:
                 return
 
 
-def _text(extract: Extract, body: bytes, charset: str | None, forms: tuple[str, ...]) -> tuple[Told, bytes]:
+def _text(extract: Extract, body: bytes, charset: str | None, url: str, forms: Forms) -> tuple[Told, bytes]:
     page = body.decode(python_codec(sniff_encoding(body, charset)), "replace").removeprefix("\ufeff")
-    return Told.TEXT, encode_text(extract(page, forms))
+    return Told.TEXT, encode_text(extract(page, url, forms))

@@ -22,14 +22,17 @@ from typing import Protocol
 from msgspec import Struct
 
 from crawler.base.printable import printable
-from crawler.web.extract.page_text import NoText, PageText, decode_text, text_request
+from crawler.web.extract.page_text import Extracted, Forms, NoText, decode_text, text_request
 from crawler.web.parsing.fair_line import FairLine
 from crawler.web.parsing.process import KILLED, ParserProcess, Starts
 from crawler.web.parsing.wire import Told, WireError
 
 log = logging.getLogger("crawler")
 
-TRAFILATURA = "crawler.web.extract.main_text:main_text"
+EXTRACTORS = {
+    "turbohtml": "crawler.web.extract.main_text:extract",
+    "trafilatura": "crawler.web.extract.by_trafilatura:extract",
+}
 LIBRARIES = ("trafilatura", "lxml_html_clean")
 PROGRAM = "crawler.web.extract.text_child"
 Bytes = bytes | mmap  # a page, in memory or in a file
@@ -44,7 +47,7 @@ def missing_library(libraries: Sequence[str] = LIBRARIES) -> str | None:
     missing = [name for name in libraries if importlib.util.find_spec(name) is None]
     if not missing:
         return None
-    return f"the output text needs {' and '.join(missing)}: pip install {' '.join(missing)}"
+    return f"text.extractor trafilatura needs {' and '.join(missing)}: pip install {' '.join(missing)}"
 
 
 def default_processes() -> int:
@@ -60,7 +63,7 @@ class TextLimits(Struct, frozen=True):
     seconds: float = 10.0
     memory: int = 512 * 2**20
     patience: float = 60.0
-    extractor: str = TRAFILATURA
+    extractor: str = EXTRACTORS["turbohtml"]
 
 
 class Texts(Protocol):
@@ -68,8 +71,8 @@ class Texts(Protocol):
 
     failed: int  # pages without text because it could not be extracted
 
-    async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
-        """Return the main text of a page of a host in a form of ``FORMS``."""
+    async def extract(self, host: str, body: Bytes, charset: str | None, url: str, forms: Forms) -> Extracted | NoText:
+        """Return what is taken out of a page of a host, which has that URL."""
 
     def close(self) -> None:
         """End what runs beside, and cancel what waits for a page."""
@@ -81,11 +84,12 @@ class _Page(Struct, eq=False):
     host: str
     body: Bytes
     charset: str | None
-    form: str
-    found: asyncio.Future[PageText | NoText]
+    url: str
+    forms: Forms
+    found: asyncio.Future[Extracted | NoText]
     kills: int = 0
 
-    def tell(self, found: PageText | NoText) -> None:
+    def tell(self, found: Extracted | NoText) -> None:
         if not self.found.done():
             self.found.set_result(found)
 
@@ -104,9 +108,9 @@ class TextPool:
         self._starts = Starts()
         self._told = set[str]()  # reasons that were logged
 
-    async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
+    async def extract(self, host: str, body: Bytes, charset: str | None, url: str, forms: Forms) -> Extracted | NoText:
         """See ``Texts``."""
-        page = _Page(host, body, charset, form, asyncio.get_running_loop().create_future())
+        page = _Page(host, body, charset, url, forms, asyncio.get_running_loop().create_future())
         self._line.put(host, page, _usual(page))
         self._hand_out()
         found = await page.found
@@ -165,7 +169,7 @@ class TextPool:
 
     # -- what the processes do ---------------------------------------------------------------------------------
 
-    def _done(self, worker: _Worker, page: _Page | None, found: PageText | NoText) -> None:
+    def _done(self, worker: _Worker, page: _Page | None, found: Extracted | NoText) -> None:
         """A process has answered; ``page`` is None: that it is ready."""
         self._starts = Starts()
         if page is not None:
@@ -183,7 +187,7 @@ class TextPool:
             self._end(worker, page, NoText(_why(code, self._limits)))
         self._hand_out()
 
-    def _end(self, worker: _Worker, page: _Page, found: PageText | NoText) -> None:
+    def _end(self, worker: _Worker, page: _Page, found: Extracted | NoText) -> None:
         self._line.charge(page.host, max(0.0, self._clock() - worker.begun - _usual(page)))
         page.tell(found)
 
@@ -216,7 +220,7 @@ class _Worker:
     def __init__(
         self,
         limits: TextLimits,
-        done: Callable[[_Worker, _Page | None, PageText | NoText], None],
+        done: Callable[[_Worker, _Page | None, Extracted | NoText], None],
         died: _Died,
     ) -> None:
         """``done`` is called with each answer, ``died`` when the process has ended: with the page that it had."""
@@ -240,7 +244,7 @@ class _Worker:
             self.state = _State.BUSY
         self.page, self.begun = page, now
         self._watch = asyncio.get_running_loop().call_later(self._limits.patience, self._lose_patience)
-        head = text_request(page.form, self._limits.seconds, page.charset, len(page.body))
+        head = text_request(page.forms, self._limits.seconds, page.url, page.charset, len(page.body))
         self._process.send(head, page.body)
 
     def kill(self) -> None:
@@ -282,7 +286,7 @@ def _usual(page: _Page) -> float:
     return _USUAL_SECONDS_PER_MEGABYTE * len(page.body) / 1_000_000
 
 
-def _decoded(told: Told, payload: bytes, limits: TextLimits) -> PageText | NoText:
+def _decoded(told: Told, payload: bytes, limits: TextLimits) -> Extracted | NoText:
     if told is Told.MEMORY:
         return NoText(_no_memory(limits))
     if told is Told.RAISED:

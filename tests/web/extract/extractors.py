@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+
+from crawler.web.extract.page_text import Extracted, Forms
 
 
-def obey(page: str, forms: Sequence[str]) -> dict[str, str]:
+def obey(page: str, url: str, forms: Forms) -> Extracted:
     """The page in capital letters, unless it says something else."""
     word, _, more = page.partition(" ")
     if word == "raise":
@@ -30,7 +31,7 @@ def obey(page: str, forms: Sequence[str]) -> dict[str, str]:
         try:
             os.close(os.open(more, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            return dict.fromkeys(forms, "at the second try")
+            return Extracted("at the second try")
         os.kill(os.getpid(), signal.SIGKILL)
     if word == "hold":  # says that it is there, until it ends
         with open(more, "w", encoding="ascii") as pipe:
@@ -38,4 +39,8 @@ def obey(page: str, forms: Sequence[str]) -> dict[str, str]:
             pipe.flush()
             while True:
                 time.sleep(1_000)
-    return {form: f"{form}: {page.upper()}" for form in forms}
+    return Extracted(
+        f"text: {page.upper()}" if forms & Forms.TEXT else None,
+        f"markdown: {page.upper()}" if forms & Forms.MARKDOWN else None,
+        {"url": url} if forms & Forms.STRUCTURED else None,
+    )

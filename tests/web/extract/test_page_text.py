@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.web.extract.page_text import BYTES_MOST, About, NoText, PageText, decode_text, encode_text, text_row
+from crawler.web.extract.page_text import BYTES_MOST, About, Extracted, NoText, decode_text, encode_text, text_row
 from crawler.web.parsing.wire import WireError
 
 ABOUT = About("http://h.test/", "2023-11-14T22:13:20.000Z", None, None)
@@ -17,11 +17,11 @@ ABOUT = About("http://h.test/", "2023-11-14T22:13:20.000Z", None, None)
 @given(st.text())
 def test_a_text_is_the_same_after_its_way_out_of_the_process(text: str) -> None:
     sent = text.replace("\0", "").encode("utf-8", "replace").decode()
-    assert decode_text(encode_text({"text": text})) == PageText(sent)
-    assert decode_text(encode_text({"text": "", "markdown": text})) == PageText("", sent)
+    for found in (Extracted(sent), Extracted("", sent, {"a": [sent]}, "en", "some 1.0"), Extracted(structured={})):
+        assert decode_text(encode_text(found)) == found
 
 
-HEAD = b'{"forms":["text"],"cut":false}\n'
+HEAD = b'{"parts":["text"],"cut":false,"language":null,"extractor":""}\n'
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,9 @@ HEAD = b'{"forms":["text"],"cut":false}\n'
         HEAD + b"a\0b",
         HEAD + b"\xff",
         HEAD + b"a" * (BYTES_MOST + 1),
-        b'{"forms":["text","text"],"cut":false}\na\0b',
-        b'{"forms":["text"]}\na',
+        HEAD.replace(b'"text"', b'"text","text"') + b"a",
+        HEAD.replace(b'"text"', b'"structured"') + b"[]",
+        b'{"parts":["text"]}\na',
         b"[" * 100_000,
     ],
 )
@@ -46,7 +47,7 @@ def test_what_is_no_text_is_refused(payload: bytes) -> None:
 
 @given(st.text())
 def test_a_row_is_one_line_for_every_reader_of_lines(text: str) -> None:
-    row = text_row(About("http://h.test/", "then", text, text), PageText(text, text))
+    row = text_row(About("http://h.test/", "then", text, text), Extracted(text, text))
     assert len(row.decode().splitlines()) == 1
     assert row.endswith(b"\n")
     said = text.encode("utf-8", "replace").decode()
@@ -55,14 +56,18 @@ def test_a_row_is_one_line_for_every_reader_of_lines(text: str) -> None:
 
 
 def test_what_a_row_says() -> None:
-    row = json.loads(text_row(About("http://h.test/", "then", "T", "en"), PageText("", None, cut=True)))
+    row = json.loads(
+        text_row(About("http://h.test/", "then", "T", "en"), Extracted("", None, None, "de", "some 1.0", cut=True))
+    )
     assert row == {
         "url": "http://h.test/",
         "fetched_at": "then",
         "title": "T",
         "language": "en",
+        "detected_language": "de",
         "text": "",
         "cut": True,
+        "extractor": "some 1.0",
         "digest": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     }
     assert json.loads(text_row(ABOUT, NoText("why"))) == {

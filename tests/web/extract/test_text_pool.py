@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from crawler.web.extract.main_text import main_text
-from crawler.web.extract.page_text import NoText, PageText
+from crawler.web.extract import by_trafilatura, main_text
+from crawler.web.extract.page_text import Extracted, Forms, NoText
 from crawler.web.extract.text_pool import TextLimits, TextPool, missing_library
 from tests.program import ROOT
 
+URL = "http://h.test/"
 OBEY = "tests.web.extract.extractors:obey"
 LIMITS = TextLimits(processes=2, seconds=0.5, memory=128 * 2**20, extractor=OBEY)
-Found = PageText | NoText
+Found = Extracted | NoText
+Extract = Callable[[str, str, Forms], Extracted]
 
 
 def run(use: Callable[[TextPool], Awaitable[None]], limits: TextLimits = LIMITS) -> None:
@@ -34,8 +36,8 @@ def run(use: Callable[[TextPool], Awaitable[None]], limits: TextLimits = LIMITS)
     asyncio.run(main())
 
 
-async def extract(pool: TextPool, *pages: str, form: str = "text") -> list[Found]:
-    return list(await asyncio.gather(*(pool.extract("h.test", page.encode(), "utf-8", form) for page in pages)))
+async def extract(pool: TextPool, *pages: str, forms: Forms = Forms.TEXT) -> list[Found]:
+    return list(await asyncio.gather(*(pool.extract("h.test", page.encode(), "utf-8", URL, forms) for page in pages)))
 
 
 def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
@@ -47,7 +49,7 @@ def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
         "exit": NoText("it takes more than 128 MiB of memory, or met a fault (exit code 3)"),
         "fault": NoText("it takes more than 128 MiB of memory, or met a fault (SIGSEGV)"),
         "killed": NoText("its process was killed, or gave no answer for 60 s"),
-        f"once {tmp_path / 'mark'}": PageText("at the second try"),
+        f"once {tmp_path / 'mark'}": Extracted("at the second try"),
     }
 
     async def use(pool: TextPool) -> None:
@@ -55,7 +57,7 @@ def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
         found = dict(zip(pages, await extract(pool, *pages), strict=True))
         assert {page: found[page] for page in wanted} == wanted
         for page in wanted:
-            assert found[f"after {page}"] == PageText(f"text: AFTER {page.upper()}")
+            assert found[f"after {page}"] == Extracted(f"text: AFTER {page.upper()}")
         with caplog.at_level(logging.WARNING):
             raised = await extract(pool, "raise \x1b[1mfoul", "raise again")
         assert ["\x1b" not in each.reason for each in raised if isinstance(each, NoText)] == [True, True]
@@ -69,12 +71,14 @@ def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
 
 def test_the_forms_of_a_text_and_its_encoding() -> None:
     async def use(pool: TextPool) -> None:
-        assert await extract(pool, "Käse", form="both") == [PageText("text: KÄSE", "markdown: KÄSE")]
-        assert await extract(pool, "a", form="markdown") == [PageText(None, "markdown: A")]
-        assert await pool.extract("h.test", "é".encode("latin-1"), "iso-8859-1", "text") == PageText("text: É")
-        assert await pool.extract("h.test", b"\xef\xbb\xbfa", None, "text") == PageText("text: A")
-        found = await pool.extract("h.test", b"a" * (4 * 2**20), None, "text")
-        assert found == PageText("text: " + "A" * (4 * 2**20 - 6), cut=True)
+        assert await extract(pool, "Käse", forms=Forms(7)) == [Extracted("text: KÄSE", "markdown: KÄSE", {"url": URL})]
+        assert await extract(pool, "a", forms=Forms.MARKDOWN) == [Extracted(None, "markdown: A")]
+        assert await pool.extract("h.test", "é".encode("latin-1"), "iso-8859-1", URL, Forms.TEXT) == Extracted(
+            "text: É"
+        )
+        assert await pool.extract("h.test", b"\xef\xbb\xbfa", None, URL, Forms.TEXT) == Extracted("text: A")
+        found = await pool.extract("h.test", b"a" * (4 * 2**20), None, URL, Forms.TEXT)
+        assert found == Extracted("text: " + "A" * (4 * 2**20 - 6), cut=True)
 
     run(use)
 
@@ -104,16 +108,17 @@ def test_an_extractor_that_does_not_start_costs_no_page_but_its_text() -> None:
 
 def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
     assert missing_library() is None
-    said = "the output text needs no_such_thing: pip install no_such_thing"
+    said = "text.extractor trafilatura needs no_such_thing: pip install no_such_thing"
     assert missing_library(("trafilatura", "no_such_thing")) == said
 
 
 _CRAWLER = """
 import asyncio, sys
-from crawler.web.extract.text_pool import TextLimits, TextPool, missing_library
+from crawler.web.extract.page_text import Forms
+from crawler.web.extract.text_pool import TextLimits, TextPool
 async def main():
     pool = TextPool(TextLimits(extractor="tests.web.extract.extractors:obey"))
-    await pool.extract("h.test", ("hold " + sys.argv[1]).encode(), None, "text")
+    await pool.extract("h.test", ("hold " + sys.argv[1]).encode(), None, "http://h.test/", Forms.TEXT)
 asyncio.run(main())
 """
 
@@ -143,23 +148,34 @@ PAGE = f"""<!doctype html><html lang=en><title>Geese</title><body>
 <footer>All rights reserved, imprint, privacy</footer></body></html>"""
 
 
-def test_the_main_text_of_an_article_is_without_what_is_around_it() -> None:
-    found = main_text(PAGE, ("text", "markdown"))
-    for text in found.values():
+EXTRACTORS = [main_text.extract, by_trafilatura.extract]
+
+
+@pytest.mark.parametrize("extract", EXTRACTORS)
+def test_the_main_text_of_an_article_is_without_what_is_around_it(extract: Extract) -> None:
+    found = extract(PAGE, URL, Forms.TEXT | Forms.MARKDOWN)
+    assert found.text is not None
+    assert found.markdown is not None
+    for text in (found.text, found.markdown):
         assert "12" in text
         assert "Our shop" not in text
         assert "rights" not in text
-    assert "# Geese" in found["markdown"]
-    assert "#" not in found["text"]
+    assert "# Geese" in found.markdown
+    assert "#" not in found.text
+    assert found.language == "en"
 
 
+@pytest.mark.parametrize("extract", EXTRACTORS)
 @pytest.mark.parametrize("page", ["", " ", "plain words", "<p>", "\0" * 100, "<html><body></body></html>"])
-def test_a_page_without_text_has_an_empty_one(page: str) -> None:
-    assert set(main_text(page, ("text",))) == {"text"}
+def test_a_page_without_text_has_an_empty_one(page: str, extract: Extract) -> None:
+    assert extract(page, URL, Forms.TEXT).text is not None
 
 
 def test_the_text_of_elements_that_are_nested_deeply() -> None:
-    found = main_text("<div>" * 300 + f"<article>{ARTICLE}", ("text",))["text"]
-    assert "The second paragraph of the article" in found
+    for extract in EXTRACTORS:
+        found = extract("<div>" * 300 + f"<article>{ARTICLE}", URL, Forms.TEXT).text
+        assert "The second paragraph of the article" in (found or "")
+    deeper = "<div>" * 3_000 + f"<article>{ARTICLE}"
+    assert "The second paragraph of the article" in (main_text.extract(deeper, URL, Forms.TEXT).text or "")
     with pytest.raises(ValueError):  # noqa: PT011
-        main_text("<div>" * 3_000 + f"<article>{ARTICLE}", ("text",))
+        by_trafilatura.extract(deeper, URL, Forms.TEXT)

@@ -43,6 +43,7 @@ GROUPS = {
         "add": "add URLs to a job",
         "retry": "visit finished URLs of a job again",
         "priority": "give pending URLs of a job another class",
+        "text": "extract the text of pages of a stopped job again, without asking servers",
         "reload": "have the running crawl read its configuration again",
         "forget": "remove URLs from the seen-set of a stopped job",
     },

@@ -96,11 +96,14 @@ class TextKeeper:
 
     async def keep(self, finished: Finished, body: Bytes) -> Kept:
         """Return what is kept of a page that is wanted. ``body``: the page, which ``finished`` need not have."""
-        record = finished.record
-        href, said = record.entry.href, record.profile
-        found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
-        whole = finished.cut is None
-        make = partial(text_row, About(href, time_label(record.fetched_at), said.title, said.language, whole), found)
+        record, said, whole = finished.record, finished.record.profile, finished.cut is None
+        about = About(record.entry.href, time_label(record.fetched_at), said.title, said.language, whole)
+        return await self.parts(about, body, finished.charset)
+
+    async def parts(self, about: About, body: Bytes, charset: str | None) -> Kept:
+        """Return what is kept of a page of which its record says that."""
+        found = await self._texts.extract(queue_of(about.url), body, charset, about.url, self._forms)
+        make = partial(text_row, about, found)
         long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
         return (Part(TEXT, await asyncio.to_thread(make) if long else make()),)
 

@@ -19,6 +19,7 @@ HIDDEN = 0.1  # of the page that may be hidden, and is removed; what is more is 
 MUCH = 0.3  # of the content that is not removed, whatever its name
 MOST = 0.65  # of the page, likewise: one may say more about cookies than in its article ...
 ENOUGH = 200  # ... but has so many characters left then
+HALF = 0.5  # of the page that an element needs to be the content if the page calls it so
 LINKED = 0.7  # of the text of a block, above which it is a list of links
 SHORT = 20  # characters of a paragraph that says nothing
 
@@ -28,6 +29,7 @@ _BESIDE = (
     "nav,footer,aside,form,dialog,[role=navigation],[role=complementary],[role=contentinfo],[role=search],"
     "[role=dialog],[role=banner]"
 )
+_CALLED_CONTENT = "main,[role=main],article,[itemprop=articleBody]"
 _PARAGRAPHS = "p,pre,blockquote,li,td,dd,div,section,article"
 _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
@@ -40,7 +42,7 @@ _NAMED_BESIDE = re.compile(
 )
 _NAMED_APART = re.compile(
     _WORD.format(
-        r"""recommend\w*|read-?next|more-?(?:from|stories|on)|trending|popular|share|sharing|social|sociable|follow
+        r"""recommend\w*|read-?next|more-?(?:from|news|stories|on)|trending|popular|share|sharing|social|sociable|follow
         |subscri\w+|sign-?up|promo\w*|sponsor\w*|advert\w*|ads?|outbrain|taboola|breadcrumbs?|nav|navbar|navigation|menu
         |masthead|byline|author|bio|dateline|timestamp|pub-?date|meta|post-?info|tags?|tagged|caption|credit|copyright
         |cookie\w*|paywall|pagination|pager|prev|print|hidden|skip|toolbar|widget\w*|teaser\w*|toc|banner|gallery
@@ -68,7 +70,9 @@ def main_content(page: Document) -> Element | None:
     for element in beside:
         weight = weights.get(body, 0)
         _remove(element, weights, min(MOST * weight, weight - ENOUGH))
-    content = body
+    content = max(body.select(_CALLED_CONTENT), key=lambda each: weights.get(each, 0), default=body)
+    if weights.get(content, 0) <= HALF * weights.get(body, 0):
+        content = body
     while (child := _heaviest(content, weights)) is not None:
         if weights[child] < NEARLY_ALL * weights[content] or child.tag in _LEAVES:
             break

@@ -71,16 +71,16 @@ def main_content(page: Document) -> Element | None:
         weight = weights.get(body, 0)
         _remove(element, weights, min(MOST * weight, weight - ENOUGH))
     content = max(body.select(_CALLED_CONTENT), key=lambda each: weights.get(each, 0), default=body)
-    if weights.get(content, 0) <= HALF * weights.get(body, 0):
+    called = weights.get(content, 0) > HALF * weights.get(body, 0)
+    if not called:
         content = body
-    while (child := _heaviest(content, weights)) is not None:
-        if weights[child] < NEARLY_ALL * weights[content] or child.tag in _LEAVES:
-            break
+    while (child := _only_child(content, weights)) is not None:
         content = child
     much = MUCH * weights.get(content, 0)
     for element in apart:
         _remove(element, weights, much)
-    _remove_lists_of_links(content)
+    if not called:  # otherwise they are a part of it, as in the contents of a manual
+        _remove_lists_of_links(content)
     return content
 
 
@@ -110,9 +110,13 @@ def _characters(paragraph: Element) -> int:
     return len(paragraph.text.strip()) - sum(len(link.text) for link in paragraph.select("a"))
 
 
-def _heaviest(element: Element, weights: dict[Element, int]) -> Element | None:
+def _only_child(element: Element, weights: dict[Element, int]) -> Element | None:
+    """The child that has nearly all of the content, if no paragraph stands beside it."""
     children = [child for child in element.children if isinstance(child, Element) and child in weights]
-    return max(children, key=weights.__getitem__, default=None)
+    if not children or any(child.tag in _LEAVES for child in children):
+        return None
+    child = max(children, key=weights.__getitem__)
+    return child if weights[child] >= NEARLY_ALL * weights[element] else None
 
 
 @lru_cache(maxsize=8_192)  # a site has few, and each on many elements

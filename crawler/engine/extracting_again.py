@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -24,25 +23,16 @@ from crawler.inspect.export.kept_parts import KeptParts, has_text, remade_parts
 from crawler.inspect.export.last_records import LastRecords
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
-from crawler.job.output import Record, lines_of, record_of
+from crawler.job.output import lines_of, record_of
 from crawler.job.records import JournalError, visit_name
 from crawler.web.extract.page_text import About, Forms
 from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, default_processes
 
 AGAIN = ("text", "markdown", "structured")  # outputs that can be made again
 EACH = 2  # pages in flight for each process
+EVERY = 10.0  # seconds between two syncs: what a power loss takes is extracted again
+_OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("structured",))}  # by their directories
 _GONE = (404, 410)
-
-
-class Wanted(Struct, frozen=True):
-    """``names``: outputs among ``AGAIN``. ``extractor``: its name in the settings. ``hrefs``: the pages, whatever their
-    rows say; if there are none, those whose rows are missing, have an error, or are by another extractor. ``failed``:
-    the last ones are left as they are."""
-
-    names: frozenset[str]
-    extractor: str
-    hrefs: frozenset[str] = frozenset()
-    failed: bool = False
 
 
 class Counts(Struct):
@@ -56,119 +46,103 @@ class Counts(Struct):
     found: set[str] = field(default_factory=set)
 
 
-class _Due(NamedTuple):
-    """A page to be extracted."""
-
-    record: Record
-    kept: KeptPage
-
-
 class ExtractingAgain:
     """Extracts pages of a job that no crawl is running. The ``counts`` grow meanwhile."""
 
-    def __init__(self, job: Job, settings: Settings, wanted: Wanted, counts: Counts) -> None:
+    def __init__(
+        self, job: Job, settings: Settings, names: Collection[str], hrefs: Collection[str], counts: Counts
+    ) -> None:
+        """``names``: outputs among ``AGAIN``. ``hrefs``: the pages, whatever their rows say; if there are none, those
+        whose rows are missing, have an error, or are by another extractor than ``settings`` names."""
         self._job = job
-        self._settings = settings
-        self._wanted = wanted
+        self._names = frozenset(names)
+        self._hrefs = hrefs
         self._counts = counts
-        self._failed_before = counts.failed
-        program = EXTRACTORS[wanted.extractor]
-        self._extractor = str(import_module(program.partition(":")[0]).EXTRACTOR)
+        program = EXTRACTORS[settings.text.extractor]
+        self._extractor = import_module(program.partition(":")[0]).EXTRACTOR
         self._processes = default_processes()
         self._texts = TextPool(TextLimits(self._processes, extractor=program))
-        self._keeper = TextKeeper(self._texts, sum((FORMS[name] for name in wanted.names), Forms(0)))
+        self._keeper = TextKeeper(self._texts, sum((FORMS[name] for name in names), Forms(0)))
+        self._most = settings.fetch.max_body
+        self._is_over = False
 
     async def run(self, clock: Callable[[], float], report: Callable[[], None]) -> None:
-        """Extract what is wanted. ``report`` is called about once a second. Raises OSError, also for a full disk, and
-        any of DAMAGE."""
-        loop, interval = asyncio.get_running_loop(), self._settings.durability.sync_interval
-        under_way, next_sync = set[asyncio.Task[None]](), clock() + interval
+        """Extract what is wanted. ``report`` is called now and then. Raises OSError, also for a full disk, and any of
+        DAMAGE."""
+        loop, pages, next_sync = asyncio.get_running_loop(), self._due(), clock() + EVERY
+
+        async def work() -> None:
+            nonlocal next_sync
+            while (page := await loop.run_in_executor(reader, next, pages, None)) is not None:
+                await self._extract(*page)
+                if clock() >= next_sync:
+                    next_sync = clock() + EVERY
+                    await self._job.sync()
+                    report()
+
         with ThreadPoolExecutor(1) as reader:  # its end is waited for, before the job is closed
-            pages = self._due()
             try:
-                while (page := await loop.run_in_executor(reader, next, pages, None)) is not None:
-                    under_way.add(asyncio.create_task(self._extract(page)))
-                    if len(under_way) >= EACH * self._processes:
-                        under_way = await _one_ended(under_way)
-                    if clock() >= next_sync:
-                        await self._job.sync()
-                        report()
-                        next_sync = clock() + interval
-                while under_way:
-                    under_way = await _one_ended(under_way)
+                await asyncio.gather(*(work() for _ in range(EACH * self._processes)))
             finally:
-                for task in under_way:
-                    task.cancel()
+                self._is_over = True
                 self._texts.close()
+                self._counts.failed += self._texts.failed
         await self._job.checkpoint(clock())
 
-    async def _extract(self, page: _Due) -> None:
-        record, (body, whole) = page
-        charset, title, language = (_text(record, key) for key in ("charset", "title", "language"))
-        about = About(str(record["url"]), str(record["fetched_at"]), title, language, whole)
-        kept = await self._keeper.parts(about, body, charset)
+    async def _extract(self, record: dict[str, Any], page: KeptPage) -> None:
+        url, fetched_at = record["url"], record["fetched_at"]
+        about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
+        kept = await self._keeper.parts(about, page.body, record.get("charset"))
         if self._job.blocked is None:
-            self._job.keep_again(visit_name(about.url, about.fetched_at), kept)
+            self._job.keep_again(visit_name(url, fetched_at), kept)
         if self._job.blocked is not None:
-            raise OSError(errno.ENOSPC, self._job.blocked)
+            raise OSError(f"{self._job.blocked}: nothing is lost, make room and run the same command again")
         self._counts.extracted += 1
-        self._counts.failed = self._failed_before + self._texts.failed
 
     # -- which pages, found in a thread ------------------------------------------------------------------------
 
-    def _due(self) -> Iterator[_Due]:
-        counts, hrefs, names = self._counts, self._wanted.hrefs, self._wanted.names
-        remade = remade_parts(self._job.store)
-        last = LastRecords(line for line, _ in self._telling())
+    def _due(self) -> Iterator[tuple[dict[str, Any], KeptPage]]:
+        names = [name for name in ("text", "structured") if self._names & _OF[name]]
+        last, remade = LastRecords(line for line, _ in self._telling()), remade_parts(self._job.store)
         with contextlib.ExitStack() as stack:
-            archive, text, structured = (
-                stack.enter_context(KeptParts(self._job.directory, name, remade))
-                for name in ("warc", "text", "structured")
+            archive, *rows = (
+                stack.enter_context(KeptParts(self._job.directory, name, remade)) for name in ("warc", *names)
             )
-            rows = ([text] if names - {"structured"} else []) + ([structured] if "structured" in names else [])
-            pages = KeptPages(self._job, archive, self._settings.fetch.max_body)
+            pages = KeptPages(self._job, archive, self._most)
             for number, (_, record) in enumerate(self._telling(), 1):
-                if not last.is_last(number, record) or not has_text(record):
+                if not (last.is_last(number, record) and has_text(record)) or self._is_left(
+                    record, zip(names, rows, strict=True)
+                ):
                     continue
-                if hrefs and record["url"] not in hrefs:
-                    continue
-                if hrefs:
-                    counts.found.add(str(record["url"]))
-                elif all(self._is_up_to_date(parts.of(record), of_text=parts is text) for parts in rows):
-                    counts.up_to_date += 1
-                    continue
-                kept = pages.of(record)
-                if kept is None:
-                    counts.not_kept += 1
+                if (kept := pages.of(record)) is None:
+                    self._counts.not_kept += 1
                 else:
-                    yield _Due(record, kept)
+                    yield record, kept
 
-    def _telling(self) -> Iterator[tuple[bytes, Record]]:
+    def _is_left(self, record: dict[str, Any], rows: Iterable[tuple[str, KeptParts]]) -> bool:
+        """Whether a page stays as it is."""
+        if self._hrefs:
+            named = record["url"] in self._hrefs
+            self._counts.found |= {record["url"]} if named else set()
+            return not named
+        is_left = all(self._is_up_to_date(name, parts.of(record)) for name, parts in rows)
+        self._counts.up_to_date += is_left
+        return is_left
+
+    def _telling(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """The records of pages, and those that say that there is none any more, each with its line."""
         for offset, line in lines_of(self._job.directory / PAGES):
-            record = record_of(line)
+            if self._is_over:
+                return
+            record: dict[str, Any] | None = record_of(line)
             if record is None:
                 raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
             if has_text(record) or record["status"] in _GONE:
                 yield line, record
 
-    def _is_up_to_date(self, row: bytes, *, of_text: bool) -> bool:
-        """Whether a row of ``text/``, or of ``structured/``, has what is wanted."""
+    def _is_up_to_date(self, name: str, row: bytes) -> bool:
+        """Whether a row of that output has what is wanted."""
         found = json.loads(row) if row else {"error": None}
-        if "error" in found or not of_text:
+        if "error" in found or name == "structured":
             return "error" not in found
-        lacks = self._wanted.names & {"text", "markdown"} - found.keys()
-        return not lacks and (self._wanted.failed or found.get("extractor") == self._extractor)
-
-
-async def _one_ended(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-    """Wait until one of the tasks has ended, and return the others. Raises what it raises."""
-    done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        task.result()
-    return left
-
-
-def _text(record: Record, key: str) -> str | None:
-    value = record.get(key)
-    return value if isinstance(value, str) else None
+        return self._names & _OF["text"] <= found.keys() and found.get("extractor") == self._extractor

@@ -7,7 +7,7 @@ from base64 import b32decode
 from collections.abc import Iterator
 from hashlib import sha256
 from io import BytesIO
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from crawler.web.archive.warc_reader import FoundRecord, read_records
 from crawler.web.archive.warc_record import Kind
 from crawler.web.fetch import RawExchange, Truncation
 
-_PAIR = np.dtype((np.int64, 2))
+_PAIR: Any = np.dtype((np.int64, 2))
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -37,7 +37,7 @@ class KeptPage(NamedTuple):
 
 
 class KeptPages:
-    """Those of a job that no crawl is running, of each at most ``most`` bytes. They are read in one thread."""
+    """Those of a job that no crawl is running, of each at most ``most`` bytes."""
 
     def __init__(self, job: Job, archive: KeptParts, most: int) -> None:
         self._job = job
@@ -47,7 +47,7 @@ class KeptPages:
 
     def of(self, record: Record) -> KeptPage | None:
         """The page of a record; None if its body was not kept, or is not there any more. Raises OSError,
-        JournalError, WarcError."""
+        JournalError."""
         name = body_of(record)
         path = self._job.directory / (name or "")
         if name is not None and path.is_file():
@@ -56,45 +56,43 @@ class KeptPages:
                 raise JournalError(f"{path}: not the body that was kept; run `crawler verify`")
             return KeptPage(body, "body_cut" not in record)
         answer = next(_answers(self._archive.of(record)), None)
-        return None if answer is None else self._archived(answer)
-
-    def _archived(self, answer: FoundRecord) -> KeptPage | None:
-        head, _, body = answer.block.partition(_HEAD_END)
-        truncated = answer.fields.get("warc-truncated")
-        if answer.fields["warc-type"] == Kind.REVISIT:
-            original = self._original(answer)
-            if original is None:
-                return None
-            body, truncated = original.block.partition(_HEAD_END)[2], None  # only whole payloads are referred to
+        if answer is None:
+            return None
+        # A revisit has a head alone. It refers to a payload that is whole.
+        is_revisit = answer.fields["warc-type"] == Kind.REVISIT
+        source = self._original(answer.fields["warc-payload-digest"], answer) if is_revisit else answer
+        if source is None:
+            return None
+        truncated = source.fields.get("warc-truncated")
+        head, body = answer.block.partition(_HEAD_END)[0], source.block.partition(_HEAD_END)[2]
         raw = RawExchange(b"", head, body, Truncation(truncated) if truncated else None)
         decoded, cut = decoded_body(raw, self._most)
         return KeptPage(decoded, cut is None)
 
-    def _original(self, revisit: FoundRecord) -> FoundRecord | None:
-        """The answer whose payload a revisit has too."""
-        digest = revisit.fields["warc-payload-digest"]
-        for answer in self._candidates(revisit.fields.get("warc-refers-to-target-uri", ""), digest):
-            if answer.fields["warc-type"] == Kind.RESPONSE and answer.fields.get("warc-payload-digest") == digest:
-                return answer
+    def _original(self, digest: str, revisit: FoundRecord) -> FoundRecord | None:
+        """The answer with that payload."""
+        for part in self._candidates(digest, revisit.fields.get("warc-refers-to-target-uri")):
+            for answer in _answers(part):
+                if answer.fields["warc-type"] == Kind.RESPONSE and answer.fields.get("warc-payload-digest") == digest:
+                    return answer
         return None
 
-    def _candidates(self, url: str, digest: str) -> Iterator[FoundRecord]:
-        """The answers that may have the payload: a robots.txt, or those of the URL."""
+    def _candidates(self, digest: str, url: str | None) -> Iterator[bytes]:
+        """The parts of the archive that may have a payload: those of a robots.txt, or of the visits of a URL."""
         store, pages = self._job.store, self._job.directory / PAGES
         row = store.get(Family.PAYLOADS, b32decode(digest.removeprefix("sha1:")))
         aside = None if row is None else store.get(Family.ASIDES, row[:SEQUENCE])
         for position in () if aside is None else decode_aside(aside).positions:
-            yield from _answers(self._archive.read(place_of(position)))
+            yield self._archive.read(place_of(position))
         if self._places is None:
             lines = ((offset, record_of(line) or {}) for offset, line in lines_of(pages) if b'"warc":[' in line)
-            self._places = np.fromiter(((hash(record.get("url")), offset) for offset, record in lines), _PAIR)
-            self._places = self._places[self._places[:, 0].argsort(kind="stable")]
-        hashes = self._places[:, 0]
-        first, end = (int(np.searchsorted(hashes, hash(url), side)) for side in ("left", "right"))
+            places = np.fromiter(((hash(record.get("url")), offset) for offset, record in lines), _PAIR)
+            self._places = places[places[:, 0].argsort(kind="stable")]
+        first, end = (int(np.searchsorted(self._places[:, 0], hash(url), side)) for side in ("left", "right"))
         for offset in self._places[first:end, 1].tolist():
-            _, line = next(lines_of(pages, start=offset))
-            record = record_of(line)
-            yield from () if record is None else _answers(self._archive.of(record))
+            record = record_of(next(lines_of(pages, start=offset))[1])
+            if record is not None:
+                yield self._archive.of(record)
 
 
 def _answers(part: bytes) -> Iterator[FoundRecord]:

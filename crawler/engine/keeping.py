@@ -143,7 +143,7 @@ class Keepers:
         keep = settings.keep
         keepers: list[Keeper] = [archive] if "warc" in keep else []
         keepers += [LinkKeeper()] if "links" in keep else []
-        forms = sum((form for name, form in FORMS.items() if name in keep), Forms(0))
+        forms = Forms(sum(form for name, form in FORMS.items() if name in keep))
         text = TextKeeper(texts, forms) if forms else None
         after = [bodies] if "bodies" in keep else []
         return cls(keepers, text, after) if keepers or text or after else None

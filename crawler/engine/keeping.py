@@ -100,7 +100,7 @@ class TextKeeper:
         record = finished.record
         href, said = record.entry.href, record.profile
         if is_markdown(record.content_type):
-            found = await asyncio.to_thread(_as_it_is, bytes(body), finished.charset, self._forms)
+            found = await asyncio.to_thread(as_it_is, bytes(body), finished.charset, self._forms)
         else:
             found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
         whole = finished.cut is None
@@ -109,7 +109,7 @@ class TextKeeper:
         return (Part(TEXT, await asyncio.to_thread(make) if long else make()),)
 
 
-def _as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:
+def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:
     """What is taken out of a page that is Markdown itself."""
     from crawler.web.extract.language import language_of  # noqa: PLC0415, few runs need it here
 

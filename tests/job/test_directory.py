@@ -9,19 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import RealDisk
-from crawler.base.settings.parts import SHAPING, CrawlSettings, SeenSettings, Settings
+from crawler.base.settings.parts import SHAPING, Settings
 from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.directory import IDENTITY, JobError
 from crawler.job.identity import (
     MAGIC,
     VERSION,
-    Identity,
-    check_shape,
     read_identity,
     shape_of_job,
     shaping_of,
-    write_identity,
 )
 from crawler.job.job_lock import LOCK, JobLock, lock_holder
 from crawler.seen.filters import KeyHash
@@ -69,19 +65,6 @@ def test_a_copy_of_the_process_does_not_hold_the_lock(tmp_path: Path) -> None:
         for descriptor in (forked, said, ends, end):
             os.close(descriptor)
         os.waitpid(copy, 0)
-
-
-def test_what_is_not_given_is_the_jobs(tmp_path: Path) -> None:
-    write_identity(RealDisk(), tmp_path, Identity(shaping_of(Settings(seen=SeenSettings(fpp=0.01))), KeyHash.new()))
-    assert shape_of_job(tmp_path) == shaping_of(Settings(seen=SeenSettings(fpp=0.01)))
-    check_shape(tmp_path, shaping_of(Settings(crawl=CrawlSettings(scope="any"), seen=SeenSettings(fpp=0.01))))
-    with pytest.raises(JobError, match=r"seen\.fpp cannot change .* \(was 0\.01, now 0\.02\)"):
-        check_shape(tmp_path, shaping_of(Settings(seen=SeenSettings(fpp=0.02))))
-
-
-def test_where_there_is_no_job_nothing_shapes_it(tmp_path: Path) -> None:
-    assert shape_of_job(tmp_path) == {}
-    check_shape(tmp_path, shaping_of(Settings(seen=SeenSettings(fpp=0.02))))
 
 
 @pytest.mark.parametrize(("table", "key"), SHAPING)

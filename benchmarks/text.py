@@ -243,7 +243,7 @@ def write_disagreements(results: dict[str, Result], pages: Sequence[Page], count
     directory.mkdir(parents=True, exist_ok=True)
     for number, (agreement, page, one, other) in enumerate(in_turns(found, lambda item: folder(item[1].name))[:count]):
         name = f"{number + 1:02}"
-        (directory / f"{name}.html").write_text(page.html)
+        (directory / f"{name}.html").write_text(page.html, "utf-8", "replace")
         texts = f"===== {OURS}\n{one}\n===== {RIVAL}\n{other}\n"
         (directory / f"{name}.txt").write_text(f"{page.name}\nF1 {agreement:.3f}\n{texts}")
         print(f"{name}  {agreement:.3f}  {len(one):7,} {len(other):7,} characters  {page.name}")

@@ -17,22 +17,24 @@ from typing import Any
 from msgspec import Struct, field
 
 from crawler.base.settings.parts import Settings
+from crawler.engine.judge import GONE
 from crawler.engine.keeping import FORMS, TextKeeper
 from crawler.engine.kept_pages import KeptPage, KeptPages
-from crawler.inspect.export.kept_parts import KeptParts, has_text, remade_parts
+from crawler.inspect.export.kept_parts import KeptParts, remade_parts
 from crawler.inspect.export.last_records import LastRecords
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
 from crawler.job.output import lines_of, record_of
-from crawler.job.records import JournalError, visit_name
+from crawler.job.records import JournalError, Outcome, visit_name
 from crawler.web.extract.page_text import About, Forms
 from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, default_processes
+from crawler.web.fetch import is_html
+from crawler.web.links.markdown import is_markdown
 
 AGAIN = ("text", "markdown", "structured")  # outputs that can be made again
 EACH = 2  # pages in flight for each process
 EVERY = 10.0  # seconds between two syncs: what a power loss takes is extracted again
 _OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("structured",))}  # by their directories
-_GONE = (404, 410)
 
 
 class Counts(Struct):
@@ -92,7 +94,7 @@ class ExtractingAgain:
     async def _extract(self, record: dict[str, Any], page: KeptPage) -> None:
         url, fetched_at = record["url"], record["fetched_at"]
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
-        kept = await self._keeper.parts(about, page.body, record.get("charset"))
+        kept = await self._keeper.parts(about, record["content_type"], page.body, record.get("charset"))
         if self._job.blocked is None:
             self._job.keep_again(visit_name(url, fetched_at), kept)
         if self._job.blocked is not None:
@@ -110,7 +112,7 @@ class ExtractingAgain:
             )
             pages = KeptPages(self._job, archive, self._most)
             for number, (_, record) in enumerate(self._telling(), 1):
-                if not (last.is_last(number, record) and has_text(record)) or self._is_left(
+                if not (last.is_last(number, record) and self._is_page(record)) or self._is_left(
                     record, zip(names, rows, strict=True)
                 ):
                     continue
@@ -137,12 +139,18 @@ class ExtractingAgain:
             record: dict[str, Any] | None = record_of(line)
             if record is None:
                 raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
-            if has_text(record) or record["status"] in _GONE:
+            if self._is_page(record) or is_markdown(record["content_type"]) or record["status"] in GONE:
                 yield line, record
+
+    def _is_page(self, record: dict[str, Any]) -> bool:
+        """Whether the crawl would extract it, if it wanted these outputs."""
+        kind, status = record["content_type"], record["status"] or 0
+        read = is_html(kind) or (is_markdown(kind) and "markdown" in self._names)
+        return read and record["outcome"] == Outcome.FETCHED and 200 <= status < 300 and not record.get("probe")
 
     def _is_up_to_date(self, name: str, row: bytes) -> bool:
         """Whether a row of that output has what is wanted."""
         found = json.loads(row) if row else {"error": None}
         if "error" in found or name == "structured":
             return "error" not in found
-        return self._names & _OF["text"] <= found.keys() and found.get("extractor") == self._extractor
+        return self._names & _OF["text"] <= found.keys() and found.get("extractor") in (self._extractor, "markdown")

@@ -68,16 +68,15 @@ def _is_page(record: Record) -> bool:
     return good and record.get("content_type") in ("text/html", "application/xhtml+xml")
 
 
-def has_text(record: Record) -> bool:
-    """Whether it is the record of a page whose text may be wanted."""
+def _has_text(record: Record) -> bool:
     return _is_page(record) and str(record["status"]).startswith("2")
 
 
 # Whether an output has a part of a page that was finished with it.
 _HAS_PART: dict[str, Callable[[Record], bool]] = {
     "links": lambda record: _is_page(record) and bool(record["links"]),
-    "text": has_text,
-    "structured": has_text,
+    "text": _has_text,
+    "structured": _has_text,
     "warc": lambda record: False,
 }
 _REMADE = ("text", "structured")  # outputs that have parts that were made again

@@ -72,7 +72,7 @@ def test_a_page_that_is_extracted_again_has_the_row_of_the_crawl(tmp_path: Path,
         assert len(first) == len(pages)
         assert again(job).startswith("0 pages")
         assert files_of(job, "text")[1] == before
-        again(job, *(site.url(path) for path in pages))
+        again(job, "--output", "text,markdown", *(site.url(path) for path in pages))
         assert len(site.asked) == asked
     lines = files_of(job, "text")[1].splitlines()
     assert sorted(lines[len(pages) :]) == sorted(lines[: len(pages)])

@@ -43,8 +43,8 @@ MODULES: dict[str, str] = {
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.ways fetch.kept fetch.fence fetch.connector
         fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
-        extract.edges extract.page_text extract.language extract.main_content extract.main_text extract.by_trafilatura
-        extract.text_child extract.text_pool
+        extract.edges extract.page_text extract.language extract.main_content extract.structured
+        extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,
     "seen": """
         slices.digest_batch slices.digests slices.entropy slices.compiled slices.errors slices.sampling

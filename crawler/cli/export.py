@@ -54,9 +54,10 @@ def _text(out: Path, written: Written) -> str:
     text = f"{out}: {', '.join(rows)}; {written.size:,} bytes"
     for table, pages in written.without.items():
         if pages:
+            what, are = _WHAT[table]
             text += (
-                f"\nthe {table} of {counted(pages, 'page')} {_ARE[table]} missing: the files are not in the job, or "
-                "the pages were finished without that output"
+                f"\nthe {what} of {counted(pages, 'page')} {are} missing: the files are not in the job, or the pages "
+                "were finished without that output"
             )
     return text
 
@@ -88,5 +89,5 @@ def _export(arguments: argparse.Namespace) -> str:
     return f"{arguments.wacz}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
 
 
-_NOUNS = {"pages": "record", "links": "link", "text": "text", "hosts": "host"}
-_ARE = {"links": "are", "text": "is"}
+_NOUNS = {"pages": "record", "links": "link", "text": "text", "structured": "structured row", "hosts": "host"}
+_WHAT = {"links": ("links", "are"), "text": ("text", "is"), "structured": ("structured data", "is")}

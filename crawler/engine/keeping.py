@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
@@ -24,12 +24,13 @@ from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
 from crawler.web.extract.edges import Edge, edge_rows
-from crawler.web.extract.page_text import About, Forms, NoText, text_row
+from crawler.web.extract.page_text import About, Extracted, Forms, NoText, structured_row, text_row
 from crawler.web.extract.text_pool import Bytes, Texts
 
 LINKS = OUTPUTS.index("links") + 1
 TEXT = OUTPUTS.index("text") + 1
-FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN}  # by the names of outputs
+STRUCTURED = OUTPUTS.index("structured") + 1
+FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN, "structured": Forms.STRUCTURED}  # by the names of outputs
 EDGES_A_STEP = 2_000  # a few milliseconds
 LONG_TEXT = 256 * 1024  # characters whose row is made beside the event loop
 
@@ -81,8 +82,15 @@ def _digest(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
+class KeptText(NamedTuple):
+    """What is kept of the text of a page, and the language that was detected in it."""
+
+    parts: Kept = ()
+    language: str | None = None
+
+
 class TextKeeper:
-    """Keeps the main text of pages."""
+    """Keeps the main text of pages, and their structured data."""
 
     def __init__(self, texts: Texts, forms: Forms) -> None:
         self._texts = texts
@@ -94,15 +102,23 @@ class TextKeeper:
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
         return found and finished.is_page and finished.body is not None and not record.entry.probe
 
-    async def keep(self, finished: Finished, body: Bytes) -> Kept:
+    async def keep(self, finished: Finished, body: Bytes) -> KeptText:
         """Return what is kept of a page that is wanted. ``body``: the page, which ``finished`` need not have."""
         record = finished.record
         href, said = record.entry.href, record.profile
         found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
         whole = finished.cut is None
-        make = partial(text_row, About(href, time_label(record.fetched_at), said.title, said.language, whole), found)
-        long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
-        return (Part(TEXT, await asyncio.to_thread(make) if long else make()),)
+        about = About(href, time_label(record.fetched_at), said.title, said.language, whole)
+        make = partial(self._parts, about, found)
+        if isinstance(found, NoText):
+            return KeptText(make())
+        long = sum(len(each or "") for each in (found.text, found.markdown, found.structured)) > LONG_TEXT
+        return KeptText(await asyncio.to_thread(make) if long else make(), found.language)
+
+    def _parts(self, about: About, found: Extracted | NoText) -> Kept:
+        text = (Part(TEXT, text_row(about, found)),) if self._forms & (Forms.TEXT | Forms.MARKDOWN) else ()
+        structured = (Part(STRUCTURED, structured_row(about, found)),) if self._forms & Forms.STRUCTURED else ()
+        return text + structured
 
 
 class Keepers:
@@ -148,9 +164,9 @@ class Keepers:
             if not self._waiting[host]:
                 del self._waiting[host]
 
-    async def text(self, finished: Finished, body: Bytes) -> Kept:
+    async def text(self, finished: Finished, body: Bytes) -> KeptText:
         """Return the text of a page. ``body``: the page, which ``finished`` need not have."""
-        return () if self._text is None else await self._text.keep(finished, body)
+        return KeptText() if self._text is None else await self._text.keep(finished, body)
 
     async def keep(self, finished: Finished, edges: Sequence[Edge], text: Kept = ()) -> Kept:
         """See ``Keeper``. ``text``: that of the page, if it is wanted."""

@@ -31,7 +31,7 @@ FORMS = {
 }
 assert all(OUTPUTS[form.kind - 1] == form.name for form in FORMS.values())
 
-OF_BODIES = frozenset((1, 3))  # the kinds that hold what was fetched, as files of bodies do
+OF_BODIES = frozenset((1, 3, 5))  # the kinds that hold what was fetched, as files of bodies do
 
 
 class Outputs:

@@ -13,10 +13,9 @@ import json
 from enum import IntFlag
 from hashlib import sha256
 from json.encoder import encode_basestring as quoted
-from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from crawler.web.parsing.wire import NO_CHARSET, REQUEST, WireError
 
@@ -24,6 +23,7 @@ BYTES_MOST = 4 * 2**20  # of a text; what is longer is cut
 _CHARSET_MOST = 1_000
 # Line ends for some readers of lines, which JSON leaves as they are.
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+_OF_THE_RECORD = frozenset(("url", "fetched_at", "error"))  # members of a row that the process does not make
 _SHORT_MOST = 200  # characters of a language, and of an extractor
 
 
@@ -45,7 +45,7 @@ class Extracted(Struct, frozen=True):
 
     text: str | None = None
     markdown: str | None = None
-    structured: dict[str, Any] | None = None
+    structured: bytes | None = None
     language: str | None = None
     extractor: str = ""
     cut: bool = False
@@ -67,7 +67,7 @@ def text_request(forms: Forms, seconds: float, url: str, charset: str | None, si
 
 
 def encode_text(found: Extracted) -> bytes:
-    """What was taken out of a page, as a payload. Structured data that is too long is left out whole."""
+    """What was taken out of a page, as a payload."""
     named = {"text": found.text, "markdown": found.markdown}
     parts = {
         name: text.replace("\0", "").encode("utf-8", "replace") for name, text in named.items() if text is not None
@@ -75,9 +75,7 @@ def encode_text(found: Extracted) -> bytes:
     cut = found.cut or any(len(part) > BYTES_MOST for part in parts.values())
     parts = {name: _whole(part) for name, part in parts.items()}
     if found.structured is not None:
-        parts["structured"] = msgspec.json.encode(found.structured)
-        if len(parts["structured"]) > BYTES_MOST:
-            parts["structured"], cut = b"{}", True
+        parts["structured"] = found.structured
     head = {"parts": list(parts), "cut": cut, "language": found.language, "extractor": found.extractor}
     return json.dumps(head).encode() + b"\n" + b"\0".join(parts.values())
 
@@ -98,7 +96,7 @@ def decode_text(payload: bytes) -> Extracted:
         found = dict(zip(names, parts, strict=True))
         structured = found.pop("structured", None)
         return Extracted(
-            structured=None if structured is None else msgspec.json.decode(structured, type=dict[str, Any]),
+            structured=None if structured is None else _members(structured),
             language=None if stated["language"] is None else str(stated["language"])[:_SHORT_MOST],
             extractor=str(stated["extractor"])[:_SHORT_MOST],
             cut=stated["cut"] is True,
@@ -106,6 +104,14 @@ def decode_text(payload: bytes) -> Extracted:
         )
     except (ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise WireError(f"not the text of a page: {error}") from error
+
+
+def _members(data: bytes) -> bytes:
+    """These members of a row, if they are on one line. Their values are not made: they may take many times the room."""
+    members = msgspec.json.decode(data, type=dict[str, Raw])
+    if members.keys() & _OF_THE_RECORD or b"\n" in data or b"\r" in data:
+        raise WireError("not the structured data of a page")
+    return msgspec.json.encode(members)
 
 
 class About(Struct, frozen=True):
@@ -138,6 +144,17 @@ def text_row(about: About, found: Extracted | NoText) -> bytes:
     row += f',"extractor":{_json(found.extractor)}'
     digest = sha256((found.text if found.text is not None else found.markdown or "").encode("utf-8", "replace"))
     return f'{row},"digest":"sha256:{digest.hexdigest()}"}}\n'.encode("utf-8", "replace")
+
+
+def structured_row(about: About, found: Extracted | NoText) -> bytes:
+    """The row of the structured data of a page."""
+    row = f'{{"url":{_json(about.url)},"fetched_at":{_json(about.fetched_at)}'
+    if isinstance(found, NoText):
+        return f'{row},"error":{_json(found.reason)}}}\n'.encode("utf-8", "replace")
+    members = (found.structured or b"{}").decode().translate(_LINE_ENDS)[1:-1]
+    cut = '"cut":true' if not about.whole and '"cut":true' not in members[-11:] else ""
+    ends = "".join(f",{each}" for each in (members, cut) if each)
+    return f"{row}{ends}}}\n".encode("utf-8", "replace")
 
 
 def _json(text: str) -> str:

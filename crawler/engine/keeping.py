@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
@@ -82,13 +82,6 @@ def _digest(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
-class KeptText(NamedTuple):
-    """What is kept of the text of a page, and the language that was detected in it."""
-
-    parts: Kept = ()
-    language: str | None = None
-
-
 class TextKeeper:
     """Keeps the main text of pages, and their structured data."""
 
@@ -102,8 +95,9 @@ class TextKeeper:
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
         return found and finished.is_page and finished.body is not None and not record.entry.probe
 
-    async def keep(self, finished: Finished, body: Bytes) -> KeptText:
-        """Return what is kept of a page that is wanted. ``body``: the page, which ``finished`` need not have."""
+    async def keep(self, finished: Finished, body: Bytes) -> tuple[Kept, str | None]:
+        """Return what is kept of a page that is wanted, and the language of its text. ``body``: the page, which
+        ``finished`` need not have."""
         record = finished.record
         href, said = record.entry.href, record.profile
         found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
@@ -111,9 +105,9 @@ class TextKeeper:
         about = About(href, time_label(record.fetched_at), said.title, said.language, whole)
         make = partial(self._parts, about, found)
         if isinstance(found, NoText):
-            return KeptText(make())
+            return make(), None
         long = sum(len(each or "") for each in (found.text, found.markdown, found.structured)) > LONG_TEXT
-        return KeptText(await asyncio.to_thread(make) if long else make(), found.language)
+        return await asyncio.to_thread(make) if long else make(), found.language
 
     def _parts(self, about: About, found: Extracted | NoText) -> Kept:
         text = (Part(TEXT, text_row(about, found)),) if self._forms & (Forms.TEXT | Forms.MARKDOWN) else ()
@@ -164,9 +158,9 @@ class Keepers:
             if not self._waiting[host]:
                 del self._waiting[host]
 
-    async def text(self, finished: Finished, body: Bytes) -> KeptText:
-        """Return the text of a page. ``body``: the page, which ``finished`` need not have."""
-        return KeptText() if self._text is None else await self._text.keep(finished, body)
+    async def text(self, finished: Finished, body: Bytes) -> tuple[Kept, str | None]:
+        """Return the text of a page, and its language. ``body``: the page, which ``finished`` need not have."""
+        return ((), None) if self._text is None else await self._text.keep(finished, body)
 
     async def keep(self, finished: Finished, edges: Sequence[Edge], text: Kept = ()) -> Kept:
         """See ``Keeper``. ``text``: that of the page, if it is wanted."""

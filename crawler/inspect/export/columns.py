@@ -128,21 +128,14 @@ TEXT = (
     Column("digest", Kind.TEXT),
     Column("error", Kind.TEXT),
 )
+_OBJECTS = ("opengraph", "twitter", "hreflang", "json_ld", "json_ld_errors", "microdata", "rdfa")
 STRUCTURED = (
-    Column("record", Kind.LARGE),
-    Column("url", Kind.TEXT),
-    Column("fetched_at", Kind.TIME),
+    *TEXT[:3],
     Column("canonical", Kind.TEXT),
     Column("author", Kind.TEXTS),
     Column("published", Kind.TEXT),
     Column("modified", Kind.TEXT),
-    Column("opengraph", Kind.JSON),
-    Column("twitter", Kind.JSON),
-    Column("hreflang", Kind.JSON),
-    Column("json_ld", Kind.JSON),
-    Column("json_ld_errors", Kind.JSON),
-    Column("microdata", Kind.JSON),
-    Column("rdfa", Kind.JSON),
+    *(Column(name, Kind.JSON) for name in _OBJECTS),
     Column("cut", Kind.TRUTH, False),
     Column("error", Kind.TEXT),
 )

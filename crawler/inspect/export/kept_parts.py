@@ -40,16 +40,12 @@ def _is_page(record: Record) -> bool:
     return good and record.get("content_type") in ("text/html", "application/xhtml+xml")
 
 
-def _has_text(record: Record) -> bool:
-    return _is_page(record) and str(record["status"]).startswith("2")
-
-
 # Whether an output has a part of a page that was finished with it.
 _HAS_PART: dict[str, Callable[[Record], bool]] = {
     "links": lambda record: _is_page(record) and bool(record["links"]),
-    "text": _has_text,
-    "structured": _has_text,
+    "text": lambda record: _is_page(record) and str(record["status"]).startswith("2"),
 }
+_HAS_PART["structured"] = _HAS_PART["text"]
 
 
 class KeptParts:

@@ -13,6 +13,7 @@ import json
 from enum import IntFlag
 from hashlib import sha256
 from json.encoder import encode_basestring as quoted
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -22,8 +23,9 @@ from crawler.web.parsing.wire import NO_CHARSET, REQUEST, WireError
 BYTES_MOST = 4 * 2**20  # of a text; what is longer is cut
 _CHARSET_MOST = 1_000
 # Line ends for some readers of lines, which JSON leaves as they are.
-_LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-_OF_THE_RECORD = frozenset(("url", "fetched_at", "error"))  # members of a row that the process does not make
+_LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+# The values are not made: they may take many times the room.
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _SHORT_MOST = 200  # characters of a language, and of an extractor
 
 
@@ -39,8 +41,8 @@ class Extracted(Struct, frozen=True):
     """What was taken out of a page. ``text``, ``markdown`` and ``structured`` are None if they were not wanted.
 
     ``language``: the one that the text is written in, if it can be told: a code of ISO 639, of two letters if there is
-    one. ``structured``: an object of JSON, the members of the page's row. ``extractor``: its name and version.
-    ``cut``: a part is longer than what is kept.
+    one. ``structured``: an object of JSON on one line, the members of the page's row. ``extractor``: its name and
+    version. ``cut``: a part is longer than what is kept.
     """
 
     text: str | None = None
@@ -95,8 +97,11 @@ def decode_text(payload: bytes) -> Extracted:
             raise WireError("not the text of a page")
         found = dict(zip(names, parts, strict=True))
         structured = found.pop("structured", None)
+        if structured is not None and (b"\n" in structured or b"\r" in structured):
+            raise WireError("not the structured data of a page")
+        _MEMBERS.decode(structured or b"{}")
         return Extracted(
-            structured=None if structured is None else _members(structured),
+            structured=structured,
             language=None if stated["language"] is None else str(stated["language"])[:_SHORT_MOST],
             extractor=str(stated["extractor"])[:_SHORT_MOST],
             cut=stated["cut"] is True,
@@ -104,14 +109,6 @@ def decode_text(payload: bytes) -> Extracted:
         )
     except (ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise WireError(f"not the text of a page: {error}") from error
-
-
-def _members(data: bytes) -> bytes:
-    """These members of a row, if they are on one line. Their values are not made: they may take many times the room."""
-    members = msgspec.json.decode(data, type=dict[str, Raw])
-    if members.keys() & _OF_THE_RECORD or b"\n" in data or b"\r" in data:
-        raise WireError("not the structured data of a page")
-    return msgspec.json.encode(members)
 
 
 class About(Struct, frozen=True):
@@ -148,14 +145,19 @@ def text_row(about: About, found: Extracted | NoText) -> bytes:
 
 def structured_row(about: About, found: Extracted | NoText) -> bytes:
     """The row of the structured data of a page."""
-    row = f'{{"url":{_json(about.url)},"fetched_at":{_json(about.fetched_at)}'
+    head: dict[str, Any] = {"url": about.url, "fetched_at": about.fetched_at}
     if isinstance(found, NoText):
-        return f'{row},"error":{_json(found.reason)}}}\n'.encode("utf-8", "replace")
-    members = (found.structured or b"{}").decode().translate(_LINE_ENDS)[1:-1]
-    cut = '"cut":true' if not about.whole and '"cut":true' not in members[-11:] else ""
-    ends = "".join(f",{each}" for each in (members, cut) if each)
-    return f"{row}{ends}}}\n".encode("utf-8", "replace")
+        members: dict[str, Any] = {"error": found.reason.encode("utf-8", "replace").decode()}
+    else:
+        members = _MEMBERS.decode(found.structured or b"{}") | ({} if about.whole else {"cut": True})
+    return _one_line(msgspec.json.encode(head | members | head).decode()).encode() + b"\n"
 
 
 def _json(text: str) -> str:
-    return quoted(text).translate(_LINE_ENDS)
+    return _one_line(quoted(text))
+
+
+def _one_line(row: str) -> str:
+    for end, escaped in _LINE_ENDS.items():
+        row = row.replace(end, escaped)  # a tenth of what ``translate`` costs
+    return row

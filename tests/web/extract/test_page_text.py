@@ -35,7 +35,7 @@ HEAD = b'{"parts":["text"],"cut":false,"language":null,"extractor":""}\n'
         HEAD + b"\xff",
         HEAD + b"a" * (BYTES_MOST + 1),
         HEAD.replace(b'"text"', b'"text","text"') + b"a",
-        *(HEAD.replace(b'"text"', b'"structured"') + data for data in (b"[]", b"{", b'{"url":1}', b'{"a":\n1}')),
+        *(HEAD.replace(b'"text"', b'"structured"') + data for data in (b"[]", b"{", b'{"a":\n1}')),
         b'{"parts":["text"]}\na',
         b"[" * 100_000,
     ],

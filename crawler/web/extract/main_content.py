@@ -9,7 +9,6 @@ like navigation, comments of readers or advertisements goes, unless it holds muc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from turbohtml import Document, Element, Node, Text
@@ -30,7 +29,7 @@ _BESIDE = (
     "[role=dialog],[role=banner]"
 )
 _CALLED_CONTENT = "main,[role=main],article,[itemprop=articleBody]"
-_PARAGRAPHS = "p,pre,blockquote,li,td,dd,div,section,article"
+_PROSE = frozenset(("p", "pre", "blockquote"))
 _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
 _WORD = r"(?ix) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?:{}) (?:$|[\s_-]|(?=[A-Z]))"
@@ -63,7 +62,7 @@ def main_content(page: Document) -> Element | None:
     for element in body.select(_HIDDEN):
         _remove(element, weights, HIDDEN * weights.get(body, 0))
     beside, apart = body.select(_BESIDE), list[Element]()
-    for element in body.select("[class],[id]"):
+    for element in body.select("[class]:not(span,code),[id]:not(span,code)"):
         kind = _kind(f"{element.attr('id') or ''} {element.attr('class') or ''}")
         if kind is not None:
             (beside if kind is _NAMED_BESIDE else apart).append(element)
@@ -80,37 +79,36 @@ def main_content(page: Document) -> Element | None:
     for element in apart:
         _remove(element, weights, much)
     if not called:  # otherwise they are a part of it, as in the contents of a manual
-        _remove_lists_of_links(content)
+        _remove_lists_of_links(content, weights)
     return content
 
 
-def _weights(body: Element) -> dict[Element, int]:
+def _weights(body: Element) -> dict[Node, int]:
     """The characters of text outside links in each element that has some."""
-    weights: dict[Element, int] = {}
-    for paragraph in body.select(_PARAGRAPHS):
-        own = _characters(paragraph)
+    weights: dict[Node, int] = {}
+    for element in reversed(body.select("*")):  # what is in an element before the element
+        weight = weights.get(element, 0)
+        tag = element.tag
+        if tag in _CONTAINERS:  # what no element in it has
+            own = 0
+            for child in element.children:
+                if isinstance(child, Text):
+                    own += len(child.data.strip())
+        elif tag in _PROSE:
+            own = len(element.text.strip())
+            for link in element.select("a"):
+                own -= len(link.text)
+        else:
+            own = 0
         if own >= SHORT:
-            for element in _within(paragraph, body):
-                weights[element] = weights.get(element, 0) + own
+            weight += own
+            weights[element] = weight
+        if weight and (around := element.parent) is not None:
+            weights[around] = weights.get(around, 0) + weight
     return weights
 
 
-def _within(element: Element, body: Element) -> Iterator[Element]:
-    """The element and those around it, up to the body."""
-    around: Node | None = element
-    while isinstance(around, Element):
-        yield around
-        around = None if around == body else around.parent
-
-
-def _characters(paragraph: Element) -> int:
-    """Those of a paragraph outside links; of a container only those that no element in it has."""
-    if paragraph.tag in _CONTAINERS:
-        return sum(len(child.data.strip()) for child in paragraph.children if isinstance(child, Text))
-    return len(paragraph.text.strip()) - sum(len(link.text) for link in paragraph.select("a"))
-
-
-def _only_child(element: Element, weights: dict[Element, int]) -> Element | None:
+def _only_child(element: Element, weights: dict[Node, int]) -> Element | None:
     """The child that has nearly all of the content, if no paragraph stands beside it."""
     children = [child for child in element.children if isinstance(child, Element) and child in weights]
     if not children or any(child.tag in _LEAVES for child in children):
@@ -126,7 +124,7 @@ def _kind(names: str) -> re.Pattern[str] | None:
     return next((kind for kind in (_NAMED_BESIDE, _NAMED_APART) if kind.search(names)), None)
 
 
-def _remove(element: Element, weights: dict[Element, int], most: float) -> None:
+def _remove(element: Element, weights: dict[Node, int], most: float) -> None:
     """Remove an element, unless it weighs more than that."""
     weight = weights.get(element, 0)
     if weight > most or element.parent is None:
@@ -138,10 +136,17 @@ def _remove(element: Element, weights: dict[Element, int], most: float) -> None:
     element.decompose()
 
 
-def _remove_lists_of_links(content: Element) -> None:
+def _remove_lists_of_links(content: Element, weights: dict[Node, int]) -> None:
+    links: dict[Node, list[int]] = {}  # the characters of each link in a block
+    for link in content.select("a"):
+        characters = len(link.text.strip())
+        for around in link.ancestors:
+            links.setdefault(around, []).append(characters)
+            if around == content:
+                break
     for block in content.select("ul,ol,div,section,table,p"):
-        links = block.select("a")
-        if len(links) > 1 or (links and block.tag == "div"):
+        linked = links.get(block, ())
+        if len(linked) > (block.tag != "div") and sum(linked) > LINKED * weights.get(block, 0):
             characters = len(block.text.strip())
-            if characters and sum(len(link.text.strip()) for link in links) > LINKED * characters:
+            if characters and sum(linked) > LINKED * characters:
                 block.decompose()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from crawler.base.settings.parts import DurabilitySettings
 from crawler.engine.context import Context
+from crawler.engine.deriving import Deriving
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.job import Job
+from crawler.job.markdown_files import DIRECTORY
 from crawler.job.metrics.events import Kind
 
 log = logging.getLogger("crawler")
@@ -20,14 +22,17 @@ REST = 3.0  # times as long as a generation took: the pause before the next one,
 
 
 _COMPRESS_INTERVAL = 1.0  # seconds between two looks for a full file
+_DERIVE_REST = 10.0  # seconds for what is left at the end, if the user waits
 _COMPRESS_REST = 60.0  # seconds for those that are left at the end: a minute is several gigabytes
 
 
 class DurabilityLoop:
     """Syncs and checkpoints one job while it runs, and waits while the disk is full."""
 
-    def __init__(self, job: Job, settings: DurabilitySettings, context: Context) -> None:
+    def __init__(self, job: Job, settings: DurabilitySettings, context: Context, keep: Collection[str]) -> None:
+        """``keep``: the outputs that are wanted. Raises JobError, OSError."""
         self._job = job
+        self._deriving = Deriving(job, context.said) if DIRECTORY in keep else None
         self._settings = settings
         self._context = context
         self._asked: list[asyncio.Future[CheckpointResult | None]] = []
@@ -47,6 +52,14 @@ class DurabilityLoop:
         until = clock() + _COMPRESS_REST
         await self._job.compress_rest(lambda: self._hurried or clock() >= until)
 
+    async def derive_rest(self) -> None:
+        """Derive what is left when the run is over, for some seconds if the user waits for the end. Raises JobError,
+        OSError."""
+        clock = self._context.clock
+        until = clock() + _DERIVE_REST
+        if self._deriving is not None:
+            await self._deriving.finish(lambda: self._hurried and clock() >= until)
+
     def hurry(self) -> None:
         """The user waits for the end."""
         self._hurried = True
@@ -65,6 +78,8 @@ class DurabilityLoop:
             if (clock() >= next_checkpoint or self._asked) and self._job.blocked is None:
                 began = clock()
                 await self._checkpoint(began)
+                if self._deriving is not None:
+                    self._deriving.begin()
                 ended = clock()
                 next_checkpoint = ended + max(settings.checkpoint_interval, REST * (ended - began))
             self.tell_notes(partial(self._context.said.say, who=self))

@@ -17,6 +17,7 @@ from typing import Protocol
 from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
 from crawler.engine.discover import Outlinks
+from crawler.engine.judge import GONE
 from crawler.engine.stored_body import body_of_answer
 from crawler.frontier.entry import queue_of
 from crawler.frontier.lease import Lease
@@ -24,7 +25,7 @@ from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
 from crawler.web.extract.edges import Edge, edge_rows
-from crawler.web.extract.page_text import About, Forms, NoText, text_row
+from crawler.web.extract.page_text import About, Forms, NoText, gone_row, text_row
 from crawler.web.extract.text_pool import Bytes, Texts
 
 LINKS = OUTPUTS.index("links") + 1
@@ -104,6 +105,13 @@ class TextKeeper:
         long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
         return (Part(TEXT, await asyncio.to_thread(make) if long else make()),)
 
+    def gone(self, finished: Finished) -> Kept:
+        """Return what is kept of a page that had one and is not found any more."""
+        record = finished.record
+        if not record.entry.revisit or record.status not in GONE:
+            return ()
+        return (Part(TEXT, gone_row(record.entry.href, time_label(record.fetched_at))),)
+
 
 class Keepers:
     """All keepers of a run, in the order of their outputs."""
@@ -157,7 +165,7 @@ class Keepers:
         kept: Kept = ()
         for keeper in self._keepers:
             kept += await keeper.keep(finished, edges)
-        kept += text
+        kept += text or (() if self._text is None else self._text.gone(finished))
         for keeper in self._after:
             kept += await keeper.keep(finished, edges)
         return kept

@@ -140,5 +140,10 @@ def text_row(about: About, found: Extracted | NoText) -> bytes:
     return f'{row},"digest":"sha256:{digest.hexdigest()}"}}\n'.encode("utf-8", "replace")
 
 
+def gone_row(url: str, fetched_at: str) -> bytes:
+    """The row of a page that is not there any more."""
+    return f'{{"url":{_json(url)},"fetched_at":{_json(fetched_at)},"gone":true}}\n'.encode("utf-8", "replace")
+
+
 def _json(text: str) -> str:
     return quoted(text).translate(_LINE_ENDS)

@@ -89,9 +89,7 @@ def _export(arguments: argparse.Namespace) -> str:
         return export_parquet(job, arguments.parquet)
     if arguments.markdown is not None:
         made = write_markdown(job, arguments.markdown)
-        text = f"{arguments.markdown}: {counted(made.size.files, 'file')}; {made.size.bytes:,} bytes"
-        left = f"\n{counted(made.missing, 'file')} of the text output missing: their pages are not among these"
-        return text + (left if made.missing else "")
+        return f"{arguments.markdown}: {counted(made.files, 'file')}; {made.bytes:,} bytes"
     if arguments.cdxj is not None:
         index = write_index(job, arguments.cdxj)
         found = f"{counted(index.captures, 'capture')} in {counted(index.files, 'WARC file')}"

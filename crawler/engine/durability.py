@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable, Collection
 from functools import partial
 
+from crawler.base.disk import Expendable
 from crawler.base.settings.parts import DurabilitySettings
 from crawler.engine.context import Context
-from crawler.engine.deriving import Deriving
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.job import Job
-from crawler.job.markdown_files import DIRECTORY
+from crawler.job.markdown_files import DIRECTORY, derive, name_of_job, read_cursor
 from crawler.job.metrics.events import Kind
 
 log = logging.getLogger("crawler")
@@ -22,7 +22,6 @@ REST = 3.0  # times as long as a generation took: the pause before the next one,
 
 
 _COMPRESS_INTERVAL = 1.0  # seconds between two looks for a full file
-_DERIVE_REST = 10.0  # seconds for what is left at the end, if the user waits
 _COMPRESS_REST = 60.0  # seconds for those that are left at the end: a minute is several gigabytes
 
 
@@ -32,7 +31,11 @@ class DurabilityLoop:
     def __init__(self, job: Job, settings: DurabilitySettings, context: Context, keep: Collection[str]) -> None:
         """``keep``: the outputs that are wanted. Raises JobError, OSError."""
         self._job = job
-        self._deriving = Deriving(job, context.said) if DIRECTORY in keep else None
+        self._target = job.directory / DIRECTORY if DIRECTORY in keep else None
+        self._name = name_of_job(job.files.identity)
+        self._expendable = Expendable(DIRECTORY)
+        if self._target is not None:
+            read_cursor(self._target, self._name)
         self._settings = settings
         self._context = context
         self._asked: list[asyncio.Future[CheckpointResult | None]] = []
@@ -52,13 +55,19 @@ class DurabilityLoop:
         until = clock() + _COMPRESS_REST
         await self._job.compress_rest(lambda: self._hurried or clock() >= until)
 
+    async def derive(self) -> None:
+        """Derive the Markdown files of what each generation covers, in a thread, until cancelled. What fails is tried
+        again the next time. Raises JobError."""
+        while True:
+            await asyncio.sleep(self._settings.checkpoint_interval)
+            with self._expendable:
+                await self.derive_rest()
+
     async def derive_rest(self) -> None:
-        """Derive what is left when the run is over, for some seconds if the user waits for the end. Raises JobError,
-        OSError."""
-        clock = self._context.clock
-        until = clock() + _DERIVE_REST
-        if self._deriving is not None:
-            await self._deriving.finish(lambda: self._hurried and clock() >= until)
+        """Derive those that are left, when the last generation of the run is written. Raises JobError, OSError."""
+        end = self._job.files.outputs.final_text
+        if self._target is not None and end is not None:
+            await asyncio.to_thread(derive, self._target, self._name, {"": (self._job.directory, end)})
 
     def hurry(self) -> None:
         """The user waits for the end."""
@@ -78,8 +87,6 @@ class DurabilityLoop:
             if (clock() >= next_checkpoint or self._asked) and self._job.blocked is None:
                 began = clock()
                 await self._checkpoint(began)
-                if self._deriving is not None:
-                    self._deriving.begin()
                 ended = clock()
                 next_checkpoint = ended + max(settings.checkpoint_interval, REST * (ended - began))
             self.tell_notes(partial(self._context.said.say, who=self))

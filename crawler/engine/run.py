@@ -115,6 +115,7 @@ class Run:
             *self.gauges.watches(self._runs),
             compact_beside(job.compact),
             self.keeper.compress(),
+            self.keeper.derive(),
             self.incoming.watch(self._context.clock),
         ]
         if job.ledger is not None:

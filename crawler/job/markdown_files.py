@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import blake2b
-from itertools import islice, takewhile
+from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from crawler.base.disk import RealDisk, make_private_directory, private_opener, replace_file
 from crawler.job.checkpoint.envelope import EnvelopeError, encode_envelope, read_envelope
@@ -34,15 +36,18 @@ from crawler.job.output.outputs import FORMS
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import End, file_in_output
 
+log = logging.getLogger("crawler")
+
 DIRECTORY = "markdown"
 CURSOR = ".cursor"
 MAGIC = "crawler-markdown"
 VERSION = 1
 TEXT = FORMS[3]
 _ROWS = 2_000  # of a batch
-_ROW_MOST = 2**26  # bytes: of a hole in a file, no more is read
-_MARK = 16  # bytes
+_LINE_MOST = 2**26  # bytes of a row: of a hole in a file, no more is read
+_AGAIN = "remove the directory of Markdown files, and they are derived again"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -65,20 +70,12 @@ class Cursor(Struct):
     places: dict[str, Place] = field(default_factory=dict)
 
 
-class Source(NamedTuple):
-    """A job whose rows are taken up to ``end``, which no crash cuts off. ``name`` tells it from the others."""
-
-    name: str
-    job: Path
-    end: End
-
-
-class Row(Struct):
+class _Row(Struct):
     """What is used of a row."""
 
     url: str
-    fetched_at: str
     title: str | None = None
+    fetched_at: str = ""
     language: str | None = None
     detected_language: str | None = None
     extractor: str | None = None
@@ -86,19 +83,11 @@ class Row(Struct):
     gone: bool = False
 
 
-class Line(Struct, omit_defaults=True):
-    """A line of the index."""
+class _Line(Struct):
+    """What is used of a line of the index."""
 
-    url: str
     file: str
-    title: str | None = None
-    fetched_at: str = ""
-    bytes: int = 0
-
-
-_HEAD = ("url", "title", "fetched_at", "language", "detected_language", "extractor")
-_row_of = msgspec.json.Decoder(Row).decode
-_line_of = msgspec.json.Decoder(Line).decode
+    bytes: int
 
 
 def name_of_job(identity: Identity) -> str:
@@ -106,116 +95,93 @@ def name_of_job(identity: Identity) -> str:
     return identity.hash.digest_keys([DIRECTORY]).hex()
 
 
-def derive(target: Path, job: str, sources: Iterable[Source], is_enough: Callable[[], bool] = lambda: False) -> Size:
-    """Bring the files in ``target`` up to date, until ``is_enough`` says so between two batches. ``job`` names the job
-    or crawl. Returns how many files there are, and their bytes. Raises JobError if the target is no place for them or
-    the rows are damaged, OSError."""
-    with _opened(target, job) as cursor:
-        for source in sources:
-            rows = _rows(source, cursor.places.get(source.name))
-            while not is_enough():
+def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> Size:
+    """Bring the files in ``target`` up to date. ``job`` names the job or crawl; ``sources``: job directories by names,
+    and the ends of their rows that no crash cuts off. Waits while another process does the same. Returns how many files
+    there are, and their bytes. Raises JobError if the target is no place for them or the rows are damaged, OSError."""
+    with suppress(FileExistsError):
+        make_private_directory(target)
+    held = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        cursor = read_cursor(target, job)
+        if cursor is None:
+            if any(name != f"{CURSOR}.part" for name in os.listdir(target)):
+                raise JobError(f"{target} exists and has no {CURSOR}: name another directory")
+            cursor = Cursor(job)
+            _write_cursor(target, cursor)
+        for name, (directory, end) in sources.items():
+            rows = _rows(directory, cursor.places.get(name), end)
+            while True:
                 batch = _Batch(target)
                 for row, place in islice(rows, _ROWS):
                     batch.take(row)
-                    cursor.places[source.name] = place
+                    cursor.places[name] = place
                 if not batch.rows:
                     break
                 batch.end(cursor)
                 _write_cursor(target, cursor)
+    finally:
+        os.close(held)
     return Size(cursor.files, cursor.bytes)
 
 
 def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
     """The cursor of the directory; None if there is none. Raises JobError if it is damaged, of another version or of
     another job; OSError."""
-    again = f"remove {target}, and the files are derived again"
     try:
-        content = read_envelope(target / CURSOR, MAGIC, VERSION, str(target / CURSOR))
-        cursor = msgspec.convert(content, Cursor)
+        cursor = msgspec.convert(read_envelope(target / CURSOR, MAGIC, VERSION, str(target / CURSOR)), Cursor)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (EnvelopeError, msgspec.ValidationError) as error:
-        raise JobError(f"{error}: {again}") from error
+        raise JobError(f"{error}: {_AGAIN}") from error
     if job not in (None, cursor.job):
-        raise JobError(f"{target} holds the Markdown of another job: name another directory, or {again}")
+        raise JobError(f"{target} holds the Markdown of another job: name another directory, or {_AGAIN}")
     return cursor
 
 
 def markdown_size(job: Path) -> dict[str, Size]:
     """How large the output is in a job directory, by its name; empty if there is none that can be read."""
-    with suppress(JobError, OSError):  # `verify` and the next run say what is wrong
-        cursor = read_cursor(job / DIRECTORY)
-        return {} if cursor is None else {DIRECTORY: Size(cursor.files, cursor.bytes)}
+    with suppress(JobError, OSError):  # the next run says what is wrong
+        if (cursor := read_cursor(job / DIRECTORY)) is not None:
+            return {DIRECTORY: Size(cursor.files, cursor.bytes)}
     return {}
-
-
-@contextmanager
-def _opened(target: Path, job: str) -> Iterator[Cursor]:
-    """The cursor of the directory, which is made if there is none, and is locked meanwhile."""
-    if not os.path.lexists(target):
-        make_private_directory(target)
-    try:
-        held = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except NotADirectoryError:
-        raise JobError(f"{target} exists and is not a directory: name another directory") from None
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        cursor = read_cursor(target, job)
-        if cursor is None:
-            with os.scandir(target) as found:
-                if any(entry.name != f"{CURSOR}.part" for entry in found):
-                    raise JobError(f"{target} exists and has no {CURSOR}: name another directory")
-            cursor = Cursor(job)
-            _write_cursor(target, cursor)
-        yield cursor
-    except BlockingIOError:
-        raise JobError(f"{target} is being written by another process: try again later") from None
-    finally:
-        os.close(held)
 
 
 def _write_cursor(target: Path, cursor: Cursor) -> None:
     replace_file(RealDisk(), target / CURSOR, encode_envelope(MAGIC, VERSION, msgspec.to_builtins(cursor)))
 
 
-def _rows(source: Source, place: Place | None) -> Iterator[tuple[Row, Place]]:
-    """The rows behind the place, each with its own. Files that are gone are left out, but for the last one: users may
-    move full ones away."""
-    number, at, last = 1, 0, file_in_output(source.end.file)
-    if place is not None:
-        number, at = place.file, place.end
-    while number <= last:
-        path = TEXT.path(source.job, number)
-        try:
-            stream = open(path, "rb")  # noqa: SIM115 (closed below)
-        except FileNotFoundError:
-            if number == last:
-                raise JobError(f"{path} is missing: put it back") from None
-            number, at = number + 1, 0
+def _rows(job: Path, place: Place | None, end: End) -> Iterator[tuple[_Row, Place]]:
+    """The rows behind the place and before the end, each with its own. Full files may have been moved away."""
+    first, last = 1 if place is None else place.file, file_in_output(end.file)
+    for number in range(first, last + 1):
+        path, at = TEXT.path(job, number), 0
+        if number < last and not path.exists():
+            log.warning("%s is missing: its pages are left out", path)
             continue
-        with stream:
-            if place is not None and number == place.file:
+        with open(path, "rb") as stream:
+            if place is not None and number == first:
                 stream.seek(place.start)
                 if _mark(stream.read(place.end - place.start)) != place.mark:
-                    raise JobError(
-                        f"{path}: offset {place.start}: not the row that was read last (was it repaired or "
-                        "restored?): remove the Markdown files, and they are derived again"
-                    )
-            stream.seek(at)
-            end = source.end.offset if number == last else os.fstat(stream.fileno()).st_size
-            while at < end:
-                line = stream.readline(_ROW_MOST)
-                try:
-                    row = _row_of(line)
-                except msgspec.DecodeError as error:
-                    raise JobError(f"{path}: offset {at}: not a row ({error}); run `crawler verify`") from error
-                yield row, Place(number, at, at + len(line), _mark(line))
+                    raise JobError(f"{path}: offset {place.start}: not the row that was read last: {_AGAIN}")
+                at = place.end
+            stop = end.offset if number == last else os.fstat(stream.fileno()).st_size
+            while at < stop:
+                line = stream.readline(_LINE_MOST)
+                yield _decoded(line, _Row, path), Place(number, at, at + len(line), _mark(line))
                 at += len(line)
-        number, at = number + 1, 0
+
+
+def _decoded(line: bytes, kind: type[T], path: Path) -> T:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except msgspec.DecodeError as error:
+        raise JobError(f"{path}: damaged: not what this program writes: {line[:60]!r}") from error
 
 
 def _mark(line: bytes) -> str:
-    return blake2b(line, digest_size=_MARK).hexdigest()
+    return blake2b(line, digest_size=16).hexdigest()
 
 
 class _Batch:
@@ -225,90 +191,67 @@ class _Batch:
         self.rows = 0
         self._target = target
         self._disk = RealDisk()
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, bytes] = {}
         self._stale = set[str]()  # files that may have a line from before
-        self._written = set[Path]()
-        self._directories = set[Path]()
+        self._directories = {target}
 
-    def take(self, row: Row) -> None:
+    def take(self, row: _Row) -> None:
         """Write the file of the page, or remove it. Raises OSError."""
         self.rows += 1
         file = file_of(row.url)
         path = self._target / file
+        if row.markdown is None and not row.gone:
+            return
+        if row.gone or path.exists():
+            self._stale.add(file)
+        self._lines.pop(file, None)  # a new one comes last
         if row.gone:
             path.unlink(missing_ok=True)
-            self._lines.pop(file, None)
-            self._stale.add(file)
-            self._written.discard(path)
-            if path.parent.is_dir():
-                self._directories.add(path.parent)
         elif row.markdown is not None:
-            if path.exists():
-                self._stale.add(file)
-            data = _content(row, row.markdown)
-            self._write(path, data)
-            self._lines.pop(file, None)  # it comes last
-            self._lines[file] = Line(row.url, file, row.title, row.fetched_at, len(data))
-
-    def _write(self, path: Path, data: bytes) -> None:
-        for missing in reversed(list(takewhile(lambda each: not each.is_dir(), path.parents))):
-            make_private_directory(missing)
-            self._directories.add(missing.parent)
-        part = path.with_name(".part")  # no page has that name
-        with open(part, "wb", opener=private_opener) as stream:
-            stream.write(data)
-        self._disk.replace(part, path)
-        self._written.add(path)
-        self._directories.add(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            data, part = _content(row, row.markdown), path.with_name(".part")  # no page has that name
+            with open(part, "wb", opener=private_opener) as stream:
+                stream.write(data)
+            self._disk.replace(part, path)
+            line = {"url": row.url, "file": file, "title": row.title, "fetched_at": row.fetched_at, "bytes": len(data)}
+            self._lines[file] = msgspec.json.encode(line) + b"\n"
+        self._directories.update(each for each in path.parents if each.is_relative_to(self._target) and each.is_dir())
 
     def end(self, cursor: Cursor) -> None:
         """Make the files durable, and the index with their lines, and count them. Raises JobError, OSError."""
-        self._disk.sync_many(self._target, self._written, self._directories)
+        self._disk.sync_many(self._target, [self._target / file for file in self._lines], self._directories)
         index = self._target / INDEX
-        new = b"".join(msgspec.json.encode(line) + b"\n" for line in self._lines.values())
-        files, size = len(self._lines), sum(line.bytes for line in self._lines.values())
-        if self._stale or (index.exists() and index.stat().st_size != cursor.index):
-            part = self._target / f".{INDEX}.part"
-            with open(part, "wb", opener=private_opener) as stream:
-                cursor.files = cursor.bytes = 0
-                for text, line in self._kept(index, cursor.index):
-                    stream.write(text)
-                    cursor.files, cursor.bytes = cursor.files + 1, cursor.bytes + line.bytes
-                stream.write(new)
-            self._disk.sync_file(part)
-            self._disk.replace(part, index)
-        else:
-            with open(index, "ab", opener=private_opener) as stream:
-                stream.write(new)
-            self._disk.sync_file(index)
+        index.touch(0o600)
+        written, kept = index, iter(list[bytes]())
+        if self._stale or index.stat().st_size != cursor.index:
+            written, kept = self._target / f".{INDEX}.part", self._kept(index, cursor.index)
+            written.unlink(missing_ok=True)
+            cursor.files = cursor.bytes = 0
+        with open(written, "ab", opener=private_opener) as stream:
+            for text in chain(kept, self._lines.values()):
+                stream.write(text)
+                cursor.files, cursor.bytes = cursor.files + 1, cursor.bytes + _decoded(text, _Line, index).bytes
+            cursor.index = stream.tell()
+        self._disk.sync_file(written)
+        self._disk.replace(written, index)
         self._disk.sync_directory(self._target)
-        cursor.files, cursor.bytes, cursor.index = cursor.files + files, cursor.bytes + size, index.stat().st_size
 
-    def _kept(self, index: Path, end: int) -> Iterator[tuple[bytes, Line]]:
+    def _kept(self, index: Path, end: int) -> Iterator[bytes]:
         """The lines of files that are not in this batch. Behind ``end`` are only lines of an earlier try of it."""
-        if not index.exists():
-            return
-        at = 0
+        changed = self._stale | self._lines.keys()
         with open(index, "rb") as stream:
             for text in stream:
-                at += len(text)
-                if at > end:
+                end -= len(text)
+                if end < 0:
                     return
-                try:
-                    line = _line_of(text)
-                except msgspec.DecodeError as error:
-                    raise JobError(
-                        f"{index}: offset {at - len(text)}: not a line of the index ({error}): remove "
-                        f"{self._target}, and the files are derived again"
-                    ) from error
-                if line.file not in self._stale and line.file not in self._lines:
-                    yield text, line
+                if _decoded(text, _Line, index).file not in changed:
+                    yield text
 
 
-def _content(row: Row, markdown: str) -> bytes:
+def _content(row: _Row, markdown: str) -> bytes:
     """The file of a page."""
-    values = ((name, getattr(row, name)) for name in _HEAD)
-    head = "".join(f"{name}: {_quoted(value)}\n" for name, value in values if value is not None)
+    values = asdict(row) | {"markdown": None, "gone": None}
+    head = "".join(f"{name}: {_quoted(value)}\n" for name, value in values.items() if value is not None)
     return f"---\n{head}---\n\n{markdown.rstrip()}\n".encode("utf-8", "replace")
 
 

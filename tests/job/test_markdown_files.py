@@ -14,7 +14,7 @@ from crawler.base.disk import RealDisk
 from crawler.job import markdown_files
 from crawler.job.checkpoint.envelope import encode_envelope
 from crawler.job.directory import JobError
-from crawler.job.markdown_files import CURSOR, MAGIC, VERSION, Source, derive
+from crawler.job.markdown_files import CURSOR, MAGIC, VERSION, derive
 from crawler.job.output.markdown_names import file_of
 from crawler.job.output.rotated_files import Size
 from crawler.job.records import End, file_number
@@ -31,13 +31,13 @@ def row(url: str, **more: Any) -> dict[str, Any]:
     return {"url": url, "fetched_at": "2023-11-14T22:13:20.500Z", **more}
 
 
-def write(job: Path, rows: list[dict[str, Any]], number: int = 1) -> Source:
+def write(job: Path, rows: list[dict[str, Any]], number: int = 1) -> tuple[Path, End]:
     """Append rows to a file of the text output."""
     path = job / f"text/text-{number:06}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as stream:
         stream.writelines(json.dumps(each) + "\n" for each in rows)
-    return Source("", job, End(file_number(3, number), path.stat().st_size))
+    return job, End(file_number(3, number), path.stat().st_size)
 
 
 def shown(target: Path) -> dict[str, str]:
@@ -67,16 +67,16 @@ def test_a_kill_at_any_write_changes_nothing(tmp_path: Path, monkeypatch: pytest
         for after in range(1, 99):
             left = after
             try:
-                derive(killed, "a", [source])
+                derive(killed, "a", {"": source})
                 break
             except KilledError:
                 continue
-        fresh = tmp_path / f"fresh-{source.end}"
+        fresh = tmp_path / f"fresh-{source[1]}"
         left = 0
-        size = derive(fresh, "a", [source])
+        size = derive(fresh, "a", {"": source})
         assert shown(killed) == shown(fresh)
         lines = [json.loads(line) for line in shown(killed)["index.jsonl"].splitlines()]
-        assert size == Size(len(lines), sum(line["bytes"] for line in lines)) == derive(killed, "a", [source])
+        assert size == Size(len(lines), sum(line["bytes"] for line in lines)) == derive(killed, "a", {"": source})
         assert {line["file"] for line in lines} == shown(killed).keys() - {"index.jsonl"}
 
 
@@ -89,10 +89,10 @@ def test_what_a_row_does_to_its_file(tmp_path: Path) -> None:
         row(URL + "failed", markdown="B"),
         row(URL + "gone", markdown="C"),
     ]
-    derive(target, "a", [write(job, rows)])
+    derive(target, "a", {"": write(job, rows)})
     more = [row(URL + "failed", error="why"), row(URL + "gone", gone=True), row(URL + "text", text="only")]
     source = write(job, more)
-    assert derive(target, "a", [source]).files == 2
+    assert derive(target, "a", {"": source}).files == 2
     assert shown(target).keys() == {kept, failed, "index.jsonl"}
     _, head, body = shown(target)[kept].split("---\n")
     values = {name: json.loads(value) for name, _, value in (line.partition(": ") for line in head.splitlines())}
@@ -102,18 +102,18 @@ def test_what_a_row_does_to_its_file(tmp_path: Path) -> None:
 
 def test_what_is_not_of_this_job_is_refused(tmp_path: Path) -> None:
     source, target, strange = write(tmp_path / "job", [row(URL, markdown="A")]), tmp_path / "out", tmp_path / "strange"
-    derive(target, "a", [source])
+    derive(target, "a", {"": source})
     before = shown(target)
     other = write(tmp_path / "other", [row(URL, markdown="B")])
     strange.mkdir()
     (strange / "mine").touch()
     for place, job, rows in ((target, "b", source), (target, "a", other), (strange, "a", source)):
         with pytest.raises(JobError):
-            derive(place, job, [rows])
+            derive(place, job, {"": rows})
     for data in (encode_envelope(MAGIC, VERSION + 1, {}), encode_envelope(MAGIC, VERSION, {}), b""):
         (target / CURSOR).write_bytes(data)
         with pytest.raises(JobError):
-            derive(target, "a", [source])
+            derive(target, "a", {"": source})
     assert shown(target) == before
 
 
@@ -122,7 +122,7 @@ def test_the_page_about_the_format_has_a_true_example(tmp_path: Path) -> None:
     found = dict(blocks)
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "text-000001.jsonl").write_text(found["rows"])
-    source = Source("", tmp_path, End(file_number(3, 1), len(found["rows"].encode())))
-    derive(tmp_path / "out", "5f0c3e8d9a1b2c47", [source])
+    source = tmp_path, End(file_number(3, 1), len(found["rows"].encode()))
+    derive(tmp_path / "out", "5f0c3e8d9a1b2c47", {"": source})
     for name, block in ((CURSOR, "cursor"), ("index.jsonl", "index"), (file_of("https://h.test/geese?page=2"), "file")):
         assert (tmp_path / "out" / name).read_text() == found[block]

@@ -36,7 +36,7 @@ MODULES: dict[str, str] = {
     """,
     "web": """
         links.encoding links.sitemap links.refresh links.headers links.about links.described links.embedded links.tags
-        links.extract links.tokens links.query links.text
+        links.extract links.markdown links.tokens links.query links.text
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
         parsing.wire parsing.child_process parsing.parser_child parsing.process parsing.fair_line parsing.pages

@@ -10,7 +10,7 @@ from crawler.job.verdict import NO_HEADING, Heading
 from crawler.url.robots.directives import directives, forbids_links
 from crawler.url.robots.parse import product_token
 from crawler.web.fetch import Failure, Response
-from crawler.web.links.headers import FEED, header_links
+from crawler.web.links.headers import FEED, MARKDOWN, header_links
 
 _TELLING = frozenset(("x-robots-tag", "link", "refresh")) | WALL_HEADERS
 
@@ -49,9 +49,10 @@ def wants_edges(settings: Settings) -> bool:
 
 
 def links_that_lead_on(settings: Settings) -> LinkSettings:
-    """Return which links are followed in this run: also those to feeds if pages are visited again; and
-    whether they are wanted with what the page says of them."""
+    """Return which links are followed in this run: also those to feeds if pages are visited again, and to Markdown if
+    it is wanted; and whether they are wanted with what the page says of them."""
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
-    links = replace(links, kinds=(*links.kinds, FEED)) if feeds else links
+    more = ((FEED,) if feeds else ()) + ((MARKDOWN,) if MARKDOWN in settings.output.keep else ())
+    links = replace(links, kinds=links.kinds + more) if more else links
     return DescribedLinks(*astuple(links)) if wants_edges(settings) else links

@@ -25,8 +25,9 @@ from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
 from crawler.web.extract.edges import Edge, edge_rows
-from crawler.web.extract.page_text import About, Forms, NoText, gone_row, text_row
+from crawler.web.extract.page_text import BYTES_MOST, About, Extracted, Forms, NoText, gone_row, text_row
 from crawler.web.extract.text_pool import Bytes, Texts
+from crawler.web.links.markdown import decoded, is_markdown
 
 LINKS = OUTPUTS.index("links") + 1
 TEXT = OUTPUTS.index("text") + 1
@@ -99,7 +100,10 @@ class TextKeeper:
         """Return what is kept of a page that is wanted. ``body``: the page, which ``finished`` need not have."""
         record = finished.record
         href, said = record.entry.href, record.profile
-        found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
+        if is_markdown(record.content_type):
+            found = await asyncio.to_thread(as_it_is, bytes(body), finished.charset, self._forms)
+        else:
+            found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
         whole = finished.cut is None
         make = partial(text_row, About(href, time_label(record.fetched_at), said.title, said.language, whole), found)
         long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
@@ -111,6 +115,22 @@ class TextKeeper:
         if not record.entry.revisit or record.status not in GONE:
             return ()
         return (Part(TEXT, gone_row(record.entry.href, time_label(record.fetched_at))),)
+
+
+def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:
+    """What is taken out of a page that is Markdown itself."""
+    from crawler.web.extract.language import language_of  # noqa: PLC0415, few runs need it here
+
+    whole, _ = decoded(body, charset)
+    text = whole.encode()[:BYTES_MOST].decode(errors="ignore")
+    return Extracted(
+        text if Forms.TEXT in forms else None,
+        text if Forms.MARKDOWN in forms else None,
+        {} if Forms.STRUCTURED in forms else None,
+        language_of(text),
+        extractor="markdown",
+        cut=len(text) < len(whole),
+    )
 
 
 class Keepers:
@@ -131,7 +151,7 @@ class Keepers:
         keep = settings.keep
         keepers: list[Keeper] = [archive] if "warc" in keep else []
         keepers += [LinkKeeper()] if "links" in keep else []
-        forms = sum((form for name, form in FORMS.items() if name in keep), Forms(0))
+        forms = Forms(sum(form for name, form in FORMS.items() if name in keep))
         text = TextKeeper(texts, forms) if forms else None
         after = [bodies] if "bodies" in keep else []
         return cls(keepers, text, after) if keepers or text or after else None

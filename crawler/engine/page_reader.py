@@ -16,7 +16,7 @@ from crawler.web.links.extract import PageLinks, extract_links, is_cheap
 from crawler.web.links.sitemap import SitemapForm, form_of
 from crawler.web.links.tokens import TOKENS_BYTES, Undecided, token_links
 from crawler.web.parsing.pages import PageParser
-from crawler.web.parsing.wire import ParserDied, SitemapRead
+from crawler.web.parsing.wire import Kind, ParserDied, SitemapRead
 
 TOKENS = "tokens"
 
@@ -50,9 +50,12 @@ class PageReader:
         self._parsed[told.value] += 1
         return self.read(lease, _links_if_cheap, body, charset, self._settings)
 
-    async def links_elsewhere(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable:
+    async def links_elsewhere(
+        self, lease: Lease, body: bytes, charset: str | None, *, markdown: bool = False
+    ) -> PageLinks | Unreadable:
         """Return the links of a page that is parsed in another process. It cannot kill this one, so it is not noted."""
-        found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings)
+        kind = Kind.MARKDOWN if markdown else Kind.TREE
+        found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings, kind)
         return self._reading.died(found) if isinstance(found, ParserDied) else found
 
     async def form(self, lease: Lease, body: bytes, charset: str | None) -> SitemapForm | SitemapRead | Unreadable:

@@ -48,9 +48,10 @@ from crawler.url.refusal.own_rules import Refusal
 from crawler.url.scope.boundary import Outside
 from crawler.url.scope.bounds import NOTHING_LEFT_OUT, LeftOut, Limit
 from crawler.web.extract.edges import Edge
-from crawler.web.fetch import Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
+from crawler.web.fetch import ACCEPT_MARKDOWN, Failure, FailureKind, Followed, NotNow, Response, is_html, with_own
 from crawler.web.links.extract import PageLinks
-from crawler.web.links.headers import FEED
+from crawler.web.links.headers import FEED, MARKDOWN
+from crawler.web.links.markdown import is_markdown
 from crawler.web.links.sitemap import (
     FEED_TYPES,
     XML_TYPES,
@@ -240,10 +241,14 @@ class Visitor:
         self._context.wake()  # another host of its kind may have the slot
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        headers = self._job.revisiting.conditions(entry)
+        read_by_crawl, headers = self._read_by_crawl(entry), self._job.revisiting.conditions(entry)
+        if MARKDOWN in self._understanding.links.kinds and not entry.is_leaf:
+            read_by_crawl = _either(read_by_crawl, is_markdown)
+            if not (named_like_sitemap(entry.href) or self._is_declared(entry)):
+                headers = {"Accept": ACCEPT_MARKDOWN, **headers}
         if self._context.code.headers is not None:
             headers = with_own(headers, await self._context.code.headers(entry.href))
-        read_by_crawl, code = self._read_by_crawl(entry), self._code.handing_over
+        code = self._code.handing_over
         wanted = read_by_crawl if code is None else _either(read_by_crawl, code.wants_body)
         fetch, keep = self._context.fetcher.fetch, self._understanding.keep
         result = await fetch(entry.href, accept=wanted, headers=headers, keep=keep)
@@ -316,14 +321,17 @@ class Visitor:
             await self._finish_page(lease, finished, body)
 
     async def _finish_page(self, lease: Lease, finished: Finished, body: bytes) -> None:
-        if self._understanding.links.sitemaps and not is_page(body) and await self._was_sitemap(lease, finished, body):
-            return
-        if not is_html(finished.record.content_type):
-            await self._finish_other(lease, finished)
-            return
-        links = self._reader.links_here(lease, body, finished.charset)
+        markdown = is_markdown(finished.record.content_type)
+        if not markdown:
+            may_list = self._understanding.links.sitemaps and not is_page(body)
+            if may_list and await self._was_sitemap(lease, finished, body):
+                return
+            if not is_html(finished.record.content_type):
+                await self._finish_other(lease, finished)
+                return
+        links = None if markdown else self._reader.links_here(lease, body, finished.charset)
         if links is None:
-            links = await self._reader.links_elsewhere(lease, body, finished.charset)
+            links = await self._reader.links_elsewhere(lease, body, finished.charset, markdown=markdown)
             await self._turn()
         told: Told | Unreadable
         if isinstance(links, Unreadable):
@@ -351,7 +359,7 @@ class Visitor:
         """The answer that is compared with those of other visits is the text of the page. A page without text keeps its
         bytes."""
         answer = finished.answer
-        if answer is None:
+        if answer is None or is_markdown(finished.record.content_type):
             return finished
         digest = await self._aside(self._context.reading.steps(text_digest(body, finished.charset)))
         if digest is None or isinstance(digest, Unreadable):

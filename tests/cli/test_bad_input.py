@@ -80,25 +80,13 @@ def test_a_stream_without_a_seed_begins_nothing(tmp_path: Path, content: bytes, 
     assert not (tmp_path / "job").exists()
 
 
-def test_near_misses_are_answered_with_the_nearest_command() -> None:
-    refused(crawler("stat", "somewhere"), "'stat'", "'stats'")
-    refused(crawler("verfy", "somewhere"), "'verify'")
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[fetch]\nuser_agnet = 'x'", ("fetch.user_agnet", "user_agent")),
-        ("[fetsh]\nuser_agent = 'x'", ("[fetsh]", "fetch")),
         ("[seen]\nfpp = 2", ("seen.fpp", "between 0 and 1")),
-        ("[crawl]\nconcurrency = 'many'", ("crawl.concurrency", "whole number")),
-        ("[crawl]\nconcurrency = true", ("crawl.concurrency", "whole number")),
-        ("[crawl]\nscope = 'hosts'", ("'hosts'", "'host'")),
         ("[politeness]\ndelay = nan", ("politeness.delay", "finite")),
-        ("[canonical]\nrules = ['sort-quary']", ("sort",)),
         ("[politeness]\ndelay = 1" + "0" * 400, ("politeness.delay", "at most")),
         ("[politeness]\ndelay = 1" + "0" * 5000, ("quick.toml", "digits")),
-        ("[retry]\ntries = 256", ("retry.tries", "at most 255")),
         ("crawl = 3", ("quick.toml", "[crawl]", "table")),
         ("not toml", ("quick.toml",)),
         ("[dashboard]\nlisten = '8080'\ntoken = 'short'", ("dashboard.token", "16")),
@@ -203,16 +191,12 @@ def test_what_shaped_the_job_cannot_change(tmp_path: Path, start: Path, flag: st
     assert unsaid.code in (1, 3), "a setting that is not given is the job's"
 
 
-@pytest.mark.parametrize("command", ["stats", "verify"])
+@pytest.mark.parametrize("command", ["stats", "verify", "dashboard", "top"])
 def test_looking_where_there_is_no_job(tmp_path: Path, command: str) -> None:
     refused(crawler(command, tmp_path), "holds no crawl")
     refused(crawler(command, tmp_path / "none"), "holds no crawl")
     (tmp_path / "file").touch()
     refused(crawler(command, tmp_path / "file"), "holds no crawl")
-
-
-def snapshot(directory: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
 
 
 @pytest.mark.parametrize("word", ["a\nb", "a\tb.txt", "a\r\nb", "a\x1b[2Jb", "a\u2028b"])

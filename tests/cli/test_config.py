@@ -16,11 +16,6 @@ def test_without_a_name_it_prints_the_commented_defaults() -> None:
     assert (ran.code, ran.out, ran.err) == (0, (CONFIG / "default.toml").read_text("utf-8"), "")
 
 
-def test_a_crawl_takes_what_was_printed(tmp_path: Path) -> None:
-    (tmp_path / "crawl.toml").write_text(crawler("config").out)
-    assert crawler("canon", "--config", tmp_path / "crawl.toml", stdin="http://h.test/").code == 0
-
-
 def test_every_file_is_listed_and_can_be_printed() -> None:
     listed = crawler("config", "--list").out.splitlines()
     assert sorted(listed) == NAMES

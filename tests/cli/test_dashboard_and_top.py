@@ -23,7 +23,7 @@ from rich.console import Console
 
 from crawler.job.metrics.course import Course
 from crawler.job.metrics.events import Kind
-from crawler.service.progress.top_view import screen, size
+from crawler.service.progress.top_view import screen
 from tests.job.metrics.samples import statistics
 from tests.jobs import OPTIONS, Stopped, stopped_job
 from tests.program import ROOT, as_anybody, crawler, running, wait_until
@@ -111,20 +111,6 @@ def test_a_job_that_may_not_be_written_is_looked_at_without_controls(made: Stopp
         assert ask(url, "api/stats")["state"] == "stopped"
 
 
-@pytest.mark.parametrize("command", ["dashboard", "top"])
-def test_where_there_is_no_job_a_line_says_so(command: str, tmp_path: Path) -> None:
-    ran = crawler(command, tmp_path)
-    assert ran.code == 2
-    assert ran.err == f"crawler: error: {tmp_path} holds no crawl: name a job directory\n"
-
-
-@pytest.mark.parametrize("listen", ["nonsense", "70000"])
-def test_an_address_that_is_none_is_refused(listen: str, made: Stopped) -> None:
-    ran = crawler("dashboard", made.job, "--listen", listen)
-    assert ran.code == 2
-    assert ran.err.count("\n") == 1
-
-
 def test_where_there_is_no_terminal_top_prints_once(made: Stopped) -> None:
     ran = crawler("top", made.job)
     assert ran.code == 0, ran.err
@@ -176,23 +162,6 @@ def printed(course: Course, host: dict[str, Any] | None = None, **changes: Any) 
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_a_screen_says_what_the_statistics_say() -> None:
-    course = Course()
-    for second in range(20):
-        course.observe(1_700_000_000.0 + second, statistics(pages_fetched=10_000 + 30 * second))
-    course.events.add(1_700_000_020.0, Kind.RETIRED, "given up", "dead.test:80")
-    text = printed(course)
-    assert "Working: 30.0 pages/s" in text
-    assert "the ledger caught 2 false positives (1 in 6,200) among 12,347" in text
-    states = "retired 1, robots 1, leased 2, idle 1, snoozed 1, waiting 2, queued 4"
-    assert f"1 of 2,000 hosts, most failures first; {states}" in text
-    assert "holds about 62,345 URLs" in text
-    assert "in 10 s" in text
-    assert "250 ms" in text
-    assert "back-off after 429 or 503 (3 timeout)" in text
-    assert "retired    dead.test:80 given up" in text
-
-
 def test_what_a_terminal_would_obey_is_shown() -> None:
     course = Course()
     course.events.add(1_700_000_000.0, Kind.ERROR, "a\x1b[2Jb\u202ec\r\n", "h\x07.test")
@@ -200,10 +169,3 @@ def test_what_a_terminal_would_obey_is_shown() -> None:
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "a\\x1b[2Jb\\u202ec" in text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, "-"), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (2.5 * 2**40, "2.5 TiB")]
-)
-def test_sizes(value: float | None, text: str) -> None:
-    assert size(value) == text

@@ -79,14 +79,11 @@ def test_a_url_may_be_written_as_people_write_it(tmp_path: Path, form: str) -> N
     [
         (["https://example.org:99999/"], ["https://example.org:99999/", "invalid URL"]),
         (["ftp://example.org/"], ["not http or https"]),
-        (["mailto:someone@example.org"], ["not http or https"]),
         (["https://"], ["no host"]),
         (["http://127.0.0.1:9/", "https://[::bad"], ["[::bad"]),
-        (["urls.txt"], ["seeds file urls.txt does not exist"]),
         (["urls.zip"], ["seeds file urls.zip does not exist", "https://urls.zip"]),
         (["shop.example"], ["seeds file shop.example does not exist", "https://shop.example"]),
         (["C:\\urls.txt"], ["does not exist"]),
-        (["lists/urls.txt"], ["seeds file lists/urls.txt does not exist"]),
         (["http://127.0.0.1:9/", "none.txt"], ["none.txt does not exist"]),
         (["-", "-"], ["standard input"]),
         (["nonsense/" * 30 + "x" * 300], ["seeds file nonsense/", "does not exist"]),
@@ -143,24 +140,6 @@ def test_other_urls_for_the_default_directory_are_refused(tmp_path: Path) -> Non
         assert fetched(tmp_path / "crawl-job") == [site.url("/")]
         assert crawler(site.url("/a"), site.url("/"), *QUICK, directory=tmp_path).code == 0
         assert fetched(tmp_path / "crawl-job") == [site.url("/"), site.url("/a")]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["x.txt", "--max-page", "3"], ["--max-page", "'--max-pages'"]),
-        (["x.txt", "--max-page=3"], ["--max-page", "'--max-pages'"]),
-        (["x.txt", "--depth", "3"], ["--depth"]),
-        (["x.txt", "--scope", "hots"], ["'hots'", "'host'"]),
-        (["x.txt", "--seen", "blooom"], ["'bloom'"]),
-        (["stats", "job", "--jsno"], ["'--json'"]),
-        (["filter", "info", "x", "--jsn"], ["--jsn"]),
-        (["statz", "job"], ["'stats'"]),
-        (["config", "defualt.toml"], ["defualt.toml"]),
-    ],
-)
-def test_a_wrong_word_is_answered_with_the_nearest(words: list[str], said: list[str]) -> None:
-    refused(crawler(*words), *said)
 
 
 def test_a_flag_is_not_abbreviated(tmp_path: Path) -> None:

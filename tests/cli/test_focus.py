@@ -70,14 +70,6 @@ def test_killed_again_and_again_a_crawl_keeps_its_order(tmp_path: Path, site: Si
     assert crawler("verify", tmp_path / "job").code == 0
 
 
-def test_explain_and_the_summary_name_the_code(tmp_path: Path, site: Site) -> None:
-    (tmp_path / "seeds").write_text(site.url("/"))
-    ran = crawl(tmp_path, "job", "--max-pages", "1")
-    assert "left out  1 link by hooks.filter_link" in ran.err
-    refused = crawler("explain", tmp_path / "job", site.url("/never"), directory=tmp_path).out
-    assert "Links in scope are followed if topic:wanted wants them (hooks.filter_link): it refused 1." in refused
-
-
 def test_code_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     (tmp_path / "seeds").write_text("http://h.test/")
     (tmp_path / "topic.py").write_text("def of_links(): ...\n")

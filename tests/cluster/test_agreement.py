@@ -69,36 +69,6 @@ def test_who_joins_gets_the_secret_in_a_directory_of_its_own(tmp_path: Path) -> 
     assert read_crawl_file(tmp_path / "b") == second
 
 
-def test_a_directory_tells_a_carrier_that_has_lost_all(tmp_path: Path) -> None:
-    async def again() -> tuple[CrawlFile, CrawlFile, CrawlFile]:
-        before = await joined(MemoryCarrier(), RealDisk(), tmp_path / "a", NEWS, "memory")
-        carrier = MemoryCarrier()
-        after = await joined(carrier, RealDisk(), tmp_path / "a", NEWS, "memory")
-        return before, after, await joined(carrier, RealDisk(), tmp_path / "b", NEWS, "memory")
-
-    before, after, other = now(again())
-    assert before == after
-    assert other.secret == before.secret
-
-
-@pytest.mark.parametrize(
-    ("other", "about"),
-    [
-        (replace(NEWS, partitions=replace(NEWS.partitions, count=5)), "4 partitions, not 5"),
-        (replace(NEWS, seen=SeenSettings(fpp=0.25)), "seen.fpp = 0.001, not 0.25"),
-    ],
-)
-def test_another_shape_under_the_same_name_is_refused(tmp_path: Path, other: Settings, about: str) -> None:
-    async def join() -> None:
-        carrier = MemoryCarrier()
-        await joined(carrier, RealDisk(), tmp_path / "a", NEWS, "memory")
-        await joined(carrier, RealDisk(), tmp_path / "b", other, "memory")
-
-    with pytest.raises(CarrierRefusedError, match=about):
-        now(join())
-    assert not (tmp_path / "b").exists()
-
-
 ADDRESS_KEY = replace(NEWS, politeness=PolitenessSettings(host_key="address"))
 ADDRESS_DELAY = replace(NEWS, politeness=PolitenessSettings(address_delay=0.1))
 BY_HOST = replace(
@@ -142,23 +112,6 @@ def test_with_one_partition_each_gap_holds(tmp_path: Path, settings: Settings) -
         crawl = now(joined(MemoryCarrier(), RealDisk(), tmp_path / "a", alone, "memory"))
     assert crawl.groups == ()
     now(joined(MemoryCarrier(), RealDisk(), tmp_path / "a", replace(alone, site=SitesSettings()), "memory"))
-
-
-def test_all_workers_have_the_groups_with_which_the_crawl_began(tmp_path: Path) -> None:
-    others = [NEWS, with_groups(**{"*.one.org": "a", "two.org": "b"})]
-
-    async def join() -> None:
-        carrier = MemoryCarrier()
-        await joined(carrier, RealDisk(), tmp_path / "a", GROUPED, "memory")
-        for other in others:
-            with pytest.raises(CarrierRefusedError):
-                await joined(carrier, RealDisk(), tmp_path / "b", other, "memory")
-            assert not (tmp_path / "b").exists()
-            with pytest.raises(JobError):
-                await joined(carrier, RealDisk(), tmp_path / "a", other, "memory")
-        await joined(carrier, RealDisk(), tmp_path / "b", GROUPED, "memory")
-
-    now(join())
 
 
 def test_another_crawl_and_another_list_of_suffixes_are_refused(tmp_path: Path) -> None:

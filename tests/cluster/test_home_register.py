@@ -49,18 +49,14 @@ def test_damage_is_refused(homes: dict[int, Home], data: st.DataObject) -> None:
         decode_homes(bytes(whole), HOMES)
 
 
-@pytest.mark.parametrize("content", [{"one": ["here", 0]}, {"-1": ["here", 0]}, {"01": 1}, {"01": None}, {"01": "x"}])
-def test_what_is_no_list_of_directories_is_refused(content: dict[str, object]) -> None:
+OTHER = [{"one": ["here", 0]}, {"-1": ["here", 0]}, {"01": 1}, {"01": None}, {"01": "x"}]
+HOMES_OTHER = [["here"], ["here", -1], ["here", "1"], ["here", True], [1, 1], ["here", 2**63]]
+
+
+@pytest.mark.parametrize("content", [*OTHER, *({"01": home} for home in HOMES_OTHER)])
+def test_what_is_no_list_of_homes_with_epochs_is_refused(content: dict[str, object]) -> None:
     with pytest.raises(JobError):
         decode_homes(encode_envelope(MAGIC, VERSION, content), HOMES)
-
-
-@pytest.mark.parametrize(
-    "value", ["here", ["here"], ["here", -1], ["here", "1"], ["here", True], [1, 1], ["here", 2**63]]
-)
-def test_what_is_no_home_with_an_epoch_is_refused(value: object) -> None:
-    with pytest.raises(JobError):
-        decode_homes(encode_envelope(MAGIC, VERSION, {"01": value}), HOMES)
 
 
 def test_the_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

@@ -134,22 +134,6 @@ def test_what_is_added_is_never_lost_to_a_false_positive(tmp_path: Path) -> None
         assert len(frontier) == 800
 
 
-def test_with_a_ledger_neither_urls_nor_links_are_lost_to_a_false_positive(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"seen": "bloom", "capacity": 8, "fpp": 0.5, "scope": "any", "delay": 0.0}
-    with DurableFrontier(tmp_path / "job", **options) as frontier:
-        urls = [f"http://h{n % 3}.test/a/{n}" for n in range(400)]
-        assert frontier.add(urls, exact=False).admitted == 400
-        lease = frontier.take()
-        assert lease is not None
-        assert frontier.finish(lease, [f"/b/{n}" for n in range(400)] + urls) == 400
-        assert len(frontier) == 799
-
-
-def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with opened(tmp_path / "job", Clock()), pytest.raises(JobError, match="in use"):
-        opened(tmp_path / "job", Clock())
-
-
 def test_a_full_disk_refuses_the_next_call_and_loses_nothing(tmp_path: Path) -> None:
     clock, store = Clock(), FaultyStore()
     frontier = opened(tmp_path / "job", clock, store, delay=0.0)
@@ -285,37 +269,3 @@ def test_many_hosts_that_become_due_at_once_do_not_hide_that_one_may_be_asked(tm
         frontier.add([f"http://h{number}.test/" for number in range(MOVED_MAX + 1)])
     with crawler.Frontier(tmp_path / "job") as frontier:
         assert frontier.take(time.time() + 10.0) is not None
-
-
-def test_what_limits_leave_out_is_counted_and_comes_back_when_they_are_lifted(tmp_path: Path) -> None:
-    links = {
-        "http://h.test/": ["http://h.test/a", "http://out.test/", "http://h.test/x.pdf"],
-        "http://h.test/a": ["http://h.test/a/b"],
-        "http://out.test/": ["http://far.test/", "http://h.test/back"],
-    }
-
-    def crawl(**limits: Any) -> list[str]:
-        with opened(tmp_path, Clock(), delay=0.0, **limits) as frontier:
-            frontier.add("http://h.test/")
-            done = []
-            while (lease := frontier.take()) is not None:
-                frontier.finish(lease, links.get(lease.url, []))
-                done.append(lease.url)
-            return done
-
-    assert crawl(scope="host", max_depth=1, exclude=("*.pdf",)) == ["http://h.test/", "http://h.test/a"]
-    stats = crawler.Job(tmp_path).stats()
-    left = {limit: number for limit, number in stats["links_left_out"].items() if number}
-    assert left == {"crawl.scope": 1, "crawl.max_depth": 1, "scope.exclude": 1}
-    assert stats["pages_at_border"] == 2
-    assert (stats["links_off_scope"], stats["links_too_deep"], stats["links_excluded"]) == (1, 1, 1)
-    assert crawl(scope="host", max_depth=1, exclude=("*.pdf",)) == []
-    assert crawl(scope="host", max_depth=1, exclude=("*.pdf",), hops_outside=1) == [
-        "http://h.test/",
-        "http://out.test/",
-    ]
-    assert set(crawl(scope="host", hops_outside=1)) == {
-        *("http://h.test/", "http://h.test/a", "http://out.test/"),
-        *("http://h.test/a/b", "http://h.test/x.pdf", "http://h.test/back"),
-    }
-    assert verify(tmp_path).code == 0

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from crawler.job.checkpoint.envelope import encode_envelope
-from crawler.job.history_file import COURSE, MAGIC, VERSION, read_course, write_course
-from crawler.job.metrics.course import Course
-from crawler.job.metrics.events import Kind
-from tests.job.metrics.samples import statistics
-from tests.jobs import Stopped, flip, repair, stopped_job, verify
+from crawler.job.history_file import COURSE, MAGIC, VERSION, read_course
+from tests.jobs import Stopped, repair, stopped_job, verify
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +45,3 @@ def test_a_damaged_one_is_named_begun_anew_and_set_aside_by_a_repair(
     ran = made.resume(job)
     assert ran.code == 0, ran.err
     assert read_course(job, 4e9).events.after(0)[0]["text"] == "resumed"
-
-
-def test_a_flipped_bit_is_found(made: Stopped, tmp_path: Path) -> None:
-    job = made.copy(tmp_path / "job")
-    flip(job / COURSE, -20)
-    assert verify(job).find("history-damaged", error="checksum does not match")
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    course = Course()
-    course.observe(1_000.0, statistics())
-    course.observe(1_001.0, statistics())
-    course.events.add(1_001.5, Kind.ERROR, "\N{SNOWMAN} <b>", "h.test:80")
-    write_course(tmp_path, course.dump())
-    assert read_course(tmp_path, 2_000.0).dump() == course.dump()
-    assert [path.name for path in tmp_path.iterdir()] == [COURSE]
-    json.loads((tmp_path / COURSE).read_text("ascii").partition("\n")[2])

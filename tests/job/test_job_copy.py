@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from crawler.base.disk import RealDisk
-from crawler.base.settings.parts import PartitionSettings, Settings
+from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
-from crawler.job.copy_target import CopyTarget
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
 from crawler.job.job_copy import JobCopy
@@ -28,7 +25,7 @@ from crawler.web.fetch import SimulatedWeb
 from tests.chance import CHANCE
 from tests.driving import Driven
 from tests.durability.power import Inline, on_the_wire, seeds, small_web
-from tests.job.replica.copied import CODEC, EVERYTHING, PARTITION, part_of_a_copy
+from tests.job.replica.copied import CODEC, EVERYTHING, PARTITION
 from tests.virtual import run_virtually
 
 
@@ -70,53 +67,6 @@ def with_job(
             job.close()
 
     asyncio.run(do())
-
-
-async def taken(job: Job, top: Path, **options: Any) -> Path:
-    """The place of a copy that was made."""
-    target = CopyTarget(top / "replicas", "03", RealDisk())
-    async with JobCopy(job, PARTITION, CODEC, **options) as copy:
-        while (message := await copy.next()) is not None:
-            is_whole = target.take(part_of_a_copy(message))
-    assert is_whole
-    return top / "replicas" / "03"
-
-
-async def to_the_end(copy: JobCopy) -> None:
-    while await copy.next() is not None:
-        pass
-
-
-def left(directory: Path) -> list[Path]:
-    return list((directory / COPYING).rglob("*"))
-
-
-def outputs_in(directory: Path) -> dict[str, bytes]:
-    names = ("warc", "links", "bodies")
-    found = {path for name in names for path in (directory / name).rglob("*")} | set(directory.glob("pages*"))
-    return {str(path.relative_to(directory)): path.read_bytes() for path in found if path.is_file()}
-
-
-def test_a_copy_has_the_outputs_and_leaves_nothing(directory: Path, tmp_path: Path) -> None:
-    async def work(job: Job) -> None:
-        place = await taken(job, tmp_path)
-        assert outputs_in(place) == outputs_in(directory)
-        assert {"job.json", "store", "seen"} <= {path.name for path in place.iterdir()}
-        assert not {"lock", "inbox", "live.json", COPYING} & {path.name for path in place.iterdir()}
-        assert not left(directory)
-
-    with_job(directory, work)
-
-
-def test_a_copy_without_bodies_has_records_and_links(directory: Path, tmp_path: Path) -> None:
-    async def work(job: Job) -> None:
-        found, place = outputs_in(directory), await taken(job, tmp_path)
-        assert {name.split("/")[0] for name in found} > {"warc", "bodies"}
-        assert outputs_in(place) == {
-            name: data for name, data in found.items() if name.split("/")[0] not in ("warc", "bodies")
-        }
-
-    with_job(directory, work, replace(EVERYTHING, partitions=PartitionSettings(replica_bodies=False)))
 
 
 def test_what_a_killed_copy_left_is_removed_when_the_job_is_opened(directory: Path) -> None:

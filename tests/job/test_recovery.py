@@ -18,7 +18,7 @@ from crawler.job.job import Job
 from crawler.job.records import decode_counters, decode_done
 from crawler.job.store.rocks import StoreError
 from crawler.job.store.wal import Record, read_log
-from tests.jobs import PAGES, Stopped, flip, killed_job, manifests, repair, rows, stopped_job, store_of
+from tests.jobs import PAGES, Stopped, killed_job, manifests, repair, stopped_job, store_of
 
 NOW = 1_700_000_000.0
 
@@ -77,38 +77,6 @@ def test_urls_whose_records_were_lost_are_fetched_again(tmp_path: Path, killed: 
     killed.carries_on_to_the_end(job)
     assert pages.read_bytes().startswith(kept)
     assert killed.asked_since(before) == PAGES - kept.count(b"\n"), "what stands there is not asked again"
-
-
-@pytest.mark.parametrize(
-    "more", [b'{"url":"http://never.test/","sta', b'{"url":"http://never.test/"}\n' * 3, bytes(500)]
-)
-def test_records_that_were_never_journalled_are_cut_off(tmp_path: Path, killed: Stopped, more: bytes) -> None:
-    job = killed.copy(tmp_path / "job")
-    with open(job / "pages.jsonl", "ab") as pages:
-        pages.write(more)
-    killed.carries_on_to_the_end(job)
-
-
-def test_both_generations_gone_the_seen_set_is_rebuilt_from_the_journal(tmp_path: Path, stopped: Stopped) -> None:
-    job = stopped.copy(tmp_path / "job")
-    for path in (job / "seen").iterdir():
-        path.unlink()
-    before, done = time.monotonic(), len(rows(job))
-    stopped.carries_on_to_the_end(job)
-    assert stopped.asked_since(before) == PAGES - done
-
-
-def test_a_damaged_generation_costs_nothing_but_replay(tmp_path: Path, checkpointed: Stopped) -> None:
-    job = checkpointed.copy(tmp_path / "job")
-    newest, older = manifests(job)
-    flip(job / "seen" / f"generation-{newest.generation:06d}", -9)
-    opened = open_job(job)
-    assert opened.checkpointer.manifest == older
-    assert [note for note in opened.notes if f"generation {newest.generation} is damaged: " in note]
-    admitted = opened.counters.admitted
-    assert len(opened.seen) == admitted
-    opened.close()
-    checkpointed.carries_on_to_the_end(job)
 
 
 def test_a_journal_that_lost_its_end_is_believed_before_the_generations(tmp_path: Path, checkpointed: Stopped) -> None:

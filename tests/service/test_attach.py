@@ -12,7 +12,6 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from crawler.inspect.record_stream import Tail
 from crawler.job.output.reverse_reader import last_record
 from crawler.service.api import MOST_TABLES, Api
 from crawler.service.view import Table, TableAsked
@@ -250,12 +248,3 @@ def test_the_settings_of_the_last_run_hold_no_token(tmp_path: Path) -> None:
     crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", "--config", config, "--max-time", "0.1", "--quiet")
     assert b"secret" not in (tmp_path / "job" / "run.json").read_bytes()
     assert b'"concurrency": 64' in (tmp_path / "job" / "run.json").read_bytes()
-
-
-def test_every_page_of_a_killed_job_is_shown_or_fetched_again(tmp_path: Path) -> None:
-    with killed_job(tmp_path, 60) as made:
-        shown = [json.loads(line)["url"] for line in Tail(made.job).more()]
-        made.carries_on_to_the_end(made.job)
-        tail = [json.loads(line)["url"] for line in Tail(made.job).more()]
-        assert tail[: len(shown)] == shown
-        assert max(Counter(tail).values()) == 1

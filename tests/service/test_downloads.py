@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import http.client
 import io
 import json
-import os
-import signal
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +19,10 @@ from crawler.inspect.export.cells import csv_lines
 from crawler.inspect.record_choice import PIECE, RecordChoice
 from crawler.service.dashboard.feed import Feed
 from crawler.service.dashboard.server import Dashboard
-from crawler.service.job_survey import SHARE, JobSurvey
-from crawler.service.report_maker import NICE
+from crawler.service.job_survey import JobSurvey
 from crawler.service.run_view import RunView
 from crawler.service.survey_api import MOST, SurveyApi
 from tests.job.metrics.samples import statistics
-from tests.jobs import stopped_job
-from tests.program import running, wait_until
 
 
 def line(number: int, **more: Any) -> bytes:
@@ -92,13 +86,6 @@ async def test_so_many_at_a_time_and_those_who_leave_make_room(tmp_path: Path) -
         raise AssertionError("those who left keep their places")
 
 
-async def test_beside_a_crawl_the_same_bytes_come(tmp_path: Path) -> None:
-    text = b"".join(line(number) for number in range(3_000))
-    (tmp_path / "pages.jsonl").write_bytes(text)
-    async with served(tmp_path, SHARE) as client, client.get("/api/download/records.jsonl") as response:
-        assert await response.read() == text
-
-
 async def test_what_cannot_be_made_is_an_error_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_bytes(line(1))
     async with served(tmp_path) as client:
@@ -110,40 +97,6 @@ async def test_what_cannot_be_made_is_an_error_in_one_line(tmp_path: Path) -> No
             assert response.status == 503
 
 
-def test_a_report_under_way_ends_with_the_dashboard_that_is_killed(tmp_path: Path) -> None:
-    with stopped_job(tmp_path, 20) as stopped, running("dashboard", stopped.job) as dashboard:
-        url = dashboard.stdout.readline().split()[1].decode()
-        connection = http.client.HTTPConnection(url.split("/")[2])
-        connection.request("GET", "/api/download/report.html")
-        working: list[int] = []
-        wait_until(lambda: bool(working.extend(_working(dashboard.pid)) or working), "a report under way")
-        (child,) = working
-        os.kill(child, signal.SIGSTOP)  # the report takes long
-        os.kill(dashboard.pid, signal.SIGKILL)
-        dashboard.wait()
-        try:
-            wait_until(lambda: not _lives(child), "its end", seconds=10)
-        finally:
-            connection.close()
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-
-
-def _working(parent: int) -> list[int]:
-    """The child processes that are nice: those that make a report have begun with it."""
-    children: list[int] = []
-    for task in Path(f"/proc/{parent}/task").iterdir():
-        with suppress(FileNotFoundError):  # a thread that has ended
-            children += map(int, (task / "children").read_text().split())
-    return [pid for pid in children if os.getpriority(os.PRIO_PROCESS, pid) >= NICE]
-
-
-def _lives(pid: int) -> bool:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
-
-
 def test_what_begins_like_a_formula_is_text_for_a_spreadsheet() -> None:
     texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", 'a,"b"\n=c', "", "http://h.test/=1"]
     rows = [{"text": text, "number": -1.5, "truth": True, "counts": {"dns": 2, "timeout": 1}} for text in texts]
@@ -152,12 +105,6 @@ def test_what_begins_like_a_formula_is_text_for_a_spreadsheet() -> None:
     assert head == ["text", "number", "truth", "counts", "missing"]
     assert [row[0] for row in found] == [f"'{text}" for text in texts[:8]] + texts[8:]
     assert {tuple(row[1:]) for row in found} == {("-1.5", "true", "dns 2; timeout 1", "")}
-
-
-@pytest.mark.parametrize("text", ["", "other", "host:", "host", "ALL"])
-def test_a_choice_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="kind must be"):
-        RecordChoice.parse(text)
 
 
 def test_probes_are_only_in_all(tmp_path: Path) -> None:

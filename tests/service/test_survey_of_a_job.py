@@ -383,15 +383,8 @@ def test_looking_needs_the_token_where_one_was_given(tmp_path: Path) -> None:
     port = free_port()
     with Site({"/" + "x" * number: _endless for number in range(200)}) as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
-        words: list[str | Path] = [
-            tmp_path / "seeds.txt",
-            "--job",
-            tmp_path / "job",
-            *OPTIONS,
-            "--dashboard",
-            str(port),
-        ]
-        with running(*words, "--dashboard-token-file", tmp_path / "token"):
+        words: list[str | Path] = [tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS]
+        with running(*words, "--dashboard", str(port), "--dashboard-token-file", tmp_path / "token"):
             url = f"http://127.0.0.1:{port}/"
             wait_until(lambda: asked(f"{url}healthz")[0] == 200, "the dashboard")
             right = {"Authorization": "Bearer a-token-of-the-test-0"}

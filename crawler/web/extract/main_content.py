@@ -9,92 +9,144 @@ like navigation, comments of readers or advertisements goes, unless it holds muc
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from turbohtml import Document, Element, Text
+from turbohtml import Document, Element, Node, Text
 
 NEARLY_ALL = 0.7  # of the content that a child needs to be the content
-MUCH = 0.3  # of the content that is never removed for its name
+HIDDEN = 0.1  # of the page that may be hidden, and is removed; what is more is shown later
+MUCH = 0.3  # of the content that is not removed, whatever its name
+MOST = 0.65  # of the page, likewise: one may say more about cookies than in its article ...
+ENOUGH = 200  # ... but has so many characters left then
+HALF = 0.5  # of the page that an element needs to be the content if the page calls it so
 LINKED = 0.7  # of the text of a block, above which it is a list of links
 SHORT = 20  # characters of a paragraph that says nothing
 
-_NEVER = (
-    "script,style,noscript,template,iframe,form,button,select,textarea,svg,nav,footer,aside,dialog,"
-    "[hidden],[aria-hidden=true],[role=navigation],[role=complementary],[role=contentinfo],[role=search],[role=dialog],"
-    "[role=banner],[style*='display:none' i],[style*='display: none' i]"
+_NEVER = "script,style,noscript,template,iframe,svg,button,select,textarea"
+_HIDDEN = "[hidden],[aria-hidden=true],[style*='display:none' i],[style*='display: none' i]"
+_BESIDE = (
+    "nav,footer,aside,form,dialog,[role=navigation],[role=complementary],[role=contentinfo],[role=search],"
+    "[role=dialog],[role=banner]"
 )
-_PARAGRAPHS = "p,pre,blockquote,li,td,dd,div,section,article"
+_CALLED_CONTENT = "main,[role=main],article,[itemprop=articleBody]"
+_PROSE = frozenset(("p", "pre", "blockquote"))
 _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
-_NAMES = re.compile(
-    r"""(?ix) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?:
-    comments?|respond|disqus|sidebar|side-bar|related|recommend\w*|read-?next|more-?(?:from|stories|on)|trending|popular
-    |share|sharing|social|sociable|follow|newsletter|subscri\w+|sign-?up|promo\w*|sponsor\w*|advert\w*|ads?|outbrain
-    |taboola|breadcrumbs?|nav|navbar|navigation|menu|footer|masthead|byline|author|bio|dateline|timestamp|pub-?date|meta
-    |post-?info|tags?|tagged|caption|credit|copyright|cookie\w*|consent|gdpr|modal|popup|paywall|pagination|pager|prev
-    |print|hidden|skip|toolbar|widget\w*|teaser\w*|toc|banner|gallery|slideshow|rating|embed
-    ) (?:$|[\s_-]|(?=[A-Z]))"""
+_WORD = r"(?ix) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?:{}) (?:$|[\s_-]|(?=[A-Z]))"
+_NAMED_BESIDE = re.compile(
+    _WORD.format(
+        r"""comments?(?:-?list|-?area|-?section)?|respond|disqus|footer|side-?bar|cookies?|consent|gdpr|modal|popup
+        |related|newsletter"""
+    )
 )
+_NAMED_APART = re.compile(
+    _WORD.format(
+        r"""recommend\w*|read-?next|more-?(?:from|news|stories|on)|trending|popular|share|sharing|social|sociable|follow
+        |subscri\w+|sign-?up|promo\w*|sponsor\w*|advert\w*|ads?|outbrain|taboola|breadcrumbs?|nav|navbar|navigation|menu
+        |masthead|byline|author|bio|dateline|timestamp|pub-?date|meta|post-?info|tags?|tagged|caption|credit|copyright
+        |cookie\w*|paywall|pagination|pager|prev|print|hidden|skip|toolbar|widget\w*|teaser\w*|toc|banner|gallery
+        |slideshow|rating|embed"""
+    )
+)
+_SUBJECT = re.compile(r"\b(?:tag|category|format)-\S+")  # what an article is about, not what it is
 
 
 def main_content(page: Document) -> Element | None:
-    """Return the element that holds the main content; None if the page has no body. Everything that does not belong to
-    it is removed from the tree."""
+    """Return the element that holds the main content; None if the page has no body. What does not belong to it is
+    removed from the tree."""
     body = page.select_one("body")
     if body is None:
         return None
     page.remove(_NEVER)
     weights = _weights(body)
-    content = body
-    while (child := _heaviest(content, weights)) is not None:
-        if weights[child] < NEARLY_ALL * weights[content] or child.tag in _LEAVES:
-            break
+    for element in body.select(_HIDDEN):
+        _remove(element, weights, HIDDEN * weights.get(body, 0))
+    beside, apart = body.select(_BESIDE), list[Element]()
+    for element in body.select("[class]:not(span,code),[id]:not(span,code)"):
+        kind = _kind(f"{element.attr('id') or ''} {element.attr('class') or ''}")
+        if kind is not None:
+            (beside if kind is _NAMED_BESIDE else apart).append(element)
+    for element in beside:
+        weight = weights.get(body, 0)
+        _remove(element, weights, min(MOST * weight, weight - ENOUGH))
+    content = max(body.select(_CALLED_CONTENT), key=lambda each: weights.get(each, 0), default=body)
+    called = weights.get(content, 0) > HALF * weights.get(body, 0)
+    if not called:
+        content = body
+    while (child := _only_child(content, weights)) is not None:
         content = child
-    _remove_by_name(content, weights)
-    _remove_lists_of_links(content)
+    much = MUCH * weights.get(content, 0)
+    for element in apart:
+        _remove(element, weights, much)
+    if not called:  # otherwise they are a part of it, as in the contents of a manual
+        _remove_lists_of_links(content, weights)
     return content
 
 
-def _weights(body: Element) -> dict[Element, int]:
+def _weights(body: Element) -> dict[Node, int]:
     """The characters of text outside links in each element that has some."""
-    weights: dict[Element, int] = {}
-    for paragraph in body.select(_PARAGRAPHS):
-        own = _characters(paragraph)
-        if own < SHORT:
-            continue
-        element = paragraph
-        while True:
-            weights[element] = weights.get(element, 0) + own
-            parent = element.parent
-            if element == body or not isinstance(parent, Element):
-                break
-            element = parent
+    weights: dict[Node, int] = {}
+    for element in reversed(body.select("*")):  # what is in an element before the element
+        weight = weights.get(element, 0)
+        tag = element.tag
+        if tag in _CONTAINERS:  # what no element in it has
+            own = 0
+            for child in element.children:
+                if isinstance(child, Text):
+                    own += len(child.data.strip())
+        elif tag in _PROSE:
+            own = len(element.text.strip())
+            for link in element.select("a"):
+                own -= len(link.text)
+        else:
+            own = 0
+        if own >= SHORT:
+            weight += own
+            weights[element] = weight
+        if weight and (around := element.parent) is not None:
+            weights[around] = weights.get(around, 0) + weight
     return weights
 
 
-def _characters(paragraph: Element) -> int:
-    """Those of a paragraph outside links; of a container only those that no element in it has."""
-    if paragraph.tag in _CONTAINERS:
-        return sum(len(child.data.strip()) for child in paragraph.children if isinstance(child, Text))
-    return len(paragraph.text.strip()) - sum(len(link.text) for link in paragraph.select("a"))
-
-
-def _heaviest(element: Element, weights: dict[Element, int]) -> Element | None:
+def _only_child(element: Element, weights: dict[Node, int]) -> Element | None:
+    """The child that has nearly all of the content, if no paragraph stands beside it."""
     children = [child for child in element.children if isinstance(child, Element) and child in weights]
-    return max(children, key=weights.__getitem__, default=None)
+    if not children or any(child.tag in _LEAVES for child in children):
+        return None
+    child = max(children, key=weights.__getitem__)
+    return child if weights[child] >= NEARLY_ALL * weights[element] else None
 
 
-def _remove_by_name(content: Element, weights: dict[Element, int]) -> None:
-    much = MUCH * weights.get(content, 0)
-    for element in content.select("[class],[id]"):
-        named = f"{element.attr('id') or ''} {element.attr('class') or ''}"
-        if weights.get(element, 0) <= much and _NAMES.search(named):
-            element.decompose()
+@lru_cache(maxsize=8_192)  # a site has few, and each on many elements
+def _kind(names: str) -> re.Pattern[str] | None:
+    """What an element with this id and these classes is: beside the content, apart from it, or anything else."""
+    names = _SUBJECT.sub("", names)
+    return next((kind for kind in (_NAMED_BESIDE, _NAMED_APART) if kind.search(names)), None)
 
 
-def _remove_lists_of_links(content: Element) -> None:
+def _remove(element: Element, weights: dict[Node, int], most: float) -> None:
+    """Remove an element, unless it weighs more than that."""
+    weight = weights.get(element, 0)
+    if weight > most or element.parent is None:
+        return
+    if weight:
+        for around in element.ancestors:
+            if isinstance(around, Element) and around in weights:
+                weights[around] -= weight
+    element.decompose()
+
+
+def _remove_lists_of_links(content: Element, weights: dict[Node, int]) -> None:
+    links: dict[Node, list[int]] = {}  # the characters of each link in a block
+    for link in content.select("a"):
+        characters = len(link.text.strip())
+        for around in link.ancestors:
+            links.setdefault(around, []).append(characters)
+            if around == content:
+                break
     for block in content.select("ul,ol,div,section,table,p"):
-        links = block.select("a")
-        if len(links) > 1 or (links and block.tag == "div"):
+        linked = links.get(block, ())
+        if len(linked) > (block.tag != "div") and sum(linked) > LINKED * weights.get(block, 0):
             characters = len(block.text.strip())
-            if characters and sum(len(link.text.strip()) for link in links) > LINKED * characters:
+            if characters and sum(linked) > LINKED * characters:
                 block.decompose()

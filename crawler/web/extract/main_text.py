@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from importlib.metadata import version
 from typing import Any
 
 import turbohtml
-from turbohtml import Document, Markdown
+from turbohtml import Document, Element, Node, Text
 
 from crawler.web.extract.language import language_of
 from crawler.web.extract.main_content import main_content
 from crawler.web.extract.page_text import Extracted, Forms
 
 SELECTION = 1  # the version of ``main_content``
+_HIGHLIGHT = re.compile(r"(?:^|\s)(?:highlight-(?:source-)?|language-)([\w+#-]+)")
+_NO_LANGUAGES = ("default", "none", "text", "plaintext", "notranslate")
 EXTRACTOR = f"turbohtml {version('turbohtml')}/{SELECTION}"
 
 
 def extract(page: str, url: str, forms: Forms) -> Extracted:
     """Take out of a page what is wanted. ``url`` is that of the page."""
-    tree = turbohtml.parse(page)
+    tree = turbohtml.parse(page.replace("\xa0", " ").replace("&nbsp;", " ").replace("&#160;", " "))
     structured = structured_of(tree, url) if forms & Forms.STRUCTURED else None
     if not forms & (Forms.TEXT | Forms.MARKDOWN):
         return Extracted(structured=structured, extractor=EXTRACTOR)
@@ -26,8 +30,32 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
     text = "" if content is None else content.to_text()
     markdown = None
     if forms & Forms.MARKDOWN:
-        markdown = "" if content is None else content.to_markdown(Markdown(links=Markdown.Links(base_url=url)))
+        markdown = "" if content is None else _markdown(content, tree.base_url(url))
     return Extracted(text if forms & Forms.TEXT else None, markdown, structured, language_of(text), EXTRACTOR)
+
+
+def _markdown(content: Element, base: str) -> str:
+    """The content in Markdown, with absolute links. Changes the tree."""
+    with contextlib.suppress(ValueError):  # a <base> that is no URL
+        content.resolve_links(base)
+    for link in content.select("a[href^='javascript:' i]"):
+        link.unwrap()
+    for image in content.select("img[src^='data:' i]"):
+        image.replace_with(Text(image.attr("alt") or ""))
+    for code in content.select("pre"):
+        if (language := _language_of_code(code)) is not None:
+            code.add_class(f"language-{language}")
+    return content.to_markdown()
+
+
+def _language_of_code(code: Element) -> str | None:
+    """The language that an element around the code says, as Sphinx, Jekyll and GitHub write it."""
+    around: Node | None = code.parent
+    for _ in range(2):
+        if isinstance(around, Element) and (found := _HIGHLIGHT.search(around.attr("class") or "")):
+            return None if found[1] in _NO_LANGUAGES else found[1]
+        around = None if around is None else around.parent
+    return None
 
 
 def structured_of(tree: Document, url: str) -> dict[str, Any]:

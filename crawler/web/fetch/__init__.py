@@ -5,7 +5,7 @@ frontier and the crawl get the result and decide about gaps, tries and redirects
 redirects, as RFC 9309 asks.)
 """
 
-from crawler.web.fetch.fetcher import Fetcher, is_html
+from crawler.web.fetch.fetcher import ACCEPT_MARKDOWN, Fetcher, is_html
 from crawler.web.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
 from crawler.web.fetch.patience import OwnDelays
 from crawler.web.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
@@ -14,6 +14,7 @@ from crawler.web.fetch.simulated import SimulatedWeb
 from crawler.web.fetch.ways import check_access
 
 __all__ = [
+    "ACCEPT_MARKDOWN",
     "Failure",
     "FailureKind",
     "Fetcher",

@@ -36,7 +36,7 @@ from crawler.web.fetch.lenient import Malformed
 from crawler.web.fetch.outcome import Failure, FailureKind, Keeps, RawExchange, Response, browser_text
 from crawler.web.fetch.patience import NO_DELAYS, Alarm, OwnDelays, Patience
 from crawler.web.fetch.proxies import ProxyTrouble
-from crawler.web.fetch.secret import SecretText, with_own
+from crawler.web.fetch.secret import SecretText
 from crawler.web.fetch.ways import Ways, trust_of
 
 log = logging.getLogger("crawler")
@@ -44,6 +44,7 @@ log = logging.getLogger("crawler")
 HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
+ACCEPT_MARKDOWN = "text/markdown,text/html;q=0.9,application/xhtml+xml;q=0.8,*/*;q=0.5"
 _IDLE_CONNECTIONS = 4  # idle connections kept for each fetch that may run at once
 _LOGIN_WANTED = 407  # Proxy Authentication Required
 _REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
@@ -260,7 +261,9 @@ class Fetcher:
         way = self._ways.to(href)
         asked = want.headers or {}
         own = {name: value for name, value in asked.items() if isinstance(value, SecretText)}
-        headers = dict(with_own({**asked, **(way.headers or {})}, own))
+        headers = CIMultiDict(asked)
+        headers.update(way.headers or {})
+        headers.update(own)
         if exchange.capture is not None and way.headers:
             exchange.capture.hide(way.headers)
         exchange.proxy = way.proxy

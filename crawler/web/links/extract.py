@@ -135,7 +135,7 @@ class _TagGroups:
                 self.ended_at = read
                 return
             read += len(group)
-            yield b"".join(map(_closed, dict.fromkeys(group)))
+            yield b"".join(map(closed, dict.fromkeys(group)))
 
 
 def _some(tags: Iterator[bytes]) -> Iterator[bytes]:
@@ -147,7 +147,7 @@ def _some(tags: Iterator[bytes]) -> Iterator[bytes]:
             return
 
 
-def _closed(tag: bytes) -> bytes:
+def closed(tag: bytes) -> bytes:
     """The tag with its end tag, so that the tree stays flat. Outside a frameset the parser ignores a ``frame``."""
     name = tag[1:7].lower()
     if name == b"iframe":

@@ -15,8 +15,13 @@ _CHARACTERS = 16_384  # of each
 SPACE = " \t\n\f\r"
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
-_FEED_TYPES = frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml"))
-FEED = "feed"  # a kind of link that no setting names: a run that visits pages again reads their feeds
+# Kinds of links that no setting names: a run that visits pages again reads their feeds, and one that keeps Markdown
+# reads what they have in it.
+FEED, MARKDOWN = "feed", "markdown"
+_ALTERNATES = {
+    FEED: frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml")),
+    MARKDOWN: frozenset(("text/markdown",)),
+}
 # A target and its parameters. No part can be read in two ways, so nothing is tried twice.
 _LINK = r"""(?x)
     <(?P<target>[^<>]*+)>
@@ -61,8 +66,7 @@ def leads_on(relations: Iterable[str], media_type: str, settings: LinkSettings) 
     """Whether a link with these relations, to something of this type (empty if it is not stated), names a page of a
     kind that is switched on. Both in lower case."""
     kinds = {_RELATIONS.get(relation) for relation in relations}
-    if "alternate" in kinds and FEED in settings.kinds and media_type.partition(";")[0].strip(SPACE) in _FEED_TYPES:
+    stated = media_type.partition(";")[0].strip(SPACE)
+    if "alternate" in kinds and any(kind in settings.kinds and stated in _ALTERNATES[kind] for kind in _ALTERNATES):
         return True
-    if kinds.isdisjoint(settings.kinds):
-        return False
-    return media_type.partition(";")[0].strip(SPACE) in _PAGE_TYPES
+    return not kinds.isdisjoint(settings.kinds) and stated in _PAGE_TYPES

@@ -88,11 +88,11 @@ class PageParser:
         return self._small.deaths + self._large.deaths
 
     async def parse_isolated(
-        self, host: str, body: bytes, charset: str | None, settings: LinkSettings
+        self, host: str, body: bytes, charset: str | None, settings: LinkSettings, kind: Kind = Kind.TREE
     ) -> PageLinks | ParserDied:
-        """The links of a page of a host, parsed in a process."""
-        line = self._large if len(body) > LARGE_BYTES else self._small
-        page = _Page(host, body, charset, settings, asyncio.get_running_loop().create_future())
+        """The links of a page of a host, parsed in a process. Markdown may take as long as a large page."""
+        line = self._large if len(body) > LARGE_BYTES or kind is Kind.MARKDOWN else self._small
+        page = _Page(host, body, charset, settings, asyncio.get_running_loop().create_future(), kind)
         with self._waits():
             found = await line.parse(page)
         assert not isinstance(found, SitemapRead)
@@ -186,7 +186,7 @@ class _Line:
     def _seconds(self, page: _Page) -> float:
         """The CPU time that a page may take. A sitemap may be compressed."""
         size = page.settings.max_sitemap_bytes if page.kind is Kind.SITEMAP else len(page.body)
-        return self._limits.for_page(size)
+        return self._limits.for_page(size, markdown=page.kind is Kind.MARKDOWN)
 
     def _charge(self, page: _Page) -> None:
         """Let the host of a page that is done with answer for its time."""
@@ -207,6 +207,9 @@ class _Line:
         self._waiting.charge(page.host, 0.0)
         if page.kind is Kind.SITEMAP:
             page.tell(ParserDied(f"the parser's process does not start ({self._starts.reason})"))
+            return
+        if page.kind is Kind.MARKDOWN:
+            page.tell(_unread(f"the parser's process does not start ({self._starts.reason})"))
             return
         if not self._starts.warned:
             self._starts.warned = True
@@ -263,6 +266,9 @@ class _Line:
     def _fail(self, page: _Page, needed: str) -> None:
         """The page needs more than it may: read it by its tags, or not at all."""
         self.deaths += 1
+        if page.kind is Kind.MARKDOWN:
+            page.tell(_unread(f"its Markdown needs more than {needed}"))
+            return
         if page.kind is not Kind.TREE:
             page.tell(ParserDied(f"parsing needed more than {needed}"))
             return
@@ -304,6 +310,11 @@ def _decoded(page: _Page, told: Told, payload: bytes) -> Found:
     except WireError as error:
         return ParserDied(str(error))
     return links if page.cut is None else _cut(links, page.cut)
+
+
+def _unread(why: str) -> PageLinks:
+    """A page of which only the bytes are known."""
+    return PageLinks(None, [], "utf-8", False, cut=f"no links were read: {why}")
 
 
 def _cut(links: PageLinks, why: str) -> PageLinks:

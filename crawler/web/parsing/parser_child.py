@@ -14,6 +14,7 @@ from selectolax.lexbor import SelectolaxError
 
 from crawler.base.settings.parts import LinkSettings
 from crawler.web.links.extract import PageLinks, extract_links, scan_links
+from crawler.web.links.markdown import markdown_links, markdown_parsers
 from crawler.web.links.sitemap import Sitemap, SitemapForm, form_of
 from crawler.web.links.tokens import TOKENS_BYTES, Undecided, token_links
 from crawler.web.parsing import child_process
@@ -75,7 +76,8 @@ def _read(kind: Kind, body: bytes, charset: str | None, settings: LinkSettings, 
         # Of a smaller page it is known that its tokens do not tell.
         told = token_links(body, charset, settings) if len(body) > TOKENS_BYTES else Undecided.TABLE
         return extract_links(body, charset, settings) if isinstance(told, Undecided) else told
-    return scan_links(body, charset, settings, lambda: time.process_time() < until)
+    read = markdown_links if kind is Kind.MARKDOWN else scan_links
+    return read(body, charset, settings, lambda: time.process_time() < until)
 
 
 def _parse(kind: Kind, body: bytes, charset: str | None, stated: bytes, seconds: float) -> tuple[Told, bytes]:
@@ -83,6 +85,8 @@ def _parse(kind: Kind, body: bytes, charset: str | None, stated: bytes, seconds:
         links = _read(kind, body, charset, decode_settings(stated), time.process_time() + TAGS_SHARE * seconds)
         return Told.LINKS, encode_links(links)
 
+    if kind is Kind.MARKDOWN:
+        markdown_parsers()  # the page does not pay for what they import
     return limited(read, seconds, _NO_MEMORY)
 
 

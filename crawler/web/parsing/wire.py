@@ -43,10 +43,13 @@ class ParseLimits(Struct, frozen=True):
     memory: int = 128 * 2**20
     seconds: float = 0.05  # for any page ...
     seconds_per_megabyte: float = 0.2  # ... and for its size: ten times what pages take
+    markdown: float = 30.0  # times as much for Markdown, which is read in Python ...
+    markdown_seconds: float = 10.0  # ... but no more than this
 
-    def for_page(self, size: int) -> float:
+    def for_page(self, size: int, *, markdown: bool = False) -> float:
         """The seconds for a body of ``size`` bytes."""
-        return self.seconds + self.seconds_per_megabyte * size / 1_000_000
+        seconds = self.seconds + self.seconds_per_megabyte * size / 1_000_000
+        return min(self.markdown * seconds, self.markdown_seconds) if markdown else seconds
 
 
 class ParserDied(Struct, frozen=True):
@@ -62,6 +65,7 @@ class Kind(IntEnum):
     TREE = 0
     TAGS = 1  # without a tree: linear in time and memory
     SITEMAP = 2
+    MARKDOWN = 3
 
 
 class Told(IntEnum):

@@ -108,16 +108,6 @@ def test_damage_to_the_seen_set_is_named_and_healed(job: Path, stopped: Stopped,
     assert len(stopped.site.pages_asked()) - asked == len(tree(60)) - done, "nothing was asked for twice"
 
 
-def test_a_healed_job_says_so_and_keeps_the_evidence(job: Path, stopped: Stopped) -> None:
-    number = manifests(job)[0].generation
-    flip(newest_manifest(job), -9)
-    ran = crawler(stopped.seeds, "--job", job, "--allow-private", "--delay", "0", "--capacity", "16")
-    assert ran.code == 0, ran.err
-    assert f"generation {number} is damaged: generation-{number:06d}: checksum does not match" in ran.err
-    assert "nothing is lost" in ran.err
-    assert (job / "seen" / f"damaged-generation-{number:06d}").exists()
-
-
 def test_a_generation_of_another_version_is_refused(job: Path, stopped: Stopped) -> None:
     path = newest_manifest(job)
     path.write_bytes(path.read_bytes().replace(b"crawler-generation 2 ", b"crawler-generation 7 ", 1))
@@ -142,12 +132,6 @@ def test_an_output_cut_short_after_it_was_made_durable_is_refused(job: Path, sto
     assert contents(job) == before
 
 
-def test_an_output_that_is_gone_is_refused(job: Path, stopped: Stopped) -> None:
-    (job / "pages.jsonl").unlink()
-    names(job, "output-end", place=r"pages\.jsonl", found=0)
-    assert "pages.jsonl has 0 bytes" in one_line(stopped.resume(job), code=2)
-
-
 def test_a_record_that_was_changed_is_named_by_its_offset(job: Path) -> None:
     pages = job / "pages.jsonl"
     data = pages.read_bytes()
@@ -161,14 +145,6 @@ def test_a_line_that_is_no_json_is_named_by_its_offset(job: Path) -> None:
     second = pages.read_bytes().index(b"\n") + 1
     flip(pages, second)
     names(job, "line-not-json", place=r"pages\.jsonl", offset=second)
-
-
-def test_what_stands_behind_the_last_journalled_record_was_never_finished(job: Path, stopped: Stopped) -> None:
-    with open(job / "pages.jsonl", "ab") as pages:
-        pages.write(b'{"url":"http://appended.test/"}\n')
-    # SIGKILL leaves a job like this one: it is whole.
-    assert verify(job).code == 0
-    stopped.carries_on_to_the_end(job)
 
 
 # -- the store -------------------------------------------------------------------------------------------------

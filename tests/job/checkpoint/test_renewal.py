@@ -57,12 +57,6 @@ def test_it_is_stored_anew_when_it_is_made_of_other_parts() -> None:
     assert must_store(naming(parts(GIB)), full, 1), "the slice is full"
 
 
-def test_one_per_cent_of_new_keys_is_no_reason() -> None:
-    for size in (5 * 2**20, 64 * 2**20, 256 * 2**20, GIB):
-        keys = size * 8 / 15.1
-        assert not must_store(naming(parts(size)), parts(size), round(keys / 100))
-
-
 # -- generations -----------------------------------------------------------------------------------------------
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
 from crawler.base.settings.parts import SeenSettings
 from crawler.frontier.pace import HostTime
-from crawler.job.metrics.outlook import Look, Observed, Pace, next_look, paragraph, seen_at_end, seen_warning, time_left
+from crawler.job.metrics.outlook import Look, Observed, Pace, next_look, seen_at_end, seen_warning, time_left
 from crawler.job.store.faulty_store import FaultyStore
 from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import KeyHash, SeenSet
-from tests.job.metrics.samples import statistics
 
 STEADY = Pace(3.0, 0.25)
 
@@ -137,12 +135,3 @@ def test_a_seen_set_that_will_soon_be_too_full_warns(
     assert (None if warning is None else warning.cause) == cause
     following = next_look(seen.statistics())
     assert following > len(seen)
-
-
-def test_one_paragraph_has_all_three() -> None:
-    text = paragraph(statistics())
-    for figure in ("30.0 pages/s", "slow.test:80", "62,345 URLs", "65% full", "1 in 1,400", "21 URLs"):
-        assert figure in text
-    nothing: Mapping[str, Any]
-    for nothing in ({}, statistics(state="ended"), statistics(state="paused", seen_at_end=None)):
-        assert paragraph(nothing) == ""

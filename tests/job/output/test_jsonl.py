@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import random
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.base.disk import DisplacedError, Fault, FaultyDisk, RealDisk
+from crawler.base.disk import Fault, FaultyDisk, RealDisk
 from crawler.job.output import AppendedFile
 from tests.examples import TIMES
 
@@ -39,15 +38,6 @@ def test_what_was_appended_stands_there(tmp_path: Path, lines: list[bytes], data
         assert again.append(b"more\n").end == positions[kept].end + 5
         assert path.read_bytes() == b"".join(lines[: kept + 1]) + b"more\n"
     again.close()
-
-
-def test_a_record_that_is_not_as_it_was_written_is_told(tmp_path: Path) -> None:
-    output = opened(tmp_path / "pages.jsonl")
-    output.append(b"one\n")
-    position = output.append(b"two\n")
-    (tmp_path / "pages.jsonl").write_bytes(b"one\ntwO\n")
-    assert not output.holds(position)
-    output.close()
 
 
 def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
@@ -99,50 +89,3 @@ def test_after_a_sync_that_failed_only_what_is_written_again_is_sure(tmp_path: P
     after = opened(tmp_path / "pages.jsonl")
     assert after.holds(position) == written_again
     after.close()
-
-
-def test_a_file_that_is_cut_gets_no_hole(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
-    output = opened(path)
-    output.append(b"one\n")
-    output.look()
-    os.truncate(path, 0)
-    with pytest.raises(DisplacedError, match=r"was cut by another program \(0 bytes where 4 were written\)"):
-        output.look()
-    with pytest.raises(DisplacedError, match=r"was cut by another program \(0 bytes where 4 were written\)"):
-        output.append(b"two\n")
-    assert path.read_bytes() == b"two\n"
-    output.close()
-
-
-def test_a_file_that_went_is_missed(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
-    output = opened(path)
-    path.rename(tmp_path / "other")
-    with pytest.raises(DisplacedError, match="was moved"):
-        output.look()
-    path.write_bytes(b"")
-    with pytest.raises(DisplacedError, match="was replaced"):
-        output.look()
-    (tmp_path / "other").replace(path)
-    output.look()
-    path.unlink()
-    with pytest.raises(DisplacedError, match="was removed"):
-        output.look()
-    output.close()
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "found"), [(0, 100, 0), (0, 8192, 0), (8192, 16384, 8192), (16384, 20480, None)]
-)
-def test_a_hole_is_seen_without_reading_the_file(tmp_path: Path, start: int, end: int, found: int | None) -> None:
-    """Only in front of what is durable: behind that the end of the file may be anything."""
-    path, line = tmp_path / "pages.jsonl", b"x" * 127 + b"\n"
-    with open(path, "wb") as stream:
-        stream.write(line * (start // len(line)))
-        stream.seek(end)
-        stream.write(line * 256)
-    output = opened(path)
-    assert output.damage(0) is None
-    assert output.damage(16384) == found
-    output.close()

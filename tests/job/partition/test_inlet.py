@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.base.kv import Batch, Family
-from crawler.job.partition.inlet import Inlet, InletError, Verdict, check_row, row_key
+from crawler.base.kv import Batch
+from crawler.job.partition.inlet import Inlet, Verdict
 from crawler.job.partition.parcel_codec import Ack, Parcel
 from crawler.job.store.memory_store import MemoryStore
 
@@ -63,16 +62,3 @@ def test_no_acknowledgement_is_of_more_than_is_durable(steps: list[tuple[int, in
         for ack in door.inlet.acks(durable):
             assert at[ack.sender][ack.number] <= durable
     assert {ack.sender: ack.number for ack in door.sync()}.items() <= taken.items()
-
-
-def test_rows_of_others_are_refused() -> None:
-    batch, store = Batch(), MemoryStore()
-    Door(store).inlet.admitted(Parcel(3, ME, 1, 1, []), batch, 1)
-    store.write(batch)
-    with pytest.raises(InletError, match="of partition 3"):
-        Inlet(store, ME, 3)
-    (key, value) = next(iter(store.rows(Family.INLET)))
-    check_row(key, value, ME, 4)
-    for damaged in ((key, value[:-1]), (key + b"x", value), (key, b"\x02" + value[1:]), (row_key(ME), value)):
-        with pytest.raises(InletError):
-            check_row(*damaged, ME, 4)

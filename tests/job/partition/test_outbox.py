@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
-from crawler.job.partition.messages import Widened, encode_message
-from crawler.job.partition.outbox import AGAIN, AGAIN_MOST, WINDOW, Outbox, check_row, row_key
+from crawler.job.partition.outbox import AGAIN, AGAIN_MOST, WINDOW, Outbox
 from crawler.job.partition.parcel_codec import PARCEL_BYTES, Ack, Parcel
 from crawler.job.store.memory_store import MemoryStore
 
@@ -134,28 +132,3 @@ def test_a_target_that_knows_a_greater_epoch_says_which_is_needed() -> None:
     assert mail.outbox.outrun == 0
     assert not mail.outbox.is_news(Ack(ME, 0, 9, 4))
     assert mail.outbox.outrun == 9
-
-
-# -- rows ----------------------------------------------------------------------------------------------------------
-
-MESSAGE = encode_message(Widened(["http://a.test/"]))
-
-
-def test_a_row_is_checked() -> None:
-    assert check_row(row_key(3, 7), MESSAGE, 1, 4) == (3, 7)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        (row_key(3, 7)[:-1], MESSAGE),
-        (row_key(1, 7), MESSAGE),
-        (row_key(4, 7), MESSAGE),
-        (row_key(3, 0), MESSAGE),
-        (row_key(3, 7), MESSAGE[:-1]),
-        (row_key(3, 7), b"\x91\x09"),
-    ],
-)
-def test_what_is_no_row_is_refused(key: bytes, value: bytes) -> None:
-    with pytest.raises(ValueError, match=r"message|outbox"):
-        check_row(key, value, 1, 4)

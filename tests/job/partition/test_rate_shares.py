@@ -15,25 +15,8 @@ from crawler.job.partition.rate_shares import (
     decode_shares,
     decode_wish,
     encode,
-    fair,
-    wanted,
 )
 from tests.job.partition.rate_simulation import LOOK, RATE, Simulated, lend
-
-
-def test_who_wants_less_than_an_equal_part_gets_it_and_the_others_the_rest() -> None:
-    assert fair(10.0, {"a": 1.0, "b": ALL, "c": ALL}) == {"a": 1.0, "b": 4.5, "c": 4.5}
-    assert fair(10.0, {"a": 0.0, "b": ALL}) == {"a": 0.0, "b": 10.0}
-    assert fair(10.0, {"a": 1.0, "b": 5.0}) == {"a": 3.0, "b": 7.0}
-    assert fair(10.0, {}) == {}
-
-
-def test_who_waits_for_nearly_all_of_the_time_wants_all() -> None:
-    assert wanted(4.0, 0.9, 4.0) == ALL
-    assert wanted(0.0, 0.01, 0.0) == ALL, "it has nothing, and somebody waits"
-    assert wanted(4.0, 0.0, 8.0) == 5.0
-    assert wanted(0.0, 0.0, 8.0) == 0.0
-    assert wanted(4.0, 0.2, 4.0) > 5.0
 
 
 def test_what_is_said_can_be_read_and_anything_else_is_nothing() -> None:

@@ -1,4 +1,4 @@
-"""A copy of a job as bytes: what is written is read again, nothing else is, and no path leads out of it."""
+"""Steps and copies of a job as bytes: what is written is read again, nothing else is, and no path leads elsewhere."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from crawler.job.replica.copy_pieces import CopyBegin, CopyEnd, FilePart, HandOver, Piece, decode_piece
 from crawler.job.replica.replica_codec import Message, ReplicaCodec
 from crawler.job.replica.seal import ChunkError, Kind, Sealing
+from crawler.job.replica.step_codec import START, Chunk, Mark, Step, Written
 
 SECRET = b"the secret of a crawl"
 CODEC = ReplicaCodec(SECRET)
@@ -18,7 +19,17 @@ NUMBERS = st.integers(0, 2**64 - 1)
 PARTITIONS = st.integers(0, 2**16 - 1)
 PATHS = st.from_regex(r"\A[A-Za-z0-9_-][A-Za-z0-9_.-]{0,20}(/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,20}){0,3}\Z")
 PARTS = st.lists(st.builds(FilePart, PATHS, NUMBERS, st.binary(max_size=200)), max_size=5)
+STEPS = st.lists(
+    st.builds(
+        Step,
+        st.binary(max_size=200),
+        st.lists(st.builds(Written, st.integers(0, 2**32 - 1), NUMBERS, st.binary(max_size=100)), max_size=3),
+        st.lists(st.tuples(st.binary(min_size=32, max_size=32), st.binary(max_size=100)), max_size=2),
+    ),
+    max_size=4,
+)
 MESSAGES = st.one_of(
+    st.builds(Chunk, st.integers(0, 1023), NUMBERS, NUMBERS, st.integers(1, 2**63), STEPS),
     st.builds(CopyBegin, PARTITIONS, NUMBERS),
     st.builds(Piece, PARTITIONS, NUMBERS, NUMBERS, PARTS),
     st.builds(CopyEnd, PARTITIONS, NUMBERS, NUMBERS),
@@ -80,3 +91,26 @@ def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
     text = struct.pack(">IH", 1, len(name)) + name + struct.pack(">QI", 0, 1) + b"x"
     with pytest.raises(ChunkError):
         decode_piece(1, memoryview(struct.pack(">QQB", 2, 0, 0) + text))
+
+
+def test_steps_of_another_crawl_are_none() -> None:
+    with pytest.raises(ChunkError, match="another crawl"):
+        ReplicaCodec(b"another secret").decode(CODEC.encode(Chunk(3, 7, 7, 1, [Step(b"batch")])))
+
+
+def test_a_chunk_says_which_state_it_follows() -> None:
+    first = Chunk(3, 9, 7, 41, [Step(b"a"), Step(b"b")])
+    assert first.follows == Mark(7, 40)
+    assert first.reaches == Mark(9, 42)
+
+
+@given(st.builds(Mark, NUMBERS, NUMBERS))
+def test_a_mark_is_read_again(mark: Mark) -> None:
+    assert Mark.decode(mark.encode()) == mark
+
+
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x02" + bytes(16)])
+def test_other_bytes_are_no_mark(value: bytes) -> None:
+    with pytest.raises(ChunkError):
+        Mark.decode(value)
+    assert Mark.decode(None) == START

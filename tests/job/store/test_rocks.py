@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -87,14 +86,6 @@ def last_of(path: Path) -> int:
     return count - 1
 
 
-def test_what_was_written_is_there_when_the_store_is_opened_again(tmp_path: Path) -> None:
-    for round_ in range(3):
-        store = RocksStore(tmp_path / "store")
-        assert len(store.scan(Family.META, b"")) == round_
-        put(store, bytes([round_]))
-        store.close()
-
-
 def test_a_store_is_written_by_one(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "store")
     with pytest.raises(StoreError, match="cannot open the store") as refused:
@@ -131,37 +122,6 @@ def test_sigkill_loses_no_batch_that_was_written(tmp_path: Path, batches: int) -
     last = killed_writer(tmp_path / "store", batches)
     # The process may have died between writing a batch and saying so.
     assert last_of(tmp_path / "store") in (last, last + 1)
-
-
-def test_a_log_that_ends_anywhere_gives_a_prefix_of_the_batches(tmp_path: Path) -> None:
-    last = killed_writer(tmp_path / "killed", 600)
-    (log,) = (tmp_path / "killed").glob("*.log")
-    size, chance = log.stat().st_size, random.Random(7)
-    found = []
-    for cut in sorted(chance.randrange(size) for _ in range(8)):
-        copy = tmp_path / f"cut-{cut}"
-        shutil.copytree(tmp_path / "killed", copy)
-        os.truncate(copy / log.name, cut)
-        found.append(last_of(copy))
-    assert found == sorted(found)
-    assert found[-1] <= last + 1
-    assert found[0] < found[-1]
-
-
-def test_a_damaged_log_gives_a_prefix_of_the_batches(tmp_path: Path) -> None:
-    last = killed_writer(tmp_path / "killed", 600)
-    (log,) = (tmp_path / "killed").glob("*.log")
-    chance = random.Random(8)
-    for round_ in range(8):
-        copy = tmp_path / f"copy-{round_}"
-        shutil.copytree(tmp_path / "killed", copy)
-        data = bytearray((copy / log.name).read_bytes())
-        data[chance.randrange(len(data) // 2, len(data))] ^= 1 << chance.randrange(8)
-        (copy / log.name).write_bytes(data)
-        try:
-            assert 0 < last_of(copy) <= last + 1
-        except StoreError as refused:
-            assert "crawler repair" in str(refused)  # noqa: PT017
 
 
 def record_offsets(log: Path) -> list[int]:

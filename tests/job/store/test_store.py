@@ -55,29 +55,6 @@ def test_nothing_is_there_before_it_is_written(store: Store) -> None:
     assert store.get(Family.ROBOTS, b"h") is None, "families are apart"
 
 
-def test_an_empty_value_is_a_value(store: Store) -> None:
-    put(store, Family.META, (b"scope/host/a", b""))
-    assert store.get(Family.META, b"scope/host/a") == b""
-    assert store.scan(Family.META, b"") == [(b"scope/host/a", b"")]
-
-
-def test_scan_goes_from_its_start_up_to_and_without_its_end(store: Store) -> None:
-    put(store, Family.PENDING, *((bytes([n]), b"") for n in (3, 1, 2, 0, 4)))
-
-    def scanned(*bounds: bytes | int | None) -> list[int]:
-        return [key[0] for key, _ in store.scan(Family.PENDING, *bounds)]  # type: ignore[arg-type]
-
-    assert scanned(b"") == [0, 1, 2, 3, 4]
-    assert scanned(b"\x01", b"\x03") == [1, 2]
-    assert scanned(b"\x01\x00", b"\x03\x00") == [2, 3]
-    assert scanned(b"\x01", None, 2) == [1, 2]
-    assert scanned(b"\x01", b"\x02", 2) == [1]
-    assert scanned(b"\x05") == []
-    assert scanned(b"\x02", b"\x02") == []
-    assert scanned(b"\x03", b"\x01") == []
-    assert scanned(b"", None, 0) == []
-
-
 def test_a_family_is_read_to_its_end_a_page_at_a_time(store: Store) -> None:
     everything = [(n.to_bytes(2, "big"), b"%d" % n) for n in range(2 * PAGE + 1)]
     put(store, Family.DONE, *everything)
@@ -99,29 +76,6 @@ def test_rows_may_be_deleted_while_they_are_read(store: Store) -> None:
         store.write(batch)
     assert met == [0, 1, 3, 4, 6, 7]
     assert [key[0] for key, _ in store.rows(Family.DONE)] == [0, 3, 6]
-
-
-def test_the_changes_of_a_batch_apply_in_their_order(store: Store) -> None:
-    put(store, Family.DONE, (b"a", b"old"), (b"b", b"old"), (b"c", b"old"))
-    batch = store.batch()
-    batch.put(Family.DONE, b"a", b"gone")
-    batch.delete_range(Family.DONE, b"a", b"c")
-    batch.put(Family.DONE, b"b", b"new")
-    batch.put(Family.DONE, b"c", b"gone")
-    batch.delete(Family.DONE, b"c")
-    store.write(batch)
-    assert store.scan(Family.DONE, b"") == [(b"b", b"new")]
-
-
-def test_deleting_what_is_not_there_changes_nothing(store: Store) -> None:
-    put(store, Family.DONE, (b"m", b"1"))
-    batch = store.batch()
-    batch.delete(Family.DONE, b"a")
-    batch.delete_range(Family.DONE, b"n", b"z")
-    batch.delete_range(Family.DONE, b"m", b"m")
-    batch.delete(Family.META, b"m")
-    store.write(batch)
-    assert contents(store)[Family.DONE] == {b"m": b"1"}
 
 
 def test_a_batch_can_be_written_to_a_store_that_was_opened_anew(store: Store) -> None:

@@ -217,48 +217,6 @@ def test_the_union_answers_as_if_the_keys_of_both_had_been_added(name: str, sets
         assert len(left) == twice
 
 
-DIFFERENT: list[tuple[Maker, Maker, str]] = [
-    (
-        lambda: ScalableBloomFilter(0.01, hash=HASH),
-        lambda: ScalableBloomFilter(0.001, hash=HASH),
-        r"fpp \(0.01 and 0.001\)$",
-    ),
-    (
-        lambda: ScalableBloomFilter(0.01, 60, hash=HASH),
-        lambda: ScalableBloomFilter(0.01, 70, hash=HASH),
-        r"capacity \(60 and 70\)$",
-    ),
-    (
-        lambda: CountingFilter(0.01, 60, hash=HASH),
-        lambda: CountingFilter(0.01, 60, growth=None, counter_bits=8, hash=HASH),
-        r"growth \(2.0 and None\), counter_bits \(4 and 8\)$",
-    ),
-    (lambda: CuckooFilter(0.01, 60, hash=HASH), lambda: CuckooFilter(0.1, 60, hash=HASH), r"fpp \(0.01 and 0.1\)$"),
-    (
-        lambda: DigestTable(60, hash=HASH),
-        lambda: DigestTable(60, digest_bits=64, hash=HASH),
-        r"digest_bits \(128 and 64\)$",
-    ),
-    (
-        lambda: ScalableBloomFilter(0.01, 60, hash=HASH),
-        lambda: CuckooFilter(0.01, 60, hash=HASH),
-        r"kind \(scalable and cuckoo\)",
-    ),
-]
-
-
-@pytest.mark.parametrize(("one", "other", "named"), DIFFERENT)
-def test_what_differs_is_named_and_nothing_is_united(one: Maker, other: Maker, named: str) -> None:
-    left, right = one(), other()
-    assert isinstance(left, Filter)
-    assert isinstance(right, Filter)
-    right.add_many(urls(0, 50))
-    before = told(left)
-    with pytest.raises(FilterError, match=named):
-        left.unite(right)
-    assert told(left) == before
-
-
 @settings(max_examples=10 * TIMES)
 @given(st.sets(st.text(), max_size=40), st.integers(1, 8), st.integers(1, 255))
 def test_a_slice_in_the_layout_of_guava_has_the_bits_of_guava(keys: set[str], words: int, hashes: int) -> None:

@@ -167,15 +167,6 @@ async def test_with_a_token_asked_of_all_the_name_may_be_any_but_not_the_origin(
         assert changed.bodies == [[1]]
 
 
-async def test_the_stream_of_events_needs_the_token_too() -> None:
-    async with dashboard(SHUT) as (_, client, board):
-        for headers in ({}, {"Authorization": "Bearer wrong"}):
-            status, text = await answer(client, "GET", "/api/events", headers=headers)
-            assert (status, "data:" in text) == (401, False)
-        assert len(board.feed.listeners) == 0
-        assert (await answer(client, "GET", "/api/events", headers=RIGHT))[0] == 200
-
-
 async def test_a_dashboard_without_a_token_changes_nothing() -> None:
     async with dashboard(Access()) as (changed, client, _):
         for headers in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer None"}):

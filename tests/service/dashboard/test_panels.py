@@ -305,47 +305,6 @@ async def test_the_seen_set_is_one_line_until_it_has_something_to_say(browser: C
         assert await asyncio.to_thread(script(browser, opened))
 
 
-async def test_the_time_left_that_is_told_is_shown(browser: Chrome) -> None:
-    crawl = Crawl()
-    slow = {"at_least": False, "host": "slow.test:80"}
-    async with shown(crawl, interval=0.1) as (_, url):
-        await open_page(browser, url)
-        crawl.changes = {"time_left": slow | {"seconds": 40_000.0}}
-        await until(browser, lambda: text(browser, "#time-left").endswith("11 h 5 min"))
-        assert " to go for slow.test:80." in await asyncio.to_thread(text, browser, "#working-words")
-        crawl.changes = {"time_left": slow | {"seconds": 9_000.0}}
-        await until(browser, lambda: text(browser, "#time-left").endswith("2 h 30 min"))
-
-
-async def test_a_crawl_that_fetched_nothing_says_so_everywhere(browser: Chrome) -> None:
-    nothing = {"urls_admitted": 1, "urls_pending": 0, "urls_in_flight": 0, "pages_fetched": 0, "pages_failed": 0}
-    held = {"urls_excluded": 1, "urls_held_back": {"private-address": 1}, "status": {}, "pages_soft404": 0}
-    crawl = Crawl(state="ended", **nothing, **held, pages_blocked=0)
-    crawl.hosts = []
-    async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        await until(browser, lambda: "1 held back by private-address" in text(browser, "#attention"))
-        marks = "return ['working', 'verdict'].map(id => document.getElementById(id).dataset.mark)"
-        assert await asyncio.to_thread(script(browser, marks)) == ["bad", "bad"]
-        said = [await asyncio.to_thread(text, browser, f"#{name}") for name in ("verdict", "progress-share", "state")]
-        assert said == ["Nothing was fetched: no seed could be.", "0%", "failed"]
-        crawl.changes |= {"pages_fetched": 5, "urls_admitted": 6}
-        await until(browser, lambda: "1 URL was excluded" in text(browser, "#verdict"))
-
-
-async def test_a_planned_wait_is_calm(browser: Chrome) -> None:
-    crawl = Crawl(state="paused", paused="its next round is at 03:00", paused_by="round")
-    async with shown(crawl) as (_, url):
-        await open_page(browser, url)
-        await until(browser, lambda: text(browser, "#state") == "waiting")
-        await until(browser, lambda: "as planned" in text(browser, "#attention"))
-        said = await asyncio.to_thread(text, browser, "#attention")
-        assert "Its next round is at 03:00." in said
-        assert "Resume" not in said
-        alarms = "return [...document.querySelectorAll('#attention .mark-bad')].map(node => node.innerText).join()"
-        assert "planned" not in await asyncio.to_thread(script(browser, alarms))
-
-
 async def test_a_crawl_without_an_end_is_given_none(browser: Chrome) -> None:
     again = {"urls_pending": 40, "urls_in_flight": 2, "revisits_pending": 42, "revisits": 142, "revisits_changed": 7}
     async with shown(Crawl(endless=True, time_left=None, **again)) as (_, url):

@@ -273,15 +273,9 @@ def test_an_idle_stream_stores_what_it_printed(run: Commands, tmp_path: Path) ->
     ("words", "told"),
     [
         (("--fpp", "0"), ("seen.fpp", "between 0 and 1")),
-        (("--fpp", "1"), ("between 0 and 1",)),
-        (("--fpp", "nan"), ("finite",)),
-        (("--capacity", "0"), ("above 0",)),
-        (("--capacity", "-5"), ("above 0",)),
         (("--seen", "blom"), ("blom", "bloom")),
         (("--seen", "bloom", "--capacity", "1000000000000"), ("bytes of memory", "are free")),
-        (("--seen", "bitmap", "--fpp", "1e-300"), ("memory",)),
         (("--seen", "digest", "--fpp", "0.1"), ("--fpp", "digest")),
-        (("--fpp", "1e-200"), ("too small",)),
         (("--config", "/does/not/exist.toml"), ("exist.toml",)),
         (("--filter", "/does/not/exist"), ("cannot write filter",)),
         (("--filter", "/dev/null"), ("/dev/null",)),
@@ -297,55 +291,15 @@ def test_what_shaped_the_file_cannot_change(run: Commands, tmp_path: Path) -> No
     before = file.read_bytes()
     config = tmp_path / "rules.toml"
     config.write_text("[canonical]\nrules = ['drop-www']\n[seen]\nfpp = 0.02\n")
-    run.refused(
-        "dedup",
-        "--filter",
-        file,
-        "--fpp",
-        "0.002",
-        told=(
-            "--fpp 0.002",
-            "fpp 0.01",
-        ),
-    )
-    run.refused(
-        "dedup",
-        "--filter",
-        file,
-        "--capacity",
-        "999",
-        told=(
-            "--capacity 999",
-            "capacity 1000",
-        ),
-    )
-    run.refused(
-        "dedup",
-        "--filter",
-        file,
-        "--seen",
-        "cuckoo",
-        told=(
-            "--seen cuckoo",
-            "kind scalable",
-        ),
-    )
-    run.refused("dedup", "--filter", file, "--raw", told=("holds URLs, not raw lines",))
-    run.refused(
-        "dedup",
-        "--filter",
-        file,
-        "--config",
-        config,
-        told=(
-            "seen.fpp",
-            "0.02",
-            "0.01",
-        ),
-    )
-    run.refused(
-        "dedup", "--filter", file, "--config", config, "--fpp", "0.01", told=("not URLs by the rules drop-www",)
-    )
+    for words, told in (
+        (("--fpp", "0.002"), ("--fpp 0.002", "fpp 0.01")),
+        (("--capacity", "999"), ("--capacity 999", "capacity 1000")),
+        (("--seen", "cuckoo"), ("--seen cuckoo", "kind scalable")),
+        (("--raw",), ("holds URLs, not raw lines",)),
+        (("--config", config), ("seen.fpp", "0.02", "0.01")),
+        (("--config", config, "--fpp", "0.01"), ("not URLs by the rules drop-www",)),
+    ):
+        run.refused("dedup", "--filter", file, *words, told=told)
     assert file.read_bytes() == before
     same = run("dedup", "--filter", file, "--fpp", "1e-2", "--no-raw", "--seen", "scalable", data=b"http://a.test/\n")
     assert same[:2] == (0, b"")
@@ -367,15 +321,7 @@ def test_damaged_foreign_and_newer_files_are_named_and_left_alone(run: Commands,
     }
     for data, told in damages.items():
         file.write_bytes(data)
-        run.refused(
-            "dedup",
-            "--filter",
-            file,
-            told=(
-                str(file),
-                told,
-            ),
-        )
+        run.refused("dedup", "--filter", file, told=(str(file), told))
         assert file.read_bytes() == data
     file.write_bytes(good)
     assert run("dedup", "--filter", file, data=b"http://a.test/\n")[:2] == (0, b"")

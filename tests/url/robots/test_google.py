@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.url.robots.parse import LINE_BYTES, parse_robots, product_token
+from crawler.url.robots.parse import LINE_BYTES, parse_robots
 
 HOST = "http://foo.bar"
 GROUPS = """allow: /foo/bar/
@@ -176,16 +176,6 @@ def test_a_case(agent: str, robots: str, may: str, may_not: str) -> None:
     rules = parse_robots(robots.encode(), agent, 512_000)
     assert [path for path in may.split() if not rules.allowed(HOST + path)] == []
     assert [path for path in may_not.split() if rules.allowed(HOST + path)] == []
-
-
-@pytest.mark.parametrize("name", ["Foobot", "Foobot-Bar", "Foo_Bar"])
-def test_a_name_that_can_be_obeyed(name: str) -> None:
-    assert product_token(name) == name
-
-
-@pytest.mark.parametrize("name", ["", "ツ", "Foobot*", " Foobot ", "Foobot/2.1", "Foobot Bar"])
-def test_a_name_that_cannot(name: str) -> None:
-    assert product_token(name) != name or not name
 
 
 @pytest.mark.parametrize(

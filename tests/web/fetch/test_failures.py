@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
-import ssl
 import struct
-import subprocess
 import zlib
-from pathlib import Path
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -17,7 +14,6 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from crawler.base.settings.parts import FetchSettings
 from crawler.web.fetch import Failure, FailureKind, Fetcher
 from tests.asked import free_port
-from tests.needs import need
 from tests.web.fetch.sites import HASTY, LOCAL, Answer, page, site
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -97,13 +93,6 @@ async def test_other_protocols(raw: bytes) -> None:
     async with site(raw) as served:
         failure = await fail(served.url)
     assert (failure.kind, failure.message) == (FailureKind.PROTOCOL, "not HTTP")
-    assert not failure.kind.transient
-
-
-async def test_broken_content_encoding() -> None:
-    async with site(page(b"\x1f\x8bthis is no gzip", "Content-Encoding: gzip")) as served:
-        failure = await fail(served.url)
-    assert failure.kind is FailureKind.ENCODING
     assert not failure.kind.transient
 
 
@@ -270,23 +259,3 @@ async def test_plain_server_where_tls_is_expected() -> None:
         failure = await fail(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
     assert failure.kind is FailureKind.TLS
     assert failure.message.startswith("TLS: ")
-
-
-@pytest.fixture
-def self_signed(tmp_path: Path) -> ssl.SSLContext:
-    certificate, key = tmp_path / "certificate", tmp_path / "key"
-    command = "req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout"
-    subprocess.run(
-        [need("openssl", "openssl"), *command.split(), key, "-out", certificate], check=True, capture_output=True
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
-
-
-async def test_a_certificate_that_nobody_vouches_for(self_signed: ssl.SSLContext) -> None:
-    async with site(page(b"x"), tls=self_signed) as served:
-        failure = await fail(served.url)
-    assert failure.kind is FailureKind.TLS
-    assert "self-signed certificate" in failure.message
-    assert served.requests == []

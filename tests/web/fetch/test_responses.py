@@ -70,21 +70,6 @@ async def test_content_encodings_are_undone(name: str, encode: object) -> None:
     assert name.encode() in served.requests[0].partition(b"Accept-Encoding:")[2].partition(b"\r\n")[0]
 
 
-@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
-async def test_statuses_without_a_body(status: str) -> None:
-    async with site(f"HTTP/1.1 {status}\r\n\r\n".encode()) as served:
-        answer = await get(served.url)
-    assert (answer.status, answer.body) == (int(status[:3]), b"")
-
-
-@pytest.mark.parametrize("status", [404, 410, 429, 500, 503, 999])
-async def test_other_statuses_are_responses(status: int) -> None:
-    async with site(page(b"sorry", "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT", status=f"{status} X")) as served:
-        answer = await get(served.url)
-    assert (answer.status, answer.body) == (status, b"sorry")
-    assert answer.retry_after == "Wed, 21 Oct 2026 07:28:00 GMT"
-
-
 @pytest.mark.parametrize(
     ("location", "read"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ from msgspec.structs import replace
 from crawler.base.settings.load import SettingsError, settings_from
 from crawler.base.settings.parts import FetchSettings, Settings, SitesSettings, SiteTable
 from crawler.base.settings.sites import Sites
-from crawler.web.fetch import Failure, FailureKind, Fetcher, Response
+from crawler.web.fetch import Fetcher, Response
 from crawler.web.fetch.cookies import Cookies
-from tests.web.fetch.certificates import Authority
 from tests.web.fetch.proxies import proxy
 from tests.web.fetch.sites import LOCAL, page, site
 
@@ -75,16 +73,6 @@ async def test_a_proxy_for_one_origin() -> None:
         assert (await get("http://shop.example/", both)).body == b"via"
         one = with_sites(LOCAL, SiteTable(origin, proxy=relay.address))
         assert (await get(near.url, one)).body == b"via"
-
-
-async def test_trust_in_another_authority(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    async with site(page(b"safe"), tls=authority.server("IP:127.0.0.1")) as served:
-        assert (await get(served.url, replace(LOCAL, ca_file=str(authority.file)))).body == b"safe"
-        async with Fetcher(LOCAL, concurrency=1, per_host=1, environ={}) as fetcher:
-            failure = await fetcher.fetch(served.url)
-    assert isinstance(failure, Failure)
-    assert failure.kind is FailureKind.TLS
 
 
 SITE = {"match": "https://a.org"}

@@ -357,15 +357,6 @@ def test_ordinary_pages_are_cheap_and_large_ones_are_not() -> None:
     assert not is_cheap(b"<p>" * (CHEAP_BYTES // 3))
 
 
-@EXACT
-def test_thirty_thousand_links(read: Read) -> None:
-    body = b"".join(b"<li><a href='/page/%d?x&amp;y'>n</a>\n" % n for n in range(30_000))
-    found = links(body, read=read)
-    assert len(found.hrefs) == 30_000
-    assert found.hrefs[-1] == "/page/29999?x&y"
-    assert not found.truncated
-
-
 PIECES = st.sampled_from(
     [
         "<a href=x>",

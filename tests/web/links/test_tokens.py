@@ -44,11 +44,9 @@ def told(body: bytes, charset: str | None = "utf-8", **options: object) -> PageL
 
 TOKENS = [
     # As in the tests of html5lib: what ends where. Each page has the link x unless its hrefs are given.
-    (b"<a href=x", []),
     (b"<a href=x ", []),
     (b"<a href='x'", []),
     (b"<a href='x'/", []),
-    (b"<a href='x", []),
     (b"<a href", []),
     (b"<a href=", []),
     (b"<a href = \n x>", ["x"]),
@@ -86,7 +84,6 @@ TOKENS = [
     (b"<!-", []),
     (b"<!--", []),
     (b"<!--><a href=x>", ["x"]),
-    (b"<!---><a href=x>", ["x"]),
     (b"<!----><a href=x>", ["x"]),
     (b"<!-----><a href=x>", ["x"]),
     (b"<!----!><a href=x>", ["x"]),
@@ -113,7 +110,6 @@ TOKENS = [
     *((b"<%b/><a href=no>" % name, []) for name in b"title textarea style xmp iframe script plaintext".split()),
     (b"<title><!--</title><a href=x>-->", ["x"]),
     (b"<style><!--</style><a href=x>-->", ["x"]),
-    (b"<noscript><a href=x></noscript>", ["x"]),
     (b"<plaintext></plaintext><a href=no>", []),
     (b"<script></SCRIPT\n><a href=x>", ["x"]),
     (b"<script><!-- </script><a href=x>", ["x"]),
@@ -123,7 +119,6 @@ TOKENS = [
     (b"<script><!--<<script></script><a href=no></script><a href=x>", ["x"]),
     (b"<script><!--<script>--></script><a href=x>", ["x"]),
     (b"<script><!--<script>--!></script><a href=no></script><a href=x>", ["x"]),
-    (b"<script><!--><script></script><a href=x>", ["x"]),
     (b"<script><!---><script></script><a href=x>", ["x"]),
     (b"<script><!-<script></script><a href=x>", ["x"]),
     (b"<script><!--<script></script></script><a href=x>", ["x"]),
@@ -275,29 +270,6 @@ NEEDS_A_TREE_FOR_TEXT = [
 @pytest.mark.parametrize("page", NEEDS_A_TREE_FOR_TEXT)
 def test_of_any_other_anchor_only_a_tree_can_tell_the_text(page: str) -> None:
     assert token_links(page.encode(), "utf-8", DescribedLinks()) is Undecided.TEXT
-
-
-EMBEDDED = [
-    (
-        b"<img src=x><img src=''><img src='#f'><img src='data:,x'><img src=' y ' srcset='z 2x, w,'>",
-        ["x", "y", "z", "w"],
-    ),
-    (b"<img srcset='a&amp;b'><source src=x srcset=y><IMAGE SRC=z>", ["a&b", "x", "y", "z"]),
-    (b"<script src=x>'<img src=no>'</script><track src=y><audio src=z>", ["x", "y", "z"]),
-    (b"<video src=x poster=y></video><embed src=z><object data=w>", ["x", "y", "z", "w"]),
-    (b"<input type=IMAGE src=x><input src=no><input type=text src=no>", ["x"]),
-    (b"<link rel='preload x' href=x><link rel=Icon href=y><link rel=next href=no><link href=no>", ["x", "y"]),
-    (b"<svg><image src=no /><script src=x /><video src=y /></svg><img src=z>", ["x", "y", "z"]),
-    (b"<template><img src=no></template><noscript><img src=x></noscript><!--<img src=no>-->", ["x"]),
-    (b"<table><tr><td><img src=x><td><img src=y></table><img src=z>", ["x", "y", "z"]),
-    (b"<table><img src=x><td><img src=y></table>", ["x", "y"]),
-    (b"<base href=b><a href=x></a><img src=x><img src=y>", ["y"]),
-]
-
-
-@pytest.mark.parametrize(("body", "resources"), EMBEDDED)
-def test_what_a_page_embeds_is_told(body: bytes, resources: list[str]) -> None:
-    assert told(body, embedded="scope").embedded == resources
 
 
 def test_every_reference_means_what_the_standard_says() -> None:

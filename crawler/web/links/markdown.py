@@ -1,0 +1,137 @@
+"""The links of a page that is Markdown itself (RFC 7763).
+
+CommonMark says what a link is, and ``markdown_it`` reads it. Each text that may have links becomes HTML, whose links
+are read like those of any page, so the settings of links mean the same for both; so do tags of HTML in Markdown.
+A reference that is defined and not used is a link, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from crawler.base.settings.parts import LinkSettings
+from crawler.web.links.encoding import as_utf8, sniff_xml_encoding
+from crawler.web.links.extract import PageLinks, closed, extract_links
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+PIECE = 256 * 1024  # characters that are read at a time, which takes 50 times as many bytes
+
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.M | re.S)
+_TITLE = re.compile("^title:(.+)", re.M)
+
+
+def is_markdown(content_type: str | None) -> bool:
+    """Return whether the type is that of Markdown."""
+    return content_type == "text/markdown"
+
+
+def decoded(body: bytes, charset: str | None) -> tuple[str, str]:
+    """Markdown without its byte order mark, and its encoding: what the mark or the Content-Type header says, or
+    UTF-8."""
+    encoding = sniff_xml_encoding(body[:4], charset)
+    return as_utf8(body, encoding).decode().removeprefix("\ufeff"), encoding
+
+
+def markdown_links(
+    body: bytes, charset: str | None, settings: LinkSettings, goes_on: Callable[[], bool] = lambda: True
+) -> PageLinks:
+    """The outlinks of a page, and its title: its first heading of level 1, or else what its front matter says.
+    ``goes_on`` is asked before each text: False ends the reading, and ``cut`` says so."""
+    text, encoding = decoded(body, charset)
+    text = text.replace("\r\n", "\n")
+    front = _FRONT_MATTER.match(text)
+    page = _Page(goes_on)
+    html = "\n".join(page.html(text if front is None else text[front.end() :]))
+    stated = None if front is None else _TITLE.search(front[1])
+    title = page.title or ("" if stated is None else stated[1].strip().strip("\"'"))
+    links = extract_links(f"<title>{escape(title)}</title>{html}".encode(), "utf-8", settings)
+    return replace(links, encoding=encoding, cut=links.cut or page.cut)
+
+
+@cache
+def markdown_parsers() -> tuple[MarkdownIt, MarkdownIt]:
+    """What finds the texts of a page, and what reads one. The first call takes a while."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415, few crawls need it
+
+    texts = MarkdownIt("commonmark")
+    for kind, render in (("link_open", _target), ("image", _target), ("html_inline", _tags)):
+        texts.add_render_rule(kind, render)
+    return MarkdownIt("commonmark").disable("inline"), texts
+
+
+class _Page:
+    """A page that is read once."""
+
+    def __init__(self, goes_on: Callable[[], bool]) -> None:
+        self.title = ""
+        self.cut: str | None = None
+        self._goes_on = goes_on
+
+    def html(self, text: str) -> Iterator[str]:
+        """Give out HTML with the links."""
+        blocks, texts = markdown_parsers()
+        targets = set[tuple[str, object]]()
+        env: dict[str, Any] = {"targets": targets}
+        for at, piece in _pieces(text):
+            heading = False
+            for token in blocks.parse(piece, env):
+                if token.type == "html_block":
+                    yield _tags(None, [token], 0, None, env)
+                elif token.type == "inline" and (heading or "[" in token.content or "<" in token.content):
+                    if not self._goes_on():
+                        self.cut = f"only its first {at} characters were read: more would take too long"
+                        return
+                    (read,) = texts.parseInline(token.content, env)
+                    yield f"<p>{texts.renderer.render([read], texts.options, env)}"
+                    if heading:
+                        self.title = _plain(read.children or ())
+                heading = token.type == "heading_open" and token.tag == "h1" and not self.title
+        for reference in env.get("references", {}).values():
+            if targets.isdisjoint((("a", reference["href"]), ("img", reference["href"]))):
+                yield f'<a href="{escape(reference["href"])}"></a>'
+
+
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Cut a page into pieces, before a heading if there is one, and say where each begins. What a reference means is
+    remembered for the later ones."""
+    at = 0
+    while at < len(text):
+        end = at + PIECE
+        if end < len(text):
+            cut = text.rfind("\n\n#", at, end)
+            end = (text.rfind("\n", at, end) if cut < 0 else cut + 1) + 1 or end
+        yield at, text[at:end]
+        at = end
+
+
+def _plain(tokens: Sequence[Token]) -> str:
+    return "".join(
+        " " if token.type.endswith("break") else token.content for token in tokens if token.type[:4] != "html"
+    )
+
+
+def _target(_: object, tokens: Sequence[Token], index: int, options: object, env: MutableMapping[str, Any]) -> str:
+    """The tag of a link or an image. A target is named once: a page can use a long one any number of times."""
+    token = tokens[index]
+    attribute = "href" if token.tag == "a" else "src"
+    target = token.tag, token.attrs[attribute]
+    if target in env["targets"]:
+        return f"<{token.tag}>"
+    env["targets"].add(target)
+    return f'<{token.tag} {attribute}="{escape(str(target[1]))}">'
+
+
+def _tags(_: object, tokens: Sequence[Token], index: int, options: object, env: MutableMapping[str, Any]) -> str:
+    """What leads on in HTML, whose elements may never end."""
+    from crawler.web.links.tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
+
+    return b"".join(map(closed, link_tags(tokens[index].content.encode(), embedded=True))).decode()

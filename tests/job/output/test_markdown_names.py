@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,37 +24,16 @@ _URLS = st.builds(
 )
 
 
-def check(urls: Iterable[str]) -> None:
-    """The files of these URLs can all be there at once."""
-    files = [file_of(url) for url in dict.fromkeys(urls)]
-    folders = {"/".join(parts[:end]) for file in files if (parts := file.split("/")) for end in range(1, len(parts))}
-    assert len(files) == len(set(files))
-    assert not folders & {*files, "index.jsonl"}
-    for file in files:
-        assert len(file) <= 240
-        assert len(file.split("/")) <= 14
-        assert file.endswith(".md")
-        assert all(_SAFE.fullmatch(part) for part in file.split("/")), file
-
-
 @given(st.lists(_URLS, max_size=8), _URLS, st.data())
 def test_no_two_urls_share_a_file(urls: list[str], url: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(8, len(url)))
     other = url[:at] + data.draw(st.sampled_from("aA./-?%:")) + url[at + data.draw(st.integers(0, 1)) :]
     named = f"{url.partition('?')[0]}-{file_of(url)[-19:-3]}"  # made to look like the name of the other
-    check([*urls, url, other, named, url.lower(), url + "/"])
-
-
-@pytest.mark.parametrize(
-    ("url", "file"),
-    [
-        ("https://example.org/", "example.org/index.md"),
-        ("http://example.org:8080/docs/", "example.org+http+8080/docs/index.md"),
-        ("https://example.org/a.html", "example.org/a.html.md"),
-        ("https://example.org/caf%C3%A9", "example.org/caf%C3%A9.md"),
-        ("https://example.org/a?b=c", "example.org/a-bcf5ab0d5495e862.md"),
-        ("https://example.org/a.md/b", "example.org/a-md/b-60e461e9da7f2857.md"),
-    ],
-)
-def test_what_files_are_called(url: str, file: str) -> None:
-    assert file_of(url) == file
+    files = [file_of(each) for each in dict.fromkeys([*urls, url, other, named, url.lower(), url + "/"])]
+    folders = {"/".join(parts[:end]) for file in files if (parts := file.split("/")) for end in range(1, len(parts))}
+    assert len(files) == len(set(files))
+    assert not folders & {*files, "index.jsonl"}  # all of them can be there at once
+    for file in files:
+        assert len(file) <= 240
+        assert len(file.split("/")) <= 14
+        assert all(_SAFE.fullmatch(part) for part in file.split("/")), file

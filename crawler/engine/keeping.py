@@ -17,6 +17,7 @@ from typing import Protocol
 from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
 from crawler.engine.discover import Outlinks
+from crawler.engine.judge import GONE
 from crawler.engine.stored_body import body_of_answer
 from crawler.frontier.entry import queue_of
 from crawler.frontier.lease import Lease
@@ -24,7 +25,16 @@ from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
 from crawler.web.extract.edges import Edge, edge_rows
-from crawler.web.extract.page_text import BYTES_MOST, About, Extracted, Forms, NoText, structured_row, text_row
+from crawler.web.extract.page_text import (
+    BYTES_MOST,
+    About,
+    Extracted,
+    Forms,
+    NoText,
+    gone_row,
+    structured_row,
+    text_row,
+)
 from crawler.web.extract.text_pool import Bytes, Texts
 from crawler.web.links.markdown import decoded, is_markdown
 
@@ -118,6 +128,13 @@ class TextKeeper:
         structured = (Part(STRUCTURED, structured_row(about, found)),) if self._forms & Forms.STRUCTURED else ()
         return text + structured
 
+    def gone(self, finished: Finished) -> Kept:
+        """Return what is kept of a page that had one and is not found any more."""
+        record = finished.record
+        if not record.entry.revisit or record.status not in GONE:
+            return ()
+        return (Part(TEXT, gone_row(record.entry.href, time_label(record.fetched_at))),)
+
 
 def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:
     """What is taken out of a page that is Markdown itself."""
@@ -187,7 +204,7 @@ class Keepers:
         kept: Kept = ()
         for keeper in self._keepers:
             kept += await keeper.keep(finished, edges)
-        kept += text
+        kept += text or (() if self._text is None else self._text.gone(finished))
         for keeper in self._after:
             kept += await keeper.keep(finished, edges)
         return kept

@@ -153,6 +153,11 @@ def structured_row(about: About, found: Extracted | NoText) -> bytes:
     return _one_line(msgspec.json.encode(head | members | head).decode()).encode() + b"\n"
 
 
+def gone_row(url: str, fetched_at: str) -> bytes:
+    """The row of a page that is not there any more."""
+    return f'{{"url":{_json(url)},"fetched_at":{_json(fetched_at)},"gone":true}}\n'.encode("utf-8", "replace")
+
+
 def _json(text: str) -> str:
     return _one_line(quoted(text))
 

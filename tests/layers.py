@@ -98,9 +98,9 @@ MODULES: dict[str, str] = {
     "engine": """
         slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
-        user_code outage_detector said_once context proxy_watch injector gauges
-        durability robots_redirect robots_visit
-        keeping on_disk focusing change_check handing_over visit run put_aside rate rota worker
+        user_code outage_detector said_once context proxy_watch injector gauges durability robots_redirect robots_visit
+        keeping kept_pages extracting_again on_disk focusing change_check handing_over visit run put_aside rate rota
+        worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests
         hooks.score_batches hooks.focus hooks.loaded
@@ -135,7 +135,7 @@ MODULES: dict[str, str] = {
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority config backup options bench subject export report integrity_text command_words plan repair
         canon browser parquet_after reporting partitioned drain crawl work launches dashboard slice_table
-        shared_filter dedup explain forget hosts reload restore stats tail top verify demo filter completion
+        shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter completion
     """,
     "library": """
         deliveries page_data delivered_page keyword_options crawl_loop blocking

@@ -109,14 +109,18 @@ class TextKeeper:
     async def keep(self, finished: Finished, body: Bytes) -> tuple[Kept, str | None]:
         """Return what is kept of a page that is wanted, and the language of its text. ``body``: the page, which
         ``finished`` need not have."""
-        record = finished.record
-        href, said = record.entry.href, record.profile
-        if is_markdown(record.content_type):
-            found = await asyncio.to_thread(as_it_is, bytes(body), finished.charset, self._forms)
+        record, said, whole = finished.record, finished.record.profile, finished.cut is None
+        about = About(record.entry.href, time_label(record.fetched_at), said.title, said.language, whole)
+        return await self.parts(about, record.content_type, body, finished.charset)
+
+    async def parts(
+        self, about: About, content_type: str | None, body: Bytes, charset: str | None
+    ) -> tuple[Kept, str | None]:
+        """The same of a page of which its record says that."""
+        if is_markdown(content_type):
+            found = await asyncio.to_thread(as_it_is, bytes(body), charset, self._forms)
         else:
-            found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
-        whole = finished.cut is None
-        about = About(href, time_label(record.fetched_at), said.title, said.language, whole)
+            found = await self._texts.extract(queue_of(about.url), body, charset, about.url, self._forms)
         make = partial(self._parts, about, found)
         if isinstance(found, NoText):
             return make(), None

@@ -431,12 +431,20 @@ class Job:
             if answer.sitemaps is not None:
                 self._admission.admit(answer.sitemaps, transaction)
             if answer.kept:
-                transaction.records.append((self.counters.sequence, Aside(lease.host.name), answer.kept))
-                self.counters.sequence += 1
+                self._put_aside(lease.host.name, answer.kept, transaction)
             batch, request = transaction.batch, answer.request
             batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), answer.stored)
             self.frontier.finish(lease, ends.RobotsKnown(answer.until, answer.crawl_delay, request), now, batch)
         tell_host(self.events, lease.host, request, now)
+
+    def keep_again(self, visit: str, kept: Kept) -> None:
+        """Add what was made again of the page of a visit (``visit_name``) to the outputs."""
+        with self.writer as transaction:
+            self._put_aside(visit, kept, transaction)
+
+    def _put_aside(self, owner: str, kept: Kept, transaction: Transaction) -> None:
+        transaction.records.append((self.counters.sequence, Aside(owner), kept))
+        self.counters.sequence += 1
 
     def robots_later(self, lease: Lease, wait: float, now: float, request: RequestOutcome) -> None:
         """Hold the host after a failed fetch of robots.txt, until the next try."""

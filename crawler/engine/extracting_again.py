@@ -94,7 +94,7 @@ class ExtractingAgain:
     async def _extract(self, record: dict[str, Any], page: KeptPage) -> None:
         url, fetched_at = record["url"], record["fetched_at"]
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
-        kept = await self._keeper.parts(about, record["content_type"], page.body, record.get("charset"))
+        kept, _ = await self._keeper.parts(about, record["content_type"], page.body, record.get("charset"))
         if self._job.blocked is None:
             self._job.keep_again(visit_name(url, fetched_at), kept)
         if self._job.blocked is not None:

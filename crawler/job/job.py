@@ -642,7 +642,12 @@ class Job:
     async def checkpoint(self, now: float, *, whole: bool = False) -> CheckpointResult:
         """Write a generation in a thread; with ``whole`` one after which no journal must be replayed. Raises OSError,
         but not for a full disk."""
-        return await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
+        outputs = self.files.outputs
+        end = outputs.end_of("text")
+        result = await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
+        if result.refused is None:
+            outputs.final_text = end
+        return result
 
     async def at_rest(self) -> None:
         """Wait until no sync and no checkpoint that has begun is under way."""

@@ -55,11 +55,13 @@ class Exchanged(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What a page says of itself; what is None is not known, or not wanted. ``canonical`` is an absolute URL. The page
-    was read in ``charset``. ``payload_digest`` is of the whole body after content decoding."""
+    """What a page says of itself; what is None is not known, or not wanted. ``detected_language``: that of its text,
+    whatever it says. ``canonical`` is an absolute URL. The page was read in ``charset``. ``payload_digest`` is of the
+    whole body after content decoding."""
 
     title: str | None = None
     language: str | None = None
+    detected_language: str | None = None
     canonical: str | None = None
     charset: str | None = None
     payload_digest: str | None = None
@@ -143,6 +145,7 @@ class _Row(Struct, omit_defaults=True):
     gone: bool = False
     title: str | None = None
     language: str | None = None
+    detected_language: str | None = None
     canonical: str | None = None
     charset: str | None = None
     payload_digest: str | None = None

@@ -16,7 +16,7 @@ from json.encoder import encode_basestring as quoted
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from crawler.web.parsing.wire import NO_CHARSET, REQUEST, WireError
 
@@ -24,6 +24,8 @@ BYTES_MOST = 4 * 2**20  # of a text; what is longer is cut
 _CHARSET_MOST = 1_000
 # Line ends for some readers of lines, which JSON leaves as they are.
 _LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+# The values are not made: they may take many times the room.
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _SHORT_MOST = 200  # characters of a language, and of an extractor
 
 
@@ -39,13 +41,13 @@ class Extracted(Struct, frozen=True):
     """What was taken out of a page. ``text``, ``markdown`` and ``structured`` are None if they were not wanted.
 
     ``language``: the one that the text is written in, if it can be told: a code of ISO 639, of two letters if there is
-    one. ``structured``: an object of JSON, the members of the page's row. ``extractor``: its name and version.
-    ``cut``: a part is longer than what is kept.
+    one. ``structured``: an object of JSON on one line, the members of the page's row. ``extractor``: its name and
+    version. ``cut``: a part is longer than what is kept.
     """
 
     text: str | None = None
     markdown: str | None = None
-    structured: dict[str, Any] | None = None
+    structured: bytes | None = None
     language: str | None = None
     extractor: str = ""
     cut: bool = False
@@ -67,7 +69,7 @@ def text_request(forms: Forms, seconds: float, url: str, charset: str | None, si
 
 
 def encode_text(found: Extracted) -> bytes:
-    """What was taken out of a page, as a payload. Structured data that is too long is left out whole."""
+    """What was taken out of a page, as a payload."""
     named = {"text": found.text, "markdown": found.markdown}
     parts = {
         name: text.replace("\0", "").encode("utf-8", "replace") for name, text in named.items() if text is not None
@@ -75,9 +77,7 @@ def encode_text(found: Extracted) -> bytes:
     cut = found.cut or any(len(part) > BYTES_MOST for part in parts.values())
     parts = {name: _whole(part) for name, part in parts.items()}
     if found.structured is not None:
-        parts["structured"] = msgspec.json.encode(found.structured)
-        if len(parts["structured"]) > BYTES_MOST:
-            parts["structured"], cut = b"{}", True
+        parts["structured"] = found.structured
     head = {"parts": list(parts), "cut": cut, "language": found.language, "extractor": found.extractor}
     return json.dumps(head).encode() + b"\n" + b"\0".join(parts.values())
 
@@ -97,8 +97,11 @@ def decode_text(payload: bytes) -> Extracted:
             raise WireError("not the text of a page")
         found = dict(zip(names, parts, strict=True))
         structured = found.pop("structured", None)
+        if structured is not None and (b"\n" in structured or b"\r" in structured):
+            raise WireError("not the structured data of a page")
+        _MEMBERS.decode(structured or b"{}")
         return Extracted(
-            structured=None if structured is None else msgspec.json.decode(structured, type=dict[str, Any]),
+            structured=structured,
             language=None if stated["language"] is None else str(stated["language"])[:_SHORT_MOST],
             extractor=str(stated["extractor"])[:_SHORT_MOST],
             cut=stated["cut"] is True,
@@ -140,8 +143,26 @@ def text_row(about: About, found: Extracted | NoText) -> bytes:
     return f'{row},"digest":"sha256:{digest.hexdigest()}"}}\n'.encode("utf-8", "replace")
 
 
+def structured_row(about: About, found: Extracted | NoText) -> bytes:
+    """The row of the structured data of a page."""
+    head: dict[str, Any] = {"url": about.url, "fetched_at": about.fetched_at}
+    if isinstance(found, NoText):
+        members: dict[str, Any] = {"error": found.reason.encode("utf-8", "replace").decode()}
+    else:
+        members = _MEMBERS.decode(found.structured or b"{}") | ({} if about.whole else {"cut": True})
+    return _one_line(msgspec.json.encode(head | members | head).decode()).encode() + b"\n"
+
+
+def gone_row(url: str, fetched_at: str) -> bytes:
+    """The row of a page that is not there any more."""
+    return f'{{"url":{_json(url)},"fetched_at":{_json(fetched_at)},"gone":true}}\n'.encode("utf-8", "replace")
+
+
 def _json(text: str) -> str:
-    row = quoted(text)
+    return _one_line(quoted(text))
+
+
+def _one_line(row: str) -> str:
     for end, escaped in _LINE_ENDS.items():
         row = row.replace(end, escaped)  # a tenth of what ``translate`` costs
     return row

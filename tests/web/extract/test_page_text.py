@@ -17,7 +17,7 @@ ABOUT = About("http://h.test/", "2023-11-14T22:13:20.000Z", None, None)
 @given(st.text())
 def test_a_text_is_the_same_after_its_way_out_of_the_process(text: str) -> None:
     sent = text.replace("\0", "").encode("utf-8", "replace").decode()
-    for found in (Extracted(sent), Extracted("", sent, {"a": [sent]}, "en", "some 1.0"), Extracted(structured={})):
+    for found in (Extracted(sent), Extracted("", sent, b'{"a":[1]}', "en", "some 1.0"), Extracted(structured=b"{}")):
         assert decode_text(encode_text(found)) == found
 
 
@@ -35,7 +35,7 @@ HEAD = b'{"parts":["text"],"cut":false,"language":null,"extractor":""}\n'
         HEAD + b"\xff",
         HEAD + b"a" * (BYTES_MOST + 1),
         HEAD.replace(b'"text"', b'"text","text"') + b"a",
-        HEAD.replace(b'"text"', b'"structured"') + b"[]",
+        *(HEAD.replace(b'"text"', b'"structured"') + data for data in (b"[]", b"{", b'{"a":\n1}')),
         b'{"parts":["text"]}\na',
         b"[" * 100_000,
     ],

@@ -71,7 +71,9 @@ def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
 
 def test_the_forms_of_a_text_and_its_encoding() -> None:
     async def use(pool: TextPool) -> None:
-        assert await extract(pool, "Käse", forms=Forms(7)) == [Extracted("text: KÄSE", "markdown: KÄSE", {"url": URL})]
+        assert await extract(pool, "Käse", forms=Forms(7)) == [
+            Extracted("text: KÄSE", "markdown: KÄSE", b'{"of":"%b"}' % URL.encode())
+        ]
         assert await extract(pool, "a", forms=Forms.MARKDOWN) == [Extracted(None, "markdown: A")]
         assert await pool.extract("h.test", "é".encode("latin-1"), "iso-8859-1", URL, Forms.TEXT) == Extracted(
             "text: É"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import pytest
@@ -14,30 +13,12 @@ from crawler.seen.filters import (
     ScalableBloomFilter,
     SeenSet,
     Segment,
-    load_seen,
-    read_segment,
-    write_segment,
 )
 from tests.hashing import HASH, digest_keys, random_digests
-
-ROOMY = 1e-9  # an fpp at which the tests never meet a false positive
 
 
 def urls(start: int, stop: int) -> list[str]:
     return [f"https://www.example.org/{number % 97}/page?id={number}" for number in range(start, stop)]
-
-
-def stored(seen: SeenSet) -> SeenSet:
-    """What comes back after the snapshot went through the format."""
-    shot = seen.snapshot()
-    return load_seen(shot.state, {segment.name: through_format(segment.buffer) for segment in shot.segments})
-
-
-def through_format(buffer: memoryview) -> memoryview:
-    file = io.BytesIO()
-    write_segment(file, {}, buffer)
-    file.seek(0)
-    return read_segment(file, limit=len(buffer))[1]
 
 
 def slices(seen: SeenSet) -> list[Segment]:
@@ -51,9 +32,6 @@ def contents(seen: SeenSet) -> tuple[object, list[bytes]]:
 def told(seen: SeenSet) -> dict[str, object]:
     """All figures that are a function of the new keys: false positives leave no trace in the journal."""
     return {**seen.statistics(), "fpp_measured": None}
-
-
-batches = st.lists(st.lists(st.integers(0, 400).map(str), max_size=40), max_size=12)
 
 
 @given(st.lists(st.integers(0, 3000).map(str), max_size=300), st.sampled_from(["paired", "blocked"]))

@@ -55,7 +55,7 @@ def crawl(job: Path, output: str, *more: str) -> tuple[dict[str, dict[str, Any]]
 
 
 def test_what_is_markdown_is_followed_and_kept_as_it_is(tmp_path: Path) -> None:
-    found, rows, asked = crawl(tmp_path / "job", "text,markdown,warc")
+    found, rows, asked = crawl(tmp_path / "job", "text,markdown,structured,warc")
     assert set(found) == {"/", "/either", "/page", "/page.md", "/other.md", "/plain.md", "/last"}
     assert asked == dict.fromkeys(found, WANTED) | {"/robots.txt": USUAL}
     assert (found["/"]["links"], found["/"]["title"], found["/"]["error"]) == (3, "Home é", None)

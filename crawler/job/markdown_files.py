@@ -95,6 +95,12 @@ def name_of_job(identity: Identity) -> str:
     return identity.hash.digest_keys([DIRECTORY]).hex()
 
 
+def derive_own(directory: Path, identity: Identity, end: End | None) -> None:
+    """Bring the files in the directory of a job up to date, if it has rows. Raises what ``derive`` raises."""
+    if end is not None:
+        derive(directory / DIRECTORY, name_of_job(identity), {"": (directory, end)})
+
+
 def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> Size:
     """Bring the files in ``target`` up to date. ``job`` names the job or crawl; ``sources``: job directories by names,
     and the ends of their rows that no crash cuts off. Waits while another process does the same. Returns how many files

@@ -146,6 +146,15 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
     return cursor
 
 
+def markdown_fault(job: Path) -> str | None:
+    """What is wrong with the cursor in a job directory; None if it is whole."""
+    try:
+        read_cursor(job / DIRECTORY)
+    except (JobError, OSError) as error:
+        return str(error)
+    return None
+
+
 def markdown_size(job: Path) -> dict[str, Size]:
     """How large the output is in a job directory, by its name; empty if there is none that can be read."""
     with suppress(JobError, OSError):  # the next run says what is wrong

@@ -51,10 +51,9 @@ class PageReader:
         return self.read(lease, _links_if_cheap, body, charset, self._settings)
 
     async def links_elsewhere(
-        self, lease: Lease, body: bytes, charset: str | None, *, markdown: bool = False
+        self, lease: Lease, body: bytes, charset: str | None, kind: Kind
     ) -> PageLinks | Unreadable:
         """Return the links of a page that is parsed in another process. It cannot kill this one, so it is not noted."""
-        kind = Kind.MARKDOWN if markdown else Kind.TREE
         found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings, kind)
         return self._reading.died(found) if isinstance(found, ParserDied) else found
 

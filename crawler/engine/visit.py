@@ -66,7 +66,7 @@ from crawler.web.links.sitemap import (
     TYPES as SITEMAP_TYPES,
 )
 from crawler.web.links.text import text_digest
-from crawler.web.parsing.wire import SitemapRead, decode_listed
+from crawler.web.parsing.wire import Kind, SitemapRead, decode_listed
 
 log = logging.getLogger("crawler")
 
@@ -322,16 +322,16 @@ class Visitor:
 
     async def _finish_page(self, lease: Lease, finished: Finished, body: bytes) -> None:
         markdown = is_markdown(finished.record.content_type)
-        if not markdown:
-            may_list = self._understanding.links.sitemaps and not is_page(body)
-            if may_list and await self._was_sitemap(lease, finished, body):
-                return
-            if not is_html(finished.record.content_type):
-                await self._finish_other(lease, finished)
-                return
+        may_list = self._understanding.links.sitemaps and not (markdown or is_page(body))
+        if may_list and await self._was_sitemap(lease, finished, body):
+            return
+        if not (markdown or is_html(finished.record.content_type)):
+            await self._finish_other(lease, finished)
+            return
         links = None if markdown else self._reader.links_here(lease, body, finished.charset)
         if links is None:
-            links = await self._reader.links_elsewhere(lease, body, finished.charset, markdown=markdown)
+            kind = Kind.MARKDOWN if markdown else Kind.TREE
+            links = await self._reader.links_elsewhere(lease, body, finished.charset, kind)
             await self._turn()
         told: Told | Unreadable
         if isinstance(links, Unreadable):

@@ -8,7 +8,7 @@ A reference that is defined and not used is a link, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -49,12 +49,12 @@ def markdown_links(
     text, encoding = decoded(body, charset)
     text = text.replace("\r\n", "\n")
     front = _FRONT_MATTER.match(text)
-    page = _Page(goes_on)
-    html = "\n".join(page.html(text if front is None else text[front.end() :]))
+    page: dict[str, Any] = {"title": "", "cut": None, "targets": set()}
+    html = "\n".join(_html(text if front is None else text[front.end() :], page, goes_on))
     stated = None if front is None else _TITLE.search(front[1])
-    title = page.title or ("" if stated is None else stated[1].strip().strip("\"'"))
+    title = page["title"] or ("" if stated is None else stated[1].strip().strip("\"'"))
     links = extract_links(f"<title>{escape(title)}</title>{html}".encode(), "utf-8", settings)
-    return replace(links, encoding=encoding, cut=links.cut or page.cut)
+    return replace(links, encoding=encoding, cut=links.cut or page["cut"])
 
 
 @cache
@@ -68,36 +68,26 @@ def markdown_parsers() -> tuple[MarkdownIt, MarkdownIt]:
     return MarkdownIt("commonmark").disable("inline"), texts
 
 
-class _Page:
-    """A page that is read once."""
-
-    def __init__(self, goes_on: Callable[[], bool]) -> None:
-        self.title = ""
-        self.cut: str | None = None
-        self._goes_on = goes_on
-
-    def html(self, text: str) -> Iterator[str]:
-        """Give out HTML with the links."""
-        blocks, texts = markdown_parsers()
-        targets = set[tuple[str, object]]()
-        env: dict[str, Any] = {"targets": targets}
-        for at, piece in _pieces(text):
-            heading = False
-            for token in blocks.parse(piece, env):
-                if token.type == "html_block":
-                    yield _tags(None, [token], 0, None, env)
-                elif token.type == "inline" and (heading or "[" in token.content or "<" in token.content):
-                    if not self._goes_on():
-                        self.cut = f"only its first {at} characters were read: more would take too long"
-                        return
-                    (read,) = texts.parseInline(token.content, env)
-                    yield f"<p>{texts.renderer.render([read], texts.options, env)}"
-                    if heading:
-                        self.title = _plain(read.children or ())
-                heading = token.type == "heading_open" and token.tag == "h1" and not self.title
-        for reference in env.get("references", {}).values():
-            if targets.isdisjoint((("a", reference["href"]), ("img", reference["href"]))):
-                yield f'<a href="{escape(reference["href"])}"></a>'
+def _html(text: str, page: dict[str, Any], goes_on: Callable[[], bool]) -> Iterator[str]:
+    """Give out HTML with the links. ``page`` is what is known of the page; the parsers note its references there."""
+    blocks, texts = markdown_parsers()
+    for at, piece in _pieces(text):
+        heading = False
+        for token in blocks.parse(piece, page):
+            if token.type == "html_block":
+                yield _tags(None, [token], 0, None, page)
+            elif token.type == "inline" and (heading or "[" in token.content or "<" in token.content):
+                if not goes_on():
+                    page["cut"] = f"only its first {at} characters were read: more would take too long"
+                    return
+                (read,) = texts.parseInline(token.content.replace("\n", " "), page)
+                yield f"<p>{texts.renderer.render([read], texts.options, page)}"
+                if heading:
+                    page["title"] = "".join(part.content for part in read.children or () if part.type != "html_inline")
+            heading = token.type == "heading_open" and token.tag == "h1" and not page["title"]
+    for reference in page.get("references", {}).values():
+        if page["targets"].isdisjoint((("a", reference["href"]), ("img", reference["href"]))):
+            yield f'<a href="{escape(reference["href"])}"></a>'
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
@@ -113,24 +103,18 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
         at = end
 
 
-def _plain(tokens: Sequence[Token]) -> str:
-    return "".join(
-        " " if token.type.endswith("break") else token.content for token in tokens if token.type[:4] != "html"
-    )
-
-
-def _target(_: object, tokens: Sequence[Token], index: int, options: object, env: MutableMapping[str, Any]) -> str:
+def _target(_: object, tokens: Sequence[Token], index: int, options: object, page: dict[str, Any]) -> str:
     """The tag of a link or an image. A target is named once: a page can use a long one any number of times."""
     token = tokens[index]
     attribute = "href" if token.tag == "a" else "src"
-    target = token.tag, token.attrs[attribute]
-    if target in env["targets"]:
+    target = token.tag, str(token.attrs[attribute])
+    if target in page["targets"]:
         return f"<{token.tag}>"
-    env["targets"].add(target)
-    return f'<{token.tag} {attribute}="{escape(str(target[1]))}">'
+    page["targets"].add(target)
+    return f'<{token.tag} {attribute}="{escape(target[1])}">'
 
 
-def _tags(_: object, tokens: Sequence[Token], index: int, options: object, env: MutableMapping[str, Any]) -> str:
+def _tags(_: object, tokens: Sequence[Token], index: int, options: object, page: dict[str, Any]) -> str:
     """What leads on in HTML, whose elements may never end."""
     from crawler.web.links.tags import link_tags  # noqa: PLC0415, its patterns are large, and few pages need them
 

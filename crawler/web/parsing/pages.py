@@ -205,11 +205,8 @@ class _Line:
 
     def _read_here(self, page: _Page) -> None:
         self._waiting.charge(page.host, 0.0)
-        if page.kind is Kind.SITEMAP:
-            page.tell(ParserDied(f"the parser's process does not start ({self._starts.reason})"))
-            return
-        if page.kind is Kind.MARKDOWN:
-            page.tell(_unread(f"the parser's process does not start ({self._starts.reason})"))
+        if page.kind in (Kind.SITEMAP, Kind.MARKDOWN):
+            page.tell(_unread(page, f"the parser's process does not start ({self._starts.reason})"))
             return
         if not self._starts.warned:
             self._starts.warned = True
@@ -266,11 +263,8 @@ class _Line:
     def _fail(self, page: _Page, needed: str) -> None:
         """The page needs more than it may: read it by its tags, or not at all."""
         self.deaths += 1
-        if page.kind is Kind.MARKDOWN:
-            page.tell(_unread(f"its Markdown needs more than {needed}"))
-            return
         if page.kind is not Kind.TREE:
-            page.tell(ParserDied(f"parsing needed more than {needed}"))
+            page.tell(_unread(page, f"parsing needed more than {needed}"))
             return
         page.kind, page.cut = Kind.TAGS, f"read by its tags alone: its tree needs more than {needed}"
         self._wait(page)
@@ -312,9 +306,10 @@ def _decoded(page: _Page, told: Told, payload: bytes) -> Found:
     return links if page.cut is None else _cut(links, page.cut)
 
 
-def _unread(why: str) -> PageLinks:
-    """A page of which only the bytes are known."""
-    return PageLinks(None, [], "utf-8", False, cut=f"no links were read: {why}")
+def _unread(page: _Page, why: str) -> Found:
+    """What is told of what cannot be read. Markdown is a page without its links, too: its text is kept as it is."""
+    markdown = page.kind is Kind.MARKDOWN
+    return PageLinks(None, [], "utf-8", False, cut=f"no links: {why}") if markdown else ParserDied(why)
 
 
 def _cut(links: PageLinks, why: str) -> PageLinks:

@@ -223,14 +223,16 @@ class _Batch:
         if row.gone:
             path.unlink(missing_ok=True)
         elif row.markdown is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.parent not in self._directories:
+                path.parent.mkdir(parents=True, exist_ok=True)
             data, part = _content(row, row.markdown), path.with_name(".part")  # no page has that name
             with open(part, "wb", opener=private_opener) as stream:
                 stream.write(data)
             self._disk.replace(part, path)
             line = {"url": row.url, "file": file, "title": row.title, "fetched_at": row.fetched_at, "bytes": len(data)}
             self._lines[file] = msgspec.json.encode(line) + b"\n"
-        self._directories.update(each for each in path.parents if each.is_relative_to(self._target) and each.is_dir())
+        if path.parent not in self._directories and path.parent.is_dir():
+            self._directories.update(each for each in path.parents if each.is_relative_to(self._target))
 
     def end(self, cursor: Cursor) -> None:
         """Make the files durable, and the index with their lines, and count them. Raises JobError, OSError."""

@@ -18,6 +18,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.RUN_SETTINGS_DAMAGED: "{error}",
     Kind.HISTORY_DAMAGED: "{error}",
     Kind.SURVEY_DAMAGED: "{error}",
+    Kind.MARKDOWN_DAMAGED: "{error}",
     Kind.INBOX_UNREADABLE: "{error}",
     Kind.PARCEL_DAMAGED: "{error}",
     Kind.GENERATION_DAMAGED: "generation {generation}: {error}",
@@ -148,7 +149,9 @@ def _text(finding: Finding) -> str:
         details.setdefault("number", int.from_bytes(finding.key, "big"))
     text = FINDING_WORDS[finding.kind].format(**details)
     match finding.kind:
-        case Kind.UNREADABLE | Kind.RUN_SETTINGS_DAMAGED | Kind.HISTORY_DAMAGED | Kind.SURVEY_DAMAGED:
+        case Kind.UNREADABLE | Kind.RUN_SETTINGS_DAMAGED:
+            return text  # the error names the file
+        case Kind.HISTORY_DAMAGED | Kind.SURVEY_DAMAGED | Kind.MARKDOWN_DAMAGED:
             return text  # the error names the file
         case Kind.LOG_DAMAGED:
             return f"{finding.place}/{text}"

@@ -13,7 +13,7 @@ from crawler.base.settings.parts import DurabilitySettings
 from crawler.engine.context import Context
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.job import Job
-from crawler.job.markdown_files import DIRECTORY, derive, name_of_job, read_cursor
+from crawler.job.markdown_files import DIRECTORY, derive_own, name_of_job, read_cursor
 from crawler.job.metrics.events import Kind
 
 log = logging.getLogger("crawler")
@@ -31,11 +31,10 @@ class DurabilityLoop:
     def __init__(self, job: Job, settings: DurabilitySettings, context: Context, keep: Collection[str]) -> None:
         """``keep``: the outputs that are wanted. Raises JobError, OSError."""
         self._job = job
-        self._target = job.directory / DIRECTORY if DIRECTORY in keep else None
-        self._name = name_of_job(job.files.identity)
+        self._derives = DIRECTORY in keep
         self._expendable = Expendable(DIRECTORY)
-        if self._target is not None:
-            read_cursor(self._target, self._name)
+        if self._derives:
+            read_cursor(job.directory / DIRECTORY, name_of_job(job.files.identity))
         self._settings = settings
         self._context = context
         self._asked: list[asyncio.Future[CheckpointResult | None]] = []
@@ -65,9 +64,9 @@ class DurabilityLoop:
 
     async def derive_rest(self) -> None:
         """Derive those that are left, when the last generation of the run is written. Raises JobError, OSError."""
-        end = self._job.files.outputs.final_text
-        if self._target is not None and end is not None:
-            await asyncio.to_thread(derive, self._target, self._name, {"": (self._job.directory, end)})
+        if self._derives:
+            files = self._job.files
+            await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
     def hurry(self) -> None:
         """The user waits for the end."""

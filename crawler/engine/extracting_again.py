@@ -24,7 +24,7 @@ from crawler.inspect.export.kept_parts import KeptParts, remade_parts
 from crawler.inspect.export.last_records import LastRecords
 from crawler.job.directory import PAGES
 from crawler.job.job import Job
-from crawler.job.markdown_files import DIRECTORY, derive, name_of_job
+from crawler.job.markdown_files import derive_own
 from crawler.job.output import lines_of, record_of
 from crawler.job.records import JournalError, Outcome, visit_name
 from crawler.web.extract.page_text import About, Forms
@@ -70,8 +70,8 @@ class ExtractingAgain:
         self._is_over = False
 
     async def run(self, clock: Callable[[], float], report: Callable[[], None]) -> None:
-        """Extract what is wanted. ``report`` is called now and then. Raises OSError, also for a full disk, and any of
-        DAMAGE, JobError."""
+        """Extract what is wanted. ``report`` is called now and then. Raises OSError, also for a full disk,
+        JobError and any of DAMAGE."""
         loop, pages, next_sync = asyncio.get_running_loop(), self._due(), clock() + EVERY
 
         async def work() -> None:
@@ -91,10 +91,9 @@ class ExtractingAgain:
                 self._texts.close()
                 self._counts.failed += self._texts.failed
         await self._job.checkpoint(clock())
-        job, end = self._job, self._job.files.outputs.final_text
-        if DIRECTORY in self._names and end is not None:
-            sources = {"": (job.directory, end)}
-            await asyncio.to_thread(derive, job.directory / DIRECTORY, name_of_job(job.files.identity), sources)
+        if "markdown" in self._names:
+            files = self._job.files
+            await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
     async def _extract(self, record: dict[str, Any], page: KeptPage) -> None:
         url, fetched_at = record["url"], record["fetched_at"]

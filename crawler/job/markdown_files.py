@@ -95,6 +95,12 @@ def name_of_job(identity: Identity) -> str:
     return identity.hash.digest_keys([DIRECTORY]).hex()
 
 
+def derive_own(directory: Path, identity: Identity, end: End | None) -> None:
+    """Bring the files in the directory of a job up to date, if it has rows. Raises what ``derive`` raises."""
+    if end is not None:
+        derive(directory / DIRECTORY, name_of_job(identity), {"": (directory, end)})
+
+
 def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> Size:
     """Bring the files in ``target`` up to date. ``job`` names the job or crawl; ``sources``: job directories by names,
     and the ends of their rows that no crash cuts off. Waits while another process does the same. Returns how many files
@@ -138,6 +144,15 @@ def read_cursor(target: Path, job: str | None = None) -> Cursor | None:
     if job not in (None, cursor.job):
         raise JobError(f"{target} holds the Markdown of another job: name another directory, or {_AGAIN}")
     return cursor
+
+
+def markdown_fault(job: Path) -> str | None:
+    """What is wrong with the cursor in a job directory; None if it is whole."""
+    try:
+        read_cursor(job / DIRECTORY)
+    except (JobError, OSError) as error:
+        return str(error)
+    return None
 
 
 def markdown_size(job: Path) -> dict[str, Size]:
@@ -208,14 +223,16 @@ class _Batch:
         if row.gone:
             path.unlink(missing_ok=True)
         elif row.markdown is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.parent not in self._directories:
+                path.parent.mkdir(parents=True, exist_ok=True)
             data, part = _content(row, row.markdown), path.with_name(".part")  # no page has that name
             with open(part, "wb", opener=private_opener) as stream:
                 stream.write(data)
             self._disk.replace(part, path)
             line = {"url": row.url, "file": file, "title": row.title, "fetched_at": row.fetched_at, "bytes": len(data)}
             self._lines[file] = msgspec.json.encode(line) + b"\n"
-        self._directories.update(each for each in path.parents if each.is_relative_to(self._target) and each.is_dir())
+        if path.parent not in self._directories and path.parent.is_dir():
+            self._directories.update(each for each in path.parents if each.is_relative_to(self._target))
 
     def end(self, cursor: Cursor) -> None:
         """Make the files durable, and the index with their lines, and count them. Raises JobError, OSError."""

@@ -75,6 +75,10 @@ def test_kills_revisits_and_exports(tmp_path: Path) -> None:
         pages["/dir/8"] = article(8, "second")
         assert crawler("retry", job, site.url("/dir/7"), site.url("/dir/8")).code == 0
         ended()
+        cursor = job / "markdown" / CURSOR
+        cursor.write_bytes(cursor.read_bytes()[:-3])
+        assert [crawler(*words).code, crawler("verify", job).code, crawler("repair", job).code] == [2, 1, 0]
+        ended()
         found = files_of(out)
         assert len(found) == PAGES - 1
         assert sum("The second words." in text for text in found.values()) == 1

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     RUN_SETTINGS_DAMAGED = "run-settings-damaged"
     HISTORY_DAMAGED = "history-damaged"
     SURVEY_DAMAGED = "survey-damaged"
+    MARKDOWN_DAMAGED = "markdown-damaged"
     INBOX_UNREADABLE = "inbox-unreadable"
     PARCEL_DAMAGED = "parcel-damaged"
     GENERATION_DAMAGED = "generation-damaged"

@@ -47,6 +47,7 @@ from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import FORMAT, Identity, read_identity, shaping_of, write_identity
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.job_lock import JobLock
+from crawler.job.markdown_files import DIRECTORY, markdown_fault
 from crawler.job.output.body_files import DIRECTORY as BODIES
 from crawler.job.output.outputs import FORMS
 from crawler.job.output.record_text import page_paths, text_size
@@ -344,6 +345,7 @@ class _Repair:
             RUN: read_run(self._directory).fault,
             COURSE: course_fault(self._directory),
             SURVEY: survey_fault(self._directory),
+            DIRECTORY: markdown_fault(self._directory),
             INBOX: refused,
         }
         for name, fault in faults.items():

@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Protocol
 
+from crawler.base.processes.forker import Bytes
 from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
 from crawler.engine.discover import Outlinks
@@ -25,7 +26,7 @@ from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
 from crawler.web.extract.edges import Edge, edge_rows
 from crawler.web.extract.page_text import BYTES_MOST, About, Extracted, Forms, NoText, text_row
-from crawler.web.extract.text_pool import Bytes, Texts
+from crawler.web.extract.text_pool import Texts
 from crawler.web.links.markdown import decoded, is_markdown
 
 LINKS = OUTPUTS.index("links") + 1

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from crawler.web.parsing.fair_line import FairLine
+from crawler.base.processes.fair_line import FairLine
 
 DEAR = 0.3
 CHEAP = 0.001

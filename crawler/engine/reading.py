@@ -107,11 +107,9 @@ class Reading:
 
     def died(self, died: Failed) -> Unreadable:
         """Turn the failure of a process that parsed a page into a value."""
-        if died.traceback is not None:
-            place = next((line for line in reversed(died.traceback.splitlines()) if line.startswith("  File ")), "")
-            if place not in self._told:
-                self._told.add(place)
-                log.error("a page could not be read, which is a bug:\n%s", printable(died.traceback).rstrip())
+        if died.place is not None and died.place not in self._told:
+            self._told.add(died.place)
+            log.error("a page could not be read, which is a bug:\n%s", printable(died.traceback or "").rstrip())
         return Unreadable(printable(died.text("parsing needed more than"))[:_SHOWN])
 
 

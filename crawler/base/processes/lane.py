@@ -50,6 +50,12 @@ class Failed(Struct, frozen=True):
     reason: str
     traceback: str | None = None
 
+    @property
+    def place(self) -> str | None:
+        """The line of the code that raised the exception."""
+        lines = reversed((self.traceback or "").splitlines())
+        return next((line for line in lines if line.startswith("  File ")), self.traceback)
+
     def text(self, needs: str) -> str:
         """The reason; behind ``needs`` if more would have been needed than the request may have."""
         return f"{needs} {self.reason}" if self.why in (Why.NEEDS_MEMORY, Why.NEEDS_TIME) else self.reason

@@ -50,10 +50,9 @@ class Extracted(Struct, frozen=True):
 
 
 class NoText(Struct, frozen=True):
-    """A page has no text because it could not be extracted: why. ``traceback``: where, if an exception was raised."""
+    """A page has no text because it could not be extracted: why."""
 
     reason: str
-    traceback: str | None = None
 
 
 def encode_asked(forms: Forms, url: str, charset: str | None) -> bytes:

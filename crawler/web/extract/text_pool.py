@@ -97,29 +97,25 @@ class TextPool:
             found = await self._large.ask(Request(host, asked, body, seconds, usual), decode_text)
         if isinstance(found, Extracted):
             return found
-        failed = NoText(_reason(found), found.traceback)
-        self._count(failed)
-        return failed
+        reason = _reason(found)
+        self._count(found, reason)
+        return NoText(reason)
 
     def close(self) -> None:
         """See ``Texts``. The next page starts processes again."""
         self._small.close()
         self._large.close()
 
-    def _count(self, found: NoText) -> None:
+    def _count(self, failed: Failed, reason: str) -> None:
         self.failed += 1
-        kind = found.reason if found.traceback is None else _place(found.traceback)
+        kind = failed.place or reason
         if kind not in self._told:
             self._told.add(kind)
-            details = "" if found.traceback is None else f":\n{printable(found.traceback).rstrip()}"
-            log.warning("the text of a page could not be extracted (%s); its row says so%s", found.reason, details)
+            details = "" if failed.traceback is None else f":\n{printable(failed.traceback).rstrip()}"
+            log.warning("the text of a page could not be extracted (%s); its row says so%s", reason, details)
 
 
 def _reason(failed: Failed) -> str:
     if failed.why is Why.RAISED:
         return f"the extractor raised {printable(failed.reason)[:_SHOWN]}"
     return failed.text("it takes more than")
-
-
-def _place(traceback: str) -> str:
-    return next((line for line in reversed(traceback.splitlines()) if line.startswith("  File ")), traceback)

@@ -70,6 +70,16 @@ def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
     run(use)
 
 
+def test_a_large_page_that_takes_long_keeps_no_small_one_waiting() -> None:
+    async def use(pool: TextPool) -> None:
+        large = asyncio.ensure_future(pool.extract("h.test", b"loop" + b" " * 600_000, None, URL, Forms.TEXT))
+        assert await extract(pool, "a") == [Extracted("text: A")]
+        assert not large.done()
+        assert isinstance(await large, NoText)
+
+    run(use)
+
+
 def test_the_forms_of_a_text_and_its_encoding() -> None:
     async def use(pool: TextPool) -> None:
         assert await extract(pool, "Käse", forms=Forms(7)) == [Extracted("text: KÄSE", "markdown: KÄSE", {"url": URL})]

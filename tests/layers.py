@@ -44,8 +44,8 @@ MODULES: dict[str, str] = {
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.ways fetch.kept fetch.fence fetch.connector
         fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated
-        extract.edges extract.page_text extract.language extract.main_content extract.main_text extract.by_trafilatura
-        extract.text_child extract.text_pool
+        extract.edges extract.page_text extract.language extract.main_content extract.structured
+        extract.main_text extract.by_trafilatura extract.text_child extract.text_pool
     """,
     "seen": """
         slices.digest_batch slices.digests slices.entropy slices.compiled slices.errors slices.sampling
@@ -70,13 +70,14 @@ MODULES: dict[str, str] = {
         checkpoint.envelope checkpoint.generations checkpoint.renewal
         output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files
         output.page_files output.record_reader output.body_files output.outputs output.changes output.finished
-        output.reverse_reader
+        output.reverse_reader output.markdown_names
         partition.placement partition.replica_homes partition.messages partition.parcel_codec partition.outbox
         partition.inlet partition.router partition.end_rounds partition.quota partition.rate_shares
         partition.replica_values partition.notes partition.part_report partition.byte_rate
         replica.seal replica.step_codec replica.copy_pieces replica.replica_codec
         clock_step clock_anchor digest_sum directory kept_steps receiving crawl_file home_register identity
-        former job_lock replica_moves crawl_at_rest event_log border held_back history_file survey_file inbox platform
+        former job_lock replica_moves crawl_at_rest event_log border held_back history_file survey_file
+        markdown_files inbox platform
         shared_platform scope_state seen_compaction stored_errors transaction step_log journal_search
         promises admission live_status last_command recovery run_settings snapshot open_files
         checkpointer revisit returning replica_generations follower verdict parsing_notes suspects reclass job
@@ -91,7 +92,7 @@ MODULES: dict[str, str] = {
         integrity.verifier integrity.crawl_verifier integrity.repairer integrity.crawl_repairer
         integrity.left_out
         export.final_records export.last_records export.columns export.kept_parts export.beside export.parquet
-        export.time_line export.markup export.report_page export.job_report export.cells
+        export.markdown export.time_line export.markup export.report_page export.job_report export.cells
         export.sorted_lines export.wacz export.web_archive
         backup.layout backup.copying backup.body_copies backup.back_up backup.restoration backup.crawl_backup
     """,
@@ -99,7 +100,8 @@ MODULES: dict[str, str] = {
         slots turns loop_lag reading page_reader heading archiving stored_body describing seed_lines
         seeds discover judge understanding membership ending ledger_resolver lifecycle page_handler link_judge
         user_code outage_detector said_once context proxy_watch injector gauges durability robots_redirect robots_visit
-        keeping on_disk focusing change_check handing_over visit run put_aside rate rota worker
+        keeping kept_pages extracting_again on_disk focusing change_check handing_over visit run put_aside rate rota
+        worker
         hooks.named_code hooks.page_view hooks.answers hooks.calls hooks.thread_calls hooks.loop_calls
         hooks.page_child hooks.process_calls hooks.hook hooks.call_watch hooks.on_page hooks.asking hooks.requests
         hooks.score_batches hooks.focus hooks.loaded
@@ -134,7 +136,7 @@ MODULES: dict[str, str] = {
         exit_codes interruptible help_text contact toml_lines pattern_files named_urls named_seeds damaged_job parcels
         add retry priority config backup options bench subject export report integrity_text command_words plan repair
         canon browser parquet_after reporting partitioned drain crawl work launches dashboard slice_table
-        shared_filter dedup explain forget hosts reload restore stats tail top verify demo filter completion
+        shared_filter dedup explain forget hosts reload restore stats tail text top verify demo filter completion
     """,
     "library": """
         deliveries page_data delivered_page keyword_options crawl_loop blocking

@@ -36,7 +36,7 @@ class Family(StrEnum):
     BORDER = "border"  # href of a page -> how many of its links which limit left out, until a run lifts the limit
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
-    ASIDES = "asides"  # journal sequence -> what an output holds of a robots.txt, and where
+    ASIDES = "asides"  # journal sequence -> what outputs hold besides finished URLs, and where
     PAYLOADS = "payloads"  # digest of what is archived -> journal sequence, and the capture that has it
     REQUESTS = "requests"  # name of a request of another fetcher -> the request, as that fetcher wrote it
     OUTBOX = "outbox"  # another partition, number -> a message for it, until it is durable there

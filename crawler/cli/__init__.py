@@ -43,6 +43,7 @@ GROUPS = {
         "add": "add URLs to a job",
         "retry": "visit finished URLs of a job again",
         "priority": "give pending URLs of a job another class",
+        "text": "extract the text of pages of a stopped job again, without asking servers",
         "reload": "have the running crawl read its configuration again",
         "forget": "remove URLs from the seen-set of a stopped job",
     },
@@ -160,9 +161,10 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         outputs = getattr(arguments, "output", ())
         if outputs and _are_outputs(left):
             raise UsageError(f"commas separate the names of --output: --output {','.join([*outputs, *left])}")
-        if not hasattr(arguments, "seeds") or any(word.startswith("-") and word != "-" for word in left):
+        named = "seeds" if hasattr(arguments, "seeds") else "urls"
+        if not hasattr(arguments, named) or any(word.startswith("-") and word != "-" for word in left):
             _refuse(parser, words[0], arguments, left)
-        arguments.seeds += left  # seeds between flags: argparse takes only the first of them
+        setattr(arguments, named, getattr(arguments, named) + left)  # argparse takes only those before the first flag
     return arguments
 
 

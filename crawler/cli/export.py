@@ -12,6 +12,7 @@ from crawler.cli.damaged_job import guarded, say_defaults
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.subject import add_subject, directory_of
 from crawler.inspect.export.beside import ExportError, SourceError
+from crawler.inspect.export.markdown import write_markdown
 from crawler.inspect.export.parquet import MissingLibraryError, Written, check_place, write_parquet
 from crawler.inspect.export.web_archive import write_index, write_package
 
@@ -20,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write what a job, running or not, has found in a format of other programs. Only records that no crash can "
         "undo are written. OUT appears when it is complete, and takes the place of an earlier export; nothing else is "
-        "replaced."
+        "replaced. A directory of Markdown files is brought up to date instead."
     )
     add_subject(parser)
     formats = parser.add_mutually_exclusive_group(required=True)
@@ -29,6 +30,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="OUT",
         help="Parquet files of pages, links, text and hosts, in the directory OUT",
+    )
+    formats.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="OUT",
+        help="the Markdown of pages that `--output markdown` kept, a file for each page, in the directory OUT; given "
+        "again, it is brought up to date",
     )
     formats.add_argument("--cdxj", type=Path, metavar="OUT", help="the index of the web archive, in the file OUT")
     formats.add_argument("--wacz", type=Path, metavar="OUT.wacz", help="the web archive and its index as one file")
@@ -54,9 +62,10 @@ def _text(out: Path, written: Written) -> str:
     text = f"{out}: {', '.join(rows)}; {written.size:,} bytes"
     for table, pages in written.without.items():
         if pages:
+            what, are = _WHAT[table]
             text += (
-                f"\nthe {table} of {counted(pages, 'page')} {_ARE[table]} missing: the files are not in the job, or "
-                "the pages were finished without that output"
+                f"\nthe {what} of {counted(pages, 'page')} {are} missing: the files are not in the job, or the pages "
+                "were finished without that output"
             )
     return text
 
@@ -79,6 +88,9 @@ def _export(arguments: argparse.Namespace) -> str:
     job: Path = arguments.job
     if arguments.parquet is not None:
         return export_parquet(job, arguments.parquet)
+    if arguments.markdown is not None:
+        made = write_markdown(job, arguments.markdown)
+        return f"{arguments.markdown}: {counted(made.files, 'file')}; {made.bytes:,} bytes"
     if arguments.cdxj is not None:
         index = write_index(job, arguments.cdxj)
         found = f"{counted(index.captures, 'capture')} in {counted(index.files, 'WARC file')}"
@@ -88,5 +100,5 @@ def _export(arguments: argparse.Namespace) -> str:
     return f"{arguments.wacz}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
 
 
-_NOUNS = {"pages": "record", "links": "link", "text": "text", "hosts": "host"}
-_ARE = {"links": "are", "text": "is"}
+_NOUNS = {"pages": "record", "links": "link", "text": "text", "structured": "structured row", "hosts": "host"}
+_WHAT = {"links": ("links", "are"), "text": ("text", "is"), "structured": ("structured data", "is")}

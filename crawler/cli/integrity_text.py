@@ -119,7 +119,8 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.LINES_REMOVED: "pages.jsonl: removed {removed:damaged, unfinished or pending line} and kept {kept}",
     Done.OUTPUT_REWRITTEN: "{output}/: copied what kept records name to new files, and moved {files:file} away",
     Done.BODIES_MOVED: "bodies/: moved {count:damaged file} away",
-    Done.ASIDES_REMOVED: "removed {count:robots.txt} of which an output lost its part, to be fetched again",
+    Done.ASIDES_REMOVED: "removed {count:part} that an output lost: a robots.txt is fetched again, and what "
+    "`crawler text` made it makes again",
     Done.REBUILT: "rebuilt queues, journal, counters and seen-set: {pending:pending URL}, {finished:record}",
     Done.QUARANTINED: "kept what was replaced in {directory}/",
 }

@@ -342,6 +342,7 @@ class PartitionLife:
         await station.homes.slots.leave(self._number, ended=run.life.state is State.ENDED)
         if job.writer.failed is not None:
             raise job.writer.failed
+        await run.keeper.derive_rest()
         if run.life.state is State.ENDED:
             await run.keeper.compress_rest()
         station.options.closing(self._number, run, moved=self._has_moved)

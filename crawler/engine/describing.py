@@ -99,10 +99,17 @@ class Describer:
         return Profile(
             about.title if "title" in fields else None,
             about.language or said.language if "language" in fields else None,
+            None,
             resolve(href, links) if about.canonical and "canonical" in fields else None,
             links.encoding if "charset" in fields else None,
             said.payload_digest,
         )
+
+    def detected(self, record: PageRecord, language: str | None) -> PageRecord:
+        """Return the record of a page with the language that was detected in its text."""
+        if language is None or "detected_language" not in self._fields:
+            return record
+        return replace(record, profile=record.profile._replace(detected_language=language))
 
 
 def payload_digest(body: bytes) -> Generator[None, None, str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
+from crawler.base.disk import Expendable
 from crawler.base.settings.parts import DurabilitySettings
 from crawler.engine.context import Context
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.job import Job
+from crawler.job.markdown_files import DIRECTORY, derive, name_of_job, read_cursor
 from crawler.job.metrics.events import Kind
 
 log = logging.getLogger("crawler")
@@ -26,8 +28,14 @@ _COMPRESS_REST = 60.0  # seconds for those that are left at the end: a minute is
 class DurabilityLoop:
     """Syncs and checkpoints one job while it runs, and waits while the disk is full."""
 
-    def __init__(self, job: Job, settings: DurabilitySettings, context: Context) -> None:
+    def __init__(self, job: Job, settings: DurabilitySettings, context: Context, keep: Collection[str]) -> None:
+        """``keep``: the outputs that are wanted. Raises JobError, OSError."""
         self._job = job
+        self._target = job.directory / DIRECTORY if DIRECTORY in keep else None
+        self._name = name_of_job(job.files.identity)
+        self._expendable = Expendable(DIRECTORY)
+        if self._target is not None:
+            read_cursor(self._target, self._name)
         self._settings = settings
         self._context = context
         self._asked: list[asyncio.Future[CheckpointResult | None]] = []
@@ -46,6 +54,20 @@ class DurabilityLoop:
         clock = self._context.clock
         until = clock() + _COMPRESS_REST
         await self._job.compress_rest(lambda: self._hurried or clock() >= until)
+
+    async def derive(self) -> None:
+        """Derive the Markdown files of what each generation covers, in a thread, until cancelled. What fails is tried
+        again the next time. Raises JobError."""
+        while True:
+            await asyncio.sleep(self._settings.checkpoint_interval)
+            with self._expendable:
+                await self.derive_rest()
+
+    async def derive_rest(self) -> None:
+        """Derive those that are left, when the last generation of the run is written. Raises JobError, OSError."""
+        end = self._job.files.outputs.final_text
+        if self._target is not None and end is not None:
+            await asyncio.to_thread(derive, self._target, self._name, {"": (self._job.directory, end)})
 
     def hurry(self) -> None:
         """The user waits for the end."""

@@ -18,6 +18,7 @@ from crawler.base.processes.forker import Bytes
 from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
 from crawler.engine.discover import Outlinks
+from crawler.engine.judge import GONE
 from crawler.engine.stored_body import body_of_answer
 from crawler.frontier.entry import queue_of
 from crawler.frontier.lease import Lease
@@ -25,13 +26,23 @@ from crawler.job.output.body_files import LARGE, BodyFiles
 from crawler.job.records import Body, Kept, Outcome, Part, time_label
 from crawler.job.verdict import Finished
 from crawler.web.extract.edges import Edge, edge_rows
-from crawler.web.extract.page_text import BYTES_MOST, About, Extracted, Forms, NoText, text_row
+from crawler.web.extract.page_text import (
+    BYTES_MOST,
+    About,
+    Extracted,
+    Forms,
+    NoText,
+    gone_row,
+    structured_row,
+    text_row,
+)
 from crawler.web.extract.text_pool import Texts
 from crawler.web.links.markdown import decoded, is_markdown
 
 LINKS = OUTPUTS.index("links") + 1
 TEXT = OUTPUTS.index("text") + 1
-FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN}  # by the names of outputs
+STRUCTURED = OUTPUTS.index("structured") + 1
+FORMS = {"text": Forms.TEXT, "markdown": Forms.MARKDOWN, "structured": Forms.STRUCTURED}  # by the names of outputs
 EDGES_A_STEP = 2_000  # a few milliseconds
 LONG_TEXT = 256 * 1024  # characters whose row is made beside the event loop
 
@@ -84,7 +95,7 @@ def _digest(data: bytes) -> bytes:
 
 
 class TextKeeper:
-    """Keeps the main text of pages."""
+    """Keeps the main text of pages, and their structured data."""
 
     def __init__(self, texts: Texts, forms: Forms) -> None:
         self._texts = texts
@@ -96,18 +107,38 @@ class TextKeeper:
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
         return found and finished.is_page and finished.body is not None and not record.entry.probe
 
-    async def keep(self, finished: Finished, body: Bytes) -> Kept:
-        """Return what is kept of a page that is wanted. ``body``: the page, which ``finished`` need not have."""
-        record = finished.record
-        href, said = record.entry.href, record.profile
-        if is_markdown(record.content_type):
-            found = await asyncio.to_thread(as_it_is, bytes(body), finished.charset, self._forms)
+    async def keep(self, finished: Finished, body: Bytes) -> tuple[Kept, str | None]:
+        """Return what is kept of a page that is wanted, and the language of its text. ``body``: the page, which
+        ``finished`` need not have."""
+        record, said, whole = finished.record, finished.record.profile, finished.cut is None
+        about = About(record.entry.href, time_label(record.fetched_at), said.title, said.language, whole)
+        return await self.parts(about, record.content_type, body, finished.charset)
+
+    async def parts(
+        self, about: About, content_type: str | None, body: Bytes, charset: str | None
+    ) -> tuple[Kept, str | None]:
+        """The same of a page of which its record says that."""
+        if is_markdown(content_type):
+            found = await asyncio.to_thread(as_it_is, bytes(body), charset, self._forms)
         else:
-            found = await self._texts.extract(queue_of(href), body, finished.charset, href, self._forms)
-        whole = finished.cut is None
-        make = partial(text_row, About(href, time_label(record.fetched_at), said.title, said.language, whole), found)
-        long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
-        return (Part(TEXT, await asyncio.to_thread(make) if long else make()),)
+            found = await self._texts.extract(queue_of(about.url), body, charset, about.url, self._forms)
+        make = partial(self._parts, about, found)
+        if isinstance(found, NoText):
+            return make(), None
+        long = sum(len(each or "") for each in (found.text, found.markdown, found.structured)) > LONG_TEXT
+        return await asyncio.to_thread(make) if long else make(), found.language
+
+    def _parts(self, about: About, found: Extracted | NoText) -> Kept:
+        text = (Part(TEXT, text_row(about, found)),) if self._forms & (Forms.TEXT | Forms.MARKDOWN) else ()
+        structured = (Part(STRUCTURED, structured_row(about, found)),) if self._forms & Forms.STRUCTURED else ()
+        return text + structured
+
+    def gone(self, finished: Finished) -> Kept:
+        """Return what is kept of a page that had one and is not found any more."""
+        record = finished.record
+        if not record.entry.revisit or record.status not in GONE:
+            return ()
+        return (Part(TEXT, gone_row(record.entry.href, time_label(record.fetched_at))),)
 
 
 def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:
@@ -119,7 +150,7 @@ def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoTe
     return Extracted(
         text if Forms.TEXT in forms else None,
         text if Forms.MARKDOWN in forms else None,
-        {} if Forms.STRUCTURED in forms else None,
+        b"{}" if Forms.STRUCTURED in forms else None,
         language_of(text),
         extractor="markdown",
         cut=len(text) < len(whole),
@@ -169,16 +200,16 @@ class Keepers:
             if not self._waiting[host]:
                 del self._waiting[host]
 
-    async def text(self, finished: Finished, body: Bytes) -> Kept:
-        """Return the text of a page. ``body``: the page, which ``finished`` need not have."""
-        return () if self._text is None else await self._text.keep(finished, body)
+    async def text(self, finished: Finished, body: Bytes) -> tuple[Kept, str | None]:
+        """Return the text of a page, and its language. ``body``: the page, which ``finished`` need not have."""
+        return ((), None) if self._text is None else await self._text.keep(finished, body)
 
     async def keep(self, finished: Finished, edges: Sequence[Edge], text: Kept = ()) -> Kept:
         """See ``Keeper``. ``text``: that of the page, if it is wanted."""
         kept: Kept = ()
         for keeper in self._keepers:
             kept += await keeper.keep(finished, edges)
-        kept += text
+        kept += text or (() if self._text is None else self._text.gone(finished))
         for keeper in self._after:
             kept += await keeper.keep(finished, edges)
         return kept

@@ -43,6 +43,7 @@ from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, Stop
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
+from crawler.job.markdown_files import markdown_size
 from crawler.job.metrics.events import Kind
 from crawler.job.revisit import revisit_beside
 from crawler.job.seeds_mark import note_seeds
@@ -96,7 +97,7 @@ class Run:
         self._visitor = Visitor(job, discovery, robots, self._line, settings, context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns, context.clock)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless, member=member)
-        self.keeper = DurabilityLoop(job, settings.durability, context)
+        self.keeper = DurabilityLoop(job, settings.durability, context, settings.output.keep)
         self.gauges = Gauges(job, Sites(settings), settings.seen, context, lambda: self.serving, proxies)
         self._visits: dict[asyncio.Task[None], Lease] = {}
         self._beside = _Beside(partial(self._read_seeds, seeds))
@@ -114,6 +115,7 @@ class Run:
             *self.gauges.watches(self._runs),
             compact_beside(job.compact),
             self.keeper.compress(),
+            self.keeper.derive(),
             self.incoming.watch(self._context.clock),
         ]
         if job.ledger is not None:
@@ -331,7 +333,7 @@ class Run:
             kept,
             gauges.disk_free,
             job.revisiting.border.counts,
-            job.files.outputs.sizes(),
+            job.files.outputs.sizes() | markdown_size(job.directory),
             job.revisiting.enabled,
         )
         return assemble(stored, gauges.hosts, figures, state=state, now=now, ahead=gauges.ahead)

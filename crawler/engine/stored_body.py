@@ -19,10 +19,15 @@ async def body_of_answer(response: Response | None, raw: RawExchange | None, mos
         if response.whole:
             return _bounded(response.body, None, most)
         return _bounded(response.body or raw.body, Truncation.UNSPECIFIED, most)
-    codings = _codings(raw.head)
-    if not codings:
+    if not _codings(raw.head):
         return _bounded(raw.body, raw.truncated, most)
-    return await asyncio.to_thread(_decoded, raw, codings, most)  # a small body may become a long one
+    return await asyncio.to_thread(decoded_body, raw, most)  # a small body may become a long one
+
+
+def decoded_body(raw: RawExchange, most: int) -> tuple[bytes, str | None]:
+    """The same of an answer that was kept as it came."""
+    codings = _codings(raw.head)
+    return _decoded(raw, codings, most) if codings else _bounded(raw.body, raw.truncated, most)
 
 
 def _bounded(body: bytes, truncated: Truncation | None, most: int) -> tuple[bytes, str | None]:

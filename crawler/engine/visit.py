@@ -618,16 +618,17 @@ class Visitor:
                     page = await asyncio.to_thread(OnDisk.of, finished, self._job.directory)
             if page is None:
                 assert finished.body is not None
-                text = await self._keepers.text(finished, finished.body)
+                text, language = await self._keepers.text(finished, finished.body)
                 finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges, text))
             else:
                 finished = page.finished
                 self._context.fetcher.let_go()
-                text = await self._keepers.text(finished, page.body)
+                text, language = await self._keepers.text(finished, page.body)
                 async with self._keepers.large:
                     kept = await self._kept(self._keepers, page.whole(), links.edges, text)
                 finished = replace(finished, kept=kept)
-        self._end(lease, finished, links)
+        record = self._understanding.describer.detected(finished.record, language)
+        self._end(lease, replace(finished, record=record), links)
 
     def _end(self, lease: Lease, finished: Finished, links: Outlinks) -> None:
         if links.classes:

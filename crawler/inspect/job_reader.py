@@ -35,6 +35,7 @@ from crawler.job.directory import LIVE, PAGES, SEEN, STORE
 from crawler.job.history_file import read_course
 from crawler.job.identity import Identity, read_identity
 from crawler.job.live_status import read_live
+from crawler.job.markdown_files import markdown_size
 from crawler.job.metrics.course import CourseError
 from crawler.job.metrics.outlook import SeenAhead, seen_at_end, seen_warning
 from crawler.job.output.body_files import BODY_SIZES, decode_sizes
@@ -158,7 +159,8 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 generations=len(job.numbers),
                 disk_free=shutil.disk_usage(directory).free,
                 border=border_counts(job.store),
-                outputs=sizes_on_disk(directory / PAGES, decode_sizes(job.store.get(Family.META, BODY_SIZES))),
+                outputs=sizes_on_disk(directory / PAGES, decode_sizes(job.store.get(Family.META, BODY_SIZES)))
+                | markdown_size(directory),
                 endless=job.settings.recrawl.enabled,
             ),
             HostFigures(pending, states, times.slowest),

@@ -431,12 +431,20 @@ class Job:
             if answer.sitemaps is not None:
                 self._admission.admit(answer.sitemaps, transaction)
             if answer.kept:
-                transaction.records.append((self.counters.sequence, Aside(lease.host.name), answer.kept))
-                self.counters.sequence += 1
+                self._put_aside(lease.host.name, answer.kept, transaction)
             batch, request = transaction.batch, answer.request
             batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), answer.stored)
             self.frontier.finish(lease, ends.RobotsKnown(answer.until, answer.crawl_delay, request), now, batch)
         tell_host(self.events, lease.host, request, now)
+
+    def keep_again(self, visit: str, kept: Kept) -> None:
+        """Add what was made again of the page of a visit (``visit_name``) to the outputs."""
+        with self.writer as transaction:
+            self._put_aside(visit, kept, transaction)
+
+    def _put_aside(self, owner: str, kept: Kept, transaction: Transaction) -> None:
+        transaction.records.append((self.counters.sequence, Aside(owner), kept))
+        self.counters.sequence += 1
 
     def robots_later(self, lease: Lease, wait: float, now: float, request: RequestOutcome) -> None:
         """Hold the host after a failed fetch of robots.txt, until the next try."""
@@ -634,7 +642,12 @@ class Job:
     async def checkpoint(self, now: float, *, whole: bool = False) -> CheckpointResult:
         """Write a generation in a thread; with ``whole`` one after which no journal must be replayed. Raises OSError,
         but not for a full disk."""
-        return await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
+        outputs = self.files.outputs
+        end = outputs.end_of("text")
+        result = await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
+        if result.refused is None:
+            outputs.final_text = end
+        return result
 
     async def at_rest(self) -> None:
         """Wait until no sync and no checkpoint that has begun is under way."""

@@ -55,11 +55,13 @@ class Exchanged(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What a page says of itself; what is None is not known, or not wanted. ``canonical`` is an absolute URL. The page
-    was read in ``charset``. ``payload_digest`` is of the whole body after content decoding."""
+    """What a page says of itself; what is None is not known, or not wanted. ``detected_language``: that of its text,
+    whatever it says. ``canonical`` is an absolute URL. The page was read in ``charset``. ``payload_digest`` is of the
+    whole body after content decoding."""
 
     title: str | None = None
     language: str | None = None
+    detected_language: str | None = None
     canonical: str | None = None
     charset: str | None = None
     payload_digest: str | None = None
@@ -143,6 +145,7 @@ class _Row(Struct, omit_defaults=True):
     gone: bool = False
     title: str | None = None
     language: str | None = None
+    detected_language: str | None = None
     canonical: str | None = None
     charset: str | None = None
     payload_digest: str | None = None
@@ -325,16 +328,27 @@ def body_name(digest: bytes) -> str:
 
 
 class Aside(Struct, frozen=True):
-    """What is kept of an answer that finishes no URL: the robots.txt of a host."""
+    """What is kept without a record that finishes a URL. ``owner``: the host whose robots.txt it is, or the visit whose
+    page was extracted again (``visit_name``)."""
 
-    host: str
+    owner: str
 
 
 class AsideDone(NamedTuple):
     """An aside in the journal. ``positions`` are those of its parts."""
 
-    host: str
+    owner: str
     positions: tuple[Position, ...]
+
+    @property
+    def is_of_page(self) -> bool:
+        """Whether it is of a visit."""
+        return " " in self.owner
+
+
+def visit_name(url: object, fetched_at: object) -> str:
+    """A visit as the owner of an aside: as its record has both."""
+    return f"{url} {fetched_at}"
 
 
 class Done(NamedTuple):
@@ -387,7 +401,7 @@ _ASIDE_VERSION = 1
 def encode_aside(done: AsideDone) -> bytes:
     """The stored form of an aside."""
     ends = b"".join([_POSITION.pack(*position) for position in done.positions])
-    return _ASIDE.pack(_ASIDE_VERSION, len(done.positions)) + ends + done.host.encode("ascii")
+    return _ASIDE.pack(_ASIDE_VERSION, len(done.positions)) + ends + done.owner.encode("ascii")
 
 
 def decode_aside(value: bytes) -> AsideDone:
@@ -398,12 +412,12 @@ def decode_aside(value: bytes) -> AsideDone:
             raise JournalError(f"an aside of version {version}, not {_ASIDE_VERSION}")
         at = _ASIDE.size + count * _POSITION.size
         positions = [Position(*found) for found in _POSITION.iter_unpack(value[_ASIDE.size : at])]
-        host = value[at:].decode("ascii")
+        owner = value[at:].decode("ascii")
     except (struct.error, ValueError) as error:  # JournalError among them
         raise JournalError(f"not an aside: {error}") from error
-    if not host or len(positions) != count or any(_is_odd(position) for position in positions):
-        raise JournalError("not an aside: its host or its positions are missing")
-    return AsideDone(host, tuple(positions))
+    if not owner or len(positions) != count or any(_is_odd(position) for position in positions):
+        raise JournalError("not an aside: its owner or its positions are missing")
+    return AsideDone(owner, tuple(positions))
 
 
 def _is_odd(position: Position) -> bool:

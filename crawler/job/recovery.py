@@ -441,8 +441,10 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
             batch.delete(Family.PAYLOADS, digest)  # its capture is lost
     for key, aside in cut.lost_asides:
         batch.delete(Family.ASIDES, key)
-        batch.delete(Family.ROBOTS, aside.host.encode("ascii"))
-        frontier.overrides.ask_robots(aside.host, batch)
+        if aside.is_of_page:  # ``crawler text`` finds that its row is missing
+            continue
+        batch.delete(Family.ROBOTS, aside.owner.encode("ascii"))
+        frontier.overrides.ask_robots(aside.owner, batch)
         counters.robots_fetched -= 1
     revisits = Revisits(into.store, into.recrawl, lambda _: 0.0)
     border = border_counts(into.store)

@@ -92,7 +92,7 @@ class RecordSink:
             key = sequence_key(sequence)
             positions, body = self._keep(key, kept, transaction) if kept else ((), None)
             if isinstance(record, Aside):
-                batch.put(Family.ASIDES, key, encode_aside(AsideDone(record.host, positions)))
+                batch.put(Family.ASIDES, key, encode_aside(AsideDone(record.owner, positions)))
             else:
                 line = encode_page(record, positions, body)
                 position = outputs.pages.append(line)

@@ -206,8 +206,8 @@ async def _drive(
 
 
 async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:
-    """Drive the run to its end, write its last generation, and compress what that makes final. Raises what ``drive``
-    raises, and OSError."""
+    """Drive the run to its end, write its last generation, and derive and compress what that makes final. Raises what
+    ``drive`` raises, JobError and OSError."""
     try:
         await worker.drive(run)
     finally:
@@ -219,6 +219,7 @@ async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], flo
             await run.job.sync()
     if run.job.writer.failed is not None:
         raise run.job.writer.failed  # of a sync that the run was too near its end to wait for
+    await run.keeper.derive_rest()
     await run.keeper.compress_rest()
 
 

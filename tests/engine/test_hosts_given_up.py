@@ -93,10 +93,3 @@ def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Lab
 
     assert laboratory.run(SEED, during=resume) is Stop.FINISHED
     assert Counter(record["outcome"] for record in laboratory.of("dead.test")) == {"fetched": 30}
-
-
-def apart(laboratory: Laboratory, *names: str) -> float:
-    """The shortest time between the end of a request to one of the hosts and the begin of the next; negative where
-    two overlapped."""
-    asked = sorted(laboratory.requests_to(*names), key=lambda each: each.begin)
-    return min(later.begin - sooner.end for sooner, later in itertools.pairwise(asked))

@@ -13,20 +13,6 @@ from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
 
 A, B = "http://a.test", "http://b.test"
-ELEMENTS = [
-    '<a href="/1">one</a>',
-    '<a href="/1#2">two</a>',
-    '<a href="#3">three</a>',
-    '<a href="/4" rel="nofollow">four</a>',
-    '<area href="/5">',
-    '<base href="/b/">',
-    '<meta http-equiv="refresh" content="0;url=#6">',
-    f'<meta http-equiv="refresh" content="0;url=data:{"q" * 80}">',
-    f'<a href="y#{"z" * 80}">seven</a>',
-    '<img src="/1#8">',
-    '<img src="#9">',
-    '<iframe src="/1">',
-]
 KEEPING = replace(SETTINGS, output=OutputSettings(("links",)), crawl=CrawlSettings(scope="host", max_depth=2))
 
 

@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from msgspec.structs import replace
 
-from crawler.base.settings.parts import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.base.settings.parts import PolitenessSettings
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.membership import Membership
 from crawler.engine.run import GRACE, Run
@@ -213,37 +212,3 @@ def test_a_url_whose_request_was_not_sent_is_asked_for_later(fleet: Fleet) -> No
     fleet.live(test)
     assert fleet.recorded("a") == all_once("a")
     assert len(fleet.asked) == PAGES
-
-
-# -- real jobs and servers ---------------------------------------------------------------------------------------
-
-ADDRESSES = [f"127.0.0.{number}" for number in range(2, 10)]
-REAL = Settings(
-    crawl=CrawlSettings(concurrency=4),
-    politeness=PolitenessSettings(delay=0.0, per_host=4),
-    fetch=FetchSettings(allow_private=True),
-    robots=RobotsSettings(ignore=True),
-)
-
-
-async def serve(asked: list[str]) -> tuple[web.AppRunner, int]:
-    """One site of ``PAGES`` pages at each address, all on one port."""
-
-    async def answer(request: web.Request) -> web.Response:
-        asked.append(f"{request.host}{request.path}")
-        await asyncio.sleep(0.02)
-        return web.Response(text=links([f"/{n}" for n in range(1, PAGES)]), content_type="text/html")
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    port = 0
-    for address in ADDRESSES:
-        await web.TCPSite(runner, address, port).start()
-        port = runner.addresses[0][1]
-    return runner, port
-
-
-async def only(*urls: str) -> AsyncIterator[list[str]]:
-    yield list(urls)

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import CrawlSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
-from crawler.web.fetch import Failure, FailureKind
 from tests.laboratory import SETTINGS, START, Laboratory, links
 
 PAGES = 30
@@ -18,7 +17,6 @@ DEAD = "http://dead.test/"
 SITE = {f"http://live.test/{number}": "" for number in range(1, PAGES)} | {
     "http://live.test/0": links([DEAD, *(f"/{number}" for number in range(1, PAGES))])
 }
-UNREACHABLE = Failure(FailureKind.UNREACHABLE, "no route", 0.0)
 
 
 def limited(most: int, *, robots: bool = True, concurrency: int = 8) -> Settings:

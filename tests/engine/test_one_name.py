@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from crawler.base.settings.parts import PolitenessSettings, RobotsSettings, SitesSettings, SiteTable
 from crawler.engine.lifecycle import Stop
-from crawler.web.fetch import Failure, FailureKind, Response
+from crawler.web.fetch import Response
 from tests.hostile.server import Server, Talk, page
 from tests.hostile.server import redirect as redirected
 from tests.laboratory import SETTINGS, Asked, Laboratory, links
@@ -22,7 +22,6 @@ from tests.program import crawler
 from tests.web.fetch.certificates import Authority
 
 ORIGINS = ("http://a.test/", "https://a.test/", "http://a.test:8080/")
-NOT_FOUND = Failure(FailureKind.DNS, "name not found", 0.0)
 
 
 def laboratory(tmp_path: Path, pages: dict[str, Any], **politeness: Any) -> Laboratory:

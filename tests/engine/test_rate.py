@@ -24,7 +24,6 @@ from tests.virtual import run_virtually
 POLL = 0.02  # seconds that the throttler may be late, at each period
 
 NOT_FOUND = Failure(FailureKind.DNS, "name not found", 0.0)
-HOSTS = [f"http://h{number}.test/" for number in range(12)]
 
 
 @pytest.fixture(autouse=True)

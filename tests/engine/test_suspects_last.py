@@ -8,7 +8,7 @@ import pytest
 
 from crawler.base.kv import Family
 from crawler.engine.put_aside import WAIT_MOST
-from crawler.frontier.entry import Entry, decode_entry, fresh_slot, split_pending_key
+from crawler.frontier.entry import decode_entry, split_pending_key
 from crawler.frontier.host import Host
 from crawler.frontier.lease import Lease
 from crawler.job.parsing_notes import ParsingNotes
@@ -58,10 +58,6 @@ def test_it_is_visited_when_nothing_else_is_left_and_alone(tmp_path: Path, key: 
     before = [asked.end for asked in lab.requests_to("a.test") if asked is not last]
     assert last.begin - max(before) >= 1.0, "also it keeps the gap of its host"
     assert last.begin - sorted(asked.end for asked in lab.asked)[-2] < 3.0, "there was nothing to wait for"
-
-
-def lease(crashes: int = 1, number: int = 1) -> Lease:
-    return Lease(Host("h.test:80"), fresh_slot(number, 7), Entry(f"http://h.test/{number}", 0, crashes=crashes), 0.0)
 
 
 def test_what_is_found_meanwhile_goes_before(tmp_path: Path) -> None:

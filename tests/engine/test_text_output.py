@@ -54,7 +54,8 @@ class Slow:
         if b"<p>bad" in body:
             self.failed += 1
             return NoText("it takes too much")
-        return Extracted(f"{host} text {len(body)}")
+        text = f"{host} text {len(body)}" if forms & Forms.TEXT else None
+        return Extracted(text, None, b'{"canonical":"there"}' if forms & Forms.STRUCTURED else None, "de")
 
     def close(self) -> None:
         """Nothing runs beside."""
@@ -72,9 +73,9 @@ def laboratory(directory: Path, texts: Slow, pages: dict[str, Any] | None = None
     return made.with_politeness(**politeness) if politeness else made
 
 
-def rows_of(job: Path) -> dict[str, dict[str, Any]]:
+def rows_of(job: Path, name: str = "text") -> dict[str, dict[str, Any]]:
     """The rows, by URL: each page that has one has one."""
-    rows = {url: json.loads(part) for url, part in parts_of(job, "text").items()}
+    rows = {url: json.loads(part) for url, part in parts_of(job, name).items()}
     assert all(row["url"] == url for url, row in rows.items())
     return rows
 
@@ -107,11 +108,34 @@ def test_a_page_with_a_good_status_has_a_row_and_nothing_else_has(tmp_path: Path
     assert home["text"] == f"a.test:80 text {len(pages[f'{A}/'])}"
     records = {record["url"]: record for record in lab.records()}
     assert home["fetched_at"] == records[f"{A}/"]["fetched_at"]
+    assert {url for url, record in records.items() if record.get("detected_language") == "de"} == {*rows} - {f"{A}/bad"}
     bad = rows[f"{A}/bad"]
     assert "text" not in bad
     assert (records[f"{A}/bad"]["outcome"], records[f"{A}/bad"]["error"]) == ("fetched", None)
     assert [url for url, record in records.items() if record.get("links_cut")] == [f"{A}/cut"]
     assert (stats["text_failed"], stats["pages_cut"]) == (1, 1)
+
+
+@pytest.mark.parametrize("keep", [("structured",), ("text", "structured")], ids=["alone", "with text"])
+def test_each_page_with_a_text_has_a_row_of_structured_data(tmp_path: Path, keep: tuple[str, ...]) -> None:
+    pages = {
+        f"{A}/": links(["/bad", "/cut", "/gone"]),
+        f"{A}/gone": replace(page("<p>gone"), status=404),
+        f"{A}/bad": "<p>bad",
+        f"{A}/cut": replace(page("<p>half"), whole=False, note="gzip ends too early"),
+    }
+    lab = laboratory(tmp_path, Slow(), pages)
+    lab.settings = replace(SETTINGS, output=OutputSettings(keep, fields=()))
+    assert lab.run(f"{A}/") is Stop.FINISHED
+    rows = rows_of(lab.directory, "structured")
+    assert {url: sorted({*row} - {"url", "fetched_at"}) for url, row in rows.items()} == {
+        f"{A}/": ["canonical"],
+        f"{A}/bad": ["error"],
+        f"{A}/cut": ["canonical", "cut"],
+    }
+    for record in lab.records():
+        assert "detected_language" not in record
+        assert sorted(record.get("kept", {})) == (sorted(keep) if record["url"] in rows else [])
 
 
 @pytest.mark.parametrize("seconds", [0.5, 30.0], ids=["short", "slots are lent"])

@@ -14,7 +14,7 @@ from crawler.base.kv import Family
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.frontier.entry import Entry
 from crawler.frontier.page import HASTENED, SIGNALLED, Answer, Page, unpack_page
-from crawler.frontier.recrawl.change_rate import ChangeRate, first_guess
+from crawler.frontier.recrawl.change_rate import first_guess
 from crawler.frontier.revisits import Revisits, due_key
 from crawler.frontier.signals import (
     LEAST,
@@ -96,9 +96,6 @@ def test_what_a_date_says() -> None:
     assert often is not None
     assert often.entry.changefreq == 1
     assert hear(page(changes=1), Stated(0.0, 0.0, 1), later) is None, "it was seen to change: a guess adds nothing"
-
-
-rates = st.builds(ChangeRate, st.floats(0.01, 1e3), st.floats(1, 1e9))
 
 
 def visit(store: MemoryStore, revisits: Revisits, href: str, now: float, version: int) -> None:

@@ -16,7 +16,6 @@ from crawler.frontier.lease import Done, Lease
 from crawler.job.store.memory_store import MemoryStore
 
 START = 1_700_000_000.0
-HOSTS = ("a.test:80", "b.test:80", "c.test:80")
 
 
 class Crawl:

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.hostile import world
 from tests.hostile.server import page
 from tests.hostile.web import EVIL, INNOCENT, Hostile
-from tests.program import ROOT
 from tests.site import linked
-
-IN_A_WORLD = """
-import asyncio, contextlib, socket, sys
-from tests.hostile import world
-world.enter({"h.test": "127.0.0.1", "*.wild.test": "192.0.2.1"}, sys.argv[1])
-"""
-
-
-def run(tmp_path: Path, code: str) -> str:
-    """What a program prints that has entered a world."""
-    stalls = world.stalls_file(tmp_path / "stalls")
-    command = [sys.executable, "-c", IN_A_WORLD + code, str(stalls)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
 def healthy(web: Hostile) -> None:

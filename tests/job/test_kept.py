@@ -28,7 +28,7 @@ from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS, Inline
 from tests.outputs import files_of, parts_of, records
 
-WARC, LINKS, TEXT = FORMS
+WARC, LINKS, TEXT, _ = FORMS
 KEEPING = replace(SETTINGS, output=OutputSettings(file_size=50))
 WITH_ROBOTS = replace(KEEPING, robots=Settings().robots)
 

@@ -46,6 +46,7 @@ HOST_KEYS = ("host", "origin", "domain", "address")
 OUTPUT_FIELDS = (  # of a record, that may be left out
     "title",
     "language",
+    "detected_language",
     "canonical",
     "charset",
     "payload_digest",

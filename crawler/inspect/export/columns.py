@@ -70,6 +70,7 @@ PAGES = (
     Column("gone", Kind.TRUTH, False),
     Column("title", Kind.TEXT),
     Column("language", Kind.TEXT),
+    Column("detected_language", Kind.TEXT),
     Column("canonical", Kind.TEXT),
     Column("charset", Kind.TEXT),
     Column("payload_digest", Kind.TEXT),
@@ -119,10 +120,23 @@ TEXT = (
     Column("fetched_at", Kind.TIME),
     Column("title", Kind.TEXT),
     Column("language", Kind.TEXT),
+    Column("detected_language", Kind.TEXT),
     Column("text", Kind.TEXT),
     Column("markdown", Kind.TEXT),
     Column("cut", Kind.TRUTH, False),
+    Column("extractor", Kind.TEXT),
     Column("digest", Kind.TEXT),
+    Column("error", Kind.TEXT),
+)
+_OBJECTS = ("opengraph", "twitter", "hreflang", "json_ld", "json_ld_errors", "microdata", "rdfa")
+STRUCTURED = (
+    *TEXT[:3],
+    Column("canonical", Kind.TEXT),
+    Column("author", Kind.TEXTS),
+    Column("published", Kind.TEXT),
+    Column("modified", Kind.TEXT),
+    *(Column(name, Kind.JSON) for name in _OBJECTS),
+    Column("cut", Kind.TRUTH, False),
     Column("error", Kind.TEXT),
 )
 

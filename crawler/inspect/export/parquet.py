@@ -1,5 +1,6 @@
 """Writes a job as Parquet files, by pyarrow (the extra ``parquet``): a directory with ``pages.parquet``,
-``hosts.parquet``, ``links.parquet`` and ``text.parquet`` if the job keeps them, and ``export.json``.
+``hosts.parquet``, ``links.parquet``, ``text.parquet`` and ``structured.parquet`` if the job keeps them, and
+``export.json``.
 
 Rows are turned into columns some thousand at a time. They are gathered into row groups that readers like, with the
 memory that one takes, however long the job is.
@@ -17,15 +18,15 @@ from typing import Any, NamedTuple
 
 from crawler.inspect.crawl_partitions import Partition, crawl_partitions, holds_crawl
 from crawler.inspect.export.beside import MARK, free_place, made_beside
-from crawler.inspect.export.columns import HOSTS, LINKS, OTHER, PAGES, TEXT, Column, Kind, Row, columns_of
+from crawler.inspect.export.columns import HOSTS, LINKS, OTHER, PAGES, STRUCTURED, TEXT, Column, Kind, Row, columns_of
 from crawler.inspect.export.final_records import final_records
 from crawler.inspect.export.kept_parts import KeptParts
 from crawler.inspect.job_view import JobView
 from crawler.job.job_lock import lock_holder
 from crawler.url.urls.host_key import host_key
 
-TABLES = {"pages": PAGES, "links": LINKS, "text": TEXT, "hosts": HOSTS}
-_KEPT = ("links", "text")  # the tables of outputs
+TABLES = {"pages": PAGES, "links": LINKS, "text": TEXT, "structured": STRUCTURED, "hosts": HOSTS}
+_KEPT = ("links", "text", "structured")  # the tables of outputs
 _KIND = "parquet"
 _VERSION = 1
 _ROWS, _BYTES = 2048, 2**22  # what is turned into columns at once; one record may have 200 KB
@@ -37,8 +38,8 @@ class MissingLibraryError(Exception):
 
 
 class Written(NamedTuple):
-    """What an export holds: rows by table, and its size in bytes. ``without``: how many pages it lacks the links or the
-    text of, by table, because their files are not there."""
+    """What an export holds: rows by table, and its size in bytes. ``without``: how many pages it lacks the links, text
+    or structured data of, by table, because their files are not there."""
 
     rows: dict[str, int]
     size: int

@@ -422,7 +422,7 @@ class Inventory:
                     yield self._damage(Kind.EVENT_DAMAGED, Family.ASIDES, (key, value), error)
                     continue
                 for position in aside.positions:
-                    (mended if key in cut_off else parts).holds(position, aside.host)
+                    (mended if key in cut_off else parts).holds(position, aside.owner)
             yield from parts.findings()
             yield from mended.findings(mends=True)
 

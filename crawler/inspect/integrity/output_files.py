@@ -39,7 +39,7 @@ _FILE_SIZE = 2**30
 
 
 class OutputFiles:
-    """The outputs of a job under repair. ``asides_lost``: the hosts of whose robots.txt an output lacks its part."""
+    """The outputs of a job under repair. ``asides_lost``: the owners of asides of which an output lacks a part."""
 
     def __init__(self, job: Path, store: Reader, disk: Disk, quarantine: Quarantine) -> None:
         self.asides_lost = set[bytes]()
@@ -74,7 +74,7 @@ class OutputFiles:
                     for position in aside.positions:
                         covered[position.file] += position.length
                 else:
-                    self.asides_lost.add(aside.host.encode("ascii"))
+                    self.asides_lost.add(aside.owner.encode("ascii"))
         for kind, found in numbers.items():
             end = stored.get(kind)
             for number in found:
@@ -100,13 +100,13 @@ class OutputFiles:
         return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
     def settle(self, batch: Batch) -> None:
-        """Let the batch, of a new store, name the ends of all, and what is there of each robots.txt; the new files are
+        """Let the batch, of a new store, name the ends of all, and what is there of asides; the new files are
         durable then. Raises OSError."""
         with PartReader(self._job) as reader:
             for key, aside in self._asides():
                 if reader.has(aside.positions):
                     positions = tuple([self._copy(position, reader) for position in aside.positions])
-                    batch.put(Family.ASIDES, key, encode_aside(AsideDone(aside.host, positions)))
+                    batch.put(Family.ASIDES, key, encode_aside(AsideDone(aside.owner, positions)))
         self.sync()
         for kind, file in self._new.items():
             self._ends[kind] = End(file.number, file.end)

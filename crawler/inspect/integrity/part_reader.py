@@ -94,7 +94,7 @@ class PartReader:
         return all(self.read(position) is not None for position in positions)
 
     def holds(self, position: Position, owner: str) -> bool:
-        """Whether the part of ``owner``, a URL or a host, is there as it was written. Raises OSError."""
+        """Whether the part of ``owner``, a URL, a host or a visit, is there as it was written. Raises OSError."""
         if self.read(position) is not None:
             return True
         self._lost.setdefault(position.file, _Lost(position.end - position.length, owner)).parts += 1

@@ -31,7 +31,7 @@ FORMS = {
 }
 assert all(OUTPUTS[form.kind - 1] == form.name for form in FORMS.values())
 
-OF_BODIES = frozenset((1, 3))  # the kinds that hold what was fetched, as files of bodies do
+OF_BODIES = frozenset((1, 3, 5))  # the kinds that hold what was fetched, as files of bodies do
 
 
 class Outputs:
@@ -49,6 +49,7 @@ class Outputs:
         self.bodies = BodyFiles(self._job, disk)
         self._file_size = file_size
         self._further: dict[int, RotatedFiles] = {}
+        self.final_text: End | None = None  # of the rows of text that the last generation covers
         try:
             for kind, form in FORMS.items():
                 if (self._job / form.name).is_dir():
@@ -110,6 +111,10 @@ class Outputs:
         if name == DIRECTORY:
             return bool(self.bodies.size.files)
         return any(output.form.name == name for output in self.further)
+
+    def end_of(self, name: str) -> End | None:
+        """The end of the output of that name; None if the job has kept nothing in it."""
+        return next((output.end for output in self.further if output.form.name == name), None)
 
     @property
     def further(self) -> Iterator[RotatedFiles]:

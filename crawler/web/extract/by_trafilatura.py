@@ -13,8 +13,8 @@ from lxml.etree import ErrorTypes, ParserError
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
 from crawler.web.extract.language import language_of
-from crawler.web.extract.main_text import structured_of
 from crawler.web.extract.page_text import Extracted, Forms
+from crawler.web.extract.structured import structured_of
 
 EXTRACTOR = f"trafilatura {version('trafilatura')}"
 

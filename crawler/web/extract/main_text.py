@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 from importlib.metadata import version
-from typing import Any
 
 import turbohtml
-from turbohtml import Document, Element, Node, Text
+from turbohtml import Element, Node, Text
 
 from crawler.web.extract.language import language_of
 from crawler.web.extract.main_content import main_content
 from crawler.web.extract.page_text import Extracted, Forms
+from crawler.web.extract.structured import structured_of
 
 SELECTION = 1  # the version of ``main_content``
 _HIGHLIGHT = re.compile(r"(?:^|\s)(?:highlight-(?:source-)?|language-)([\w+#-]+)")
@@ -56,8 +56,3 @@ def _language_of_code(code: Element) -> str | None:
             return None if found[1] in _NO_LANGUAGES else found[1]
         around = None if around is None else around.parent
     return None
-
-
-def structured_of(tree: Document, url: str) -> dict[str, Any]:
-    """The structured data of a page."""
-    return {"opengraph": dict(tree.opengraph(url))}

@@ -12,17 +12,17 @@ from json.encoder import encode_basestring as quoted
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
+from msgspec.structs import replace
 
 from crawler.web.parsing.wire import label_bytes
 
 BYTES_MOST = 4 * 2**20  # of a text; what is longer is cut
 # Line ends for some readers of lines, which JSON leaves as they are.
 _LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+# The values are not made: they may take many times the room.
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _Short = Annotated[str, Meta(max_length=200)]
-_Bytes = bytes | None
-# The parts of what was extracted, the texts as UTF-8 and the structured data as JSON.
-_SENT = msgspec.msgpack.Decoder(tuple[_Bytes, _Bytes, _Bytes, _Short | None, _Short, bool])
 
 
 class Forms(IntFlag):
@@ -37,16 +37,19 @@ class Extracted(Struct, frozen=True):
     """What was taken out of a page. ``text``, ``markdown`` and ``structured`` are None if they were not wanted.
 
     ``language``: the one that the text is written in, if it can be told: a code of ISO 639, of two letters if there is
-    one. ``structured``: an object of JSON, the members of the page's row. ``extractor``: its name and version.
-    ``cut``: a part is longer than what is kept.
+    one. ``structured``: an object of JSON on one line, the members of the page's row. ``extractor``: its name and
+    version. ``cut``: a part is longer than what is kept.
     """
 
     text: str | None = None
     markdown: str | None = None
-    structured: dict[str, Any] | None = None
-    language: str | None = None
-    extractor: str = ""
+    structured: bytes | None = None
+    language: _Short | None = None
+    extractor: _Short = ""
     cut: bool = False
+
+
+_EXTRACTED = msgspec.msgpack.Decoder(Extracted)
 
 
 class NoText(Struct, frozen=True):
@@ -67,37 +70,26 @@ def decode_asked(stated: bytes) -> tuple[Forms, str, str | None]:
 
 
 def encode_text(found: Extracted) -> bytes:
-    """What was taken out of a page. Structured data that is too long is left out whole."""
-    parts = [
-        None if text is None else text.replace("\0", "").encode("utf-8", "replace")
-        for text in (found.text, found.markdown)
-    ]
-    structured = None if found.structured is None else msgspec.json.encode(found.structured)
-    cut = found.cut or any(len(part or b"") > BYTES_MOST for part in (*parts, structured))
-    if structured is not None and len(structured) > BYTES_MOST:
-        structured = b"{}"
-    sent = [None if part is None else _whole(part) for part in parts]
-    return msgspec.msgpack.encode((*sent, structured, found.language, found.extractor, cut))
-
-
-def _whole(data: bytes) -> bytes:
-    """So much of the text as is kept, without a last character that is cut."""
-    return data if len(data) <= BYTES_MOST else data[:BYTES_MOST].decode("utf-8", "ignore").encode()
+    """What was taken out of a page."""
+    named = {"text": found.text, "markdown": found.markdown}
+    texts = {
+        name: text.replace("\0", "").encode("utf-8", "replace") for name, text in named.items() if text is not None
+    }
+    cut = found.cut or any(len(text) > BYTES_MOST for text in texts.values())
+    kept = {name: text[:BYTES_MOST].decode("utf-8", "ignore") for name, text in texts.items()}
+    return msgspec.msgpack.encode(replace(found, cut=cut, **kept))
 
 
 def decode_text(parts: list[bytes]) -> Extracted:
     """The inverse of ``encode_text``; raises an exception if that is none."""
-    text, markdown, structured, language, extractor, cut = _SENT.decode(parts[-1])
-    if max(len(part or b"") for part in (text, markdown, structured)) > BYTES_MOST:
+    found = _EXTRACTED.decode(parts[-1])
+    structured = found.structured or b"{}"
+    if max(map(len, (found.text or "", found.markdown or "", structured))) > BYTES_MOST:
         raise ValueError("it is too long")
-    return Extracted(
-        None if text is None else text.decode(),
-        None if markdown is None else markdown.decode(),
-        None if structured is None else msgspec.json.decode(structured, type=dict[str, Any]),
-        language,
-        extractor,
-        cut,
-    )
+    if b"\n" in structured or b"\r" in structured:
+        raise ValueError("its structured data are more than one line")
+    _MEMBERS.decode(structured)
+    return found
 
 
 class About(Struct, frozen=True):
@@ -132,8 +124,26 @@ def text_row(about: About, found: Extracted | NoText) -> bytes:
     return f'{row},"digest":"sha256:{digest.hexdigest()}"}}\n'.encode("utf-8", "replace")
 
 
+def structured_row(about: About, found: Extracted | NoText) -> bytes:
+    """The row of the structured data of a page."""
+    head: dict[str, Any] = {"url": about.url, "fetched_at": about.fetched_at}
+    if isinstance(found, NoText):
+        members: dict[str, Any] = {"error": found.reason.encode("utf-8", "replace").decode()}
+    else:
+        members = _MEMBERS.decode(found.structured or b"{}") | ({} if about.whole else {"cut": True})
+    return _one_line(msgspec.json.encode(head | members | head).decode()).encode() + b"\n"
+
+
+def gone_row(url: str, fetched_at: str) -> bytes:
+    """The row of a page that is not there any more."""
+    return f'{{"url":{_json(url)},"fetched_at":{_json(fetched_at)},"gone":true}}\n'.encode("utf-8", "replace")
+
+
 def _json(text: str) -> str:
-    row = quoted(text)
+    return _one_line(quoted(text))
+
+
+def _one_line(row: str) -> str:
     for end, escaped in _LINE_ENDS.items():
         row = row.replace(end, escaped)  # a tenth of what ``translate`` costs
     return row

@@ -24,6 +24,8 @@ from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.live_status import Live, write_live
 from tests.documents import page
 from tests.inspect.export.linking import linking_job
+from tests.program import crawler
+from tests.site import Site
 
 SEEDS = [f"https://{host}.test/{number}" for host in "ab" for number in range(4)]
 
@@ -128,6 +130,24 @@ def test_the_last_record_of_each_url(job: Path) -> None:
     assert len(found) == len(SEEDS) + 2
     assert found[-1] == (SEEDS[0], 2)
     assert [visit for _, visit in found[:-1]] == [1] * (len(found) - 1)
+
+
+def test_structured_data_and_the_language_of_texts_are_exported(tmp_path: Path) -> None:
+    words = "<p>The geese fly to the north every spring, and they come back with their young in the autumn of the year."
+    head = '<link rel=canonical href=/><meta property=og:title content="\N{SNOWMAN}"><meta name=author content=Ann>'
+    with Site({"/": f"{head}<script type='application/ld+json'>[[1.5],</script>{words * 5}"}) as site:
+        ran = crawler(site.url("/"), "--job", tmp_path / "job", "--allow-private", "--output", "text,structured")
+    assert ran.code == 0, ran.err
+    out = tmp_path / "out"
+    assert main(["verify", str(tmp_path / "job")]) == 0
+    assert main(["export", str(tmp_path / "job"), "--parquet", str(out)]) == 0
+    (row,) = rows(out / "structured.parquet")
+    assert (row["canonical"], row["author"]) == (site.url("/"), ["Ann"])
+    assert json.loads(row["opengraph"]) == {"title": "\N{SNOWMAN}"}
+    assert [each["text"] for each in json.loads(row["json_ld_errors"])] == ["[[1.5],"]
+    assert (row["json_ld"], row["cut"], row[OTHER]) == (None, False, None)
+    assert [rows(out / f"{table}.parquet")[0]["detected_language"] for table in ("pages", "text")] == ["en", "en"]
+    assert json.loads((out / "export.json").read_text())["pages_without_structured"] == 0
 
 
 # -- links -----------------------------------------------------------------------------------------------------

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import strategies as st
 
 from crawler.base.kv import Family, Store
 from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.rocks import RocksStore
 
 # Rows that share their first eight bytes or nearly do, and the last possible ones.
-heads = st.sampled_from([b"\0" * 8, b"aaaaaaaa", b"aaaaaaab", b"\xff" * 7 + b"\0", b"\xff" * 8])
-rows = st.builds(bytes.__add__, heads, st.sampled_from([b"\0" * 16, b"m" * 16, b"\xff" * 16]))
 
 
 @pytest.fixture(params=["memory", "rocks"])

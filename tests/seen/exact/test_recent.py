@@ -14,7 +14,6 @@ from crawler.seen.slices import compiled
 from tests.examples import TIMES
 from tests.needs import need_native
 
-NOTHING = bytes(16)
 ROOM = 2**20
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from hypothesis import strategies as st
-
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.slices.key_hash import Blake2b
 from tests.documents import page
 
 HASH = Blake2b(b"")  # without a key, as in the example of the page
-any_text = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()), max_size=40)
 
 
 def rows(*keys: str) -> list[bytes]:

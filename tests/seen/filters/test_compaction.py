@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.seen.filters import JSON, FilterError, ScalableBloomFilter, load_seen
+from crawler.seen.filters import JSON, BloomFilter, FilterError, ScalableBloomFilter, load_seen
 from crawler.seen.filters.chain_compaction import SuccessorSlice
-from crawler.seen.filters.planning import next_size, schedule
+from crawler.seen.filters.planning import next_size
 from tests.examples import TIMES
 from tests.hashing import HASH, digest_keys
 from tests.seen.filters.test_scalable import told
@@ -169,24 +168,13 @@ def test_a_slice_that_lacks_keys_or_holds_too_many_takes_no_place(missing: int) 
     assert all(seen.contains_digests(digests))
 
 
-@pytest.mark.parametrize("layout", ["paired", "blocked", "classic"])
-def test_the_schedule_is_the_compacted_chain_that_is_made(layout: str) -> None:
-    digests = np.random.default_rng(8).bytes(3_000 * SIZE)
-    seen = ScalableBloomFilter(0.01, 300, layout=layout, hash=HASH)
-    seen.restore(digests[: 1_000 * SIZE])
-    compacted(seen, digests[: 1_000 * SIZE]).restore(digests[1_000 * SIZE :])
-    slices = seen.statistics()["slices"]
-    assert len(slices) > 3
-    planned = list(islice(schedule(seen.parameters(), slices[0]["capacity"]), len(slices)))
-    assert [(part.capacity, part.size * 8) for part in planned] == [(real["capacity"], real["bits"]) for real in slices]
-    assert [part.fpp for part in planned] == pytest.approx([real["fpp_design"] for real in slices])
-
-
 def test_the_slice_that_will_be_built_counts_in_the_next_size() -> None:
     digests = np.random.default_rng(9).bytes(1_501 * SIZE)
     seen = ScalableBloomFilter(0.01, 500, hash=HASH)
     seen.restore(digests[: 1_000 * SIZE])
     compacted(seen, digests[: 1_000 * SIZE])
+    fixed = BloomFilter(10_000, 0.01, hash=HASH)
+    assert next_size(fixed.statistics(), fixed.parameters()) is None
     both = next_size(seen.statistics(), seen.parameters(), compact_slices=2)
     alone = next_size(seen.statistics(), seen.parameters())
     before = seen.statistics()["bytes"]

@@ -8,6 +8,7 @@ import struct
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from crawler.seen.filters import guava as module
 from crawler.seen.filters.guava import GuavaBloomFilter, guava_size
 from crawler.seen.slices.digest_batch import Batch
 from crawler.seen.slices.digests import digest_words
-from crawler.seen.slices.guava_slice import GuavaSlice32
+from crawler.seen.slices.guava_slice import GuavaSlice, GuavaSlice32
 from tests.needs import miss, need
 
 HERE = Path(__file__).resolve().parent / "guava"
@@ -90,10 +91,11 @@ def test_what_was_put_is_there_and_comes_back(keys: list[str | bytes], expected:
     assert again.might_contain_many(keys) == [True] * len(keys)
 
 
+@pytest.mark.parametrize("layout", [GuavaSlice, GuavaSlice32])
 @given(st.lists(st.text(), max_size=30), st.integers(1, 3000), st.integers(1, 255))
-def test_the_narrow_strategy_is_the_same_in_a_seen_set(keys: list[str], words: int, hashes: int) -> None:
-    by_keys = GuavaBloomFilter(np.zeros(words, np.uint64), hashes, narrow=True)
-    at_once, one_by_one = (GuavaSlice32(words * 64, hashes) for _ in range(2))
+def test_each_strategy_is_the_same_in_a_seen_set(layout: Any, keys: list[str], words: int, hashes: int) -> None:
+    by_keys = GuavaBloomFilter(np.zeros(words, np.uint64), hashes, narrow=layout is GuavaSlice32)
+    at_once, one_by_one = (layout(words * 64, hashes) for _ in range(2))
     by_keys.put_many(keys)
     digests = SEED_ZERO.digest_keys(keys)
     at_once.put(Batch(digest_words(digests)))
@@ -102,7 +104,7 @@ def test_the_narrow_strategy_is_the_same_in_a_seen_set(keys: list[str], words: i
         assert one_by_one.holds_one(h1, h2)
     assert by_keys.words.tolist() == at_once.words.tolist() == one_by_one.words.tolist()
     again = GuavaBloomFilter.from_bytes(by_keys.to_bytes())
-    assert again.narrow
+    assert again.narrow == by_keys.narrow
     assert again.might_contain_many(keys) == [True] * len(keys)
 
 

@@ -26,14 +26,11 @@ from crawler.seen.filters import (
     ScalableBloomFilter,
     load_seen,
 )
-from crawler.seen.filters.guava import GuavaBloomFilter
-from crawler.seen.slices.bit_storage import zeroed_words
 from crawler.seen.slices.classic_slice import ClassicSlice, classic_size
 from crawler.seen.slices.counting_slice import CountingSlice
 from crawler.seen.slices.cuckoo_slice import CuckooSlice
 from crawler.seen.slices.digest_batch import Batch
 from crawler.seen.slices.digests import digest_words, pairs_of
-from crawler.seen.slices.guava_slice import GuavaSlice
 from tests.examples import TIMES, long_or
 from tests.hashing import HASH, digest_keys, random_digests
 from tests.seen.filters.kinds import FORGETTING, MAKERS, Maker, told, urls
@@ -42,6 +39,8 @@ FULL: dict[str, tuple[Maker, float]] = {
     "scalable classic": (lambda: ScalableBloomFilter(0.01, 20_000, layout="classic", hash=HASH), 0.01),
     "bloom": (lambda: BloomFilter(100_000, 0.01, hash=HASH), 0.01),
     "bloom classic": (lambda: BloomFilter(100_000, 0.01, layout="classic", hash=HASH), 0.01),
+    "bloom blocked": (lambda: BloomFilter(100_000, 0.01, layout="blocked", hash=HASH), 0.01),
+    "one slice": (lambda: ScalableBloomFilter(0.2, 100_000, hash=HASH), 0.2),
     "bloom by bits": (lambda: BloomFilter.with_bits_per_key(100_000, 10, hash=HASH), 0.00819),
     "bloom by geometry": (lambda: BloomFilter.with_geometry(958_506, 7, hash=HASH), 0.01004),
     "bitmap": (lambda: Bitmap(100_000, 0.01, hash=HASH), 0.01),
@@ -215,21 +214,6 @@ def test_the_union_answers_as_if_the_keys_of_both_had_been_added(name: str, sets
         assert len(left) == pytest.approx(once, abs=5 + 0.1 * once)
     else:
         assert len(left) == twice
-
-
-@settings(max_examples=10 * TIMES)
-@given(st.sets(st.text(), max_size=40), st.integers(1, 8), st.integers(1, 255))
-def test_a_slice_in_the_layout_of_guava_has_the_bits_of_guava(keys: set[str], words: int, hashes: int) -> None:
-    peer = GuavaBloomFilter(zeroed_words(words), hashes)
-    at_once, one_by_one = (GuavaSlice(words * 64, hashes) for _ in range(2))
-    digests = digest_keys(sorted(keys))
-    peer.put_digests(digests)
-    at_once.put(Batch(digest_words(digests)))
-    for h1, h2 in digest_words(digests).tolist():
-        one_by_one.put_one(h1, h2)
-    assert bytes(at_once.words) == bytes(one_by_one.words) == bytes(peer.words)
-    assert all(one_by_one.holds_one(h1, h2) for h1, h2 in pairs_of(digests))
-    assert at_once.holds(Batch(digest_words(digests))).all()
 
 
 @pytest.mark.parametrize(

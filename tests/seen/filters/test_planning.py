@@ -18,7 +18,7 @@ from crawler.seen.filters import (
     ScalableBloomFilter,
     SeenSet,
 )
-from crawler.seen.filters.planning import next_size, plan, plan_compacted, schedule
+from crawler.seen.filters.planning import plan, plan_compacted, schedule
 from tests.hashing import HASH, digest_keys
 
 
@@ -100,15 +100,6 @@ def test_a_plan_names_every_kind_and_what_it_takes() -> None:
     assert plans["bloom"].size < plans["scalable"].size < plans["cuckoo"].size < plans["counting"].size
     assert plans["bitmap"].bits_per_url == pytest.approx(1000, rel=0.01)
     assert [kind for kind, made in plans.items() if made.forgets] == ["counting", "cuckoo"]
-
-
-def test_the_next_slice_takes_what_it_really_takes() -> None:
-    seen = filled(ScalableBloomFilter(0.01, 1000, hash=HASH), 2500)
-    before = seen.statistics()["bytes"]
-    filled_up = filled(ScalableBloomFilter(0.01, 1000, hash=HASH), 3001).statistics()
-    assert next_size(seen.statistics(), seen.parameters()) == filled_up["bytes"] - before
-    fixed = BloomFilter(10_000, 0.01, hash=HASH)
-    assert next_size(fixed.statistics(), fixed.parameters()) is None
 
 
 def test_what_cannot_be_planned_is_named() -> None:

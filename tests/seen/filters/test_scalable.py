@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,30 +12,12 @@ from crawler.seen.filters import (
     ScalableBloomFilter,
     SeenSet,
     Segment,
-    load_seen,
-    read_segment,
-    write_segment,
 )
 from tests.hashing import HASH, digest_keys, random_digests
-
-ROOMY = 1e-9  # an fpp at which the tests never meet a false positive
 
 
 def urls(start: int, stop: int) -> list[str]:
     return [f"https://www.example.org/{number % 97}/page?id={number}" for number in range(start, stop)]
-
-
-def stored(seen: SeenSet) -> SeenSet:
-    """What comes back after the snapshot went through the format."""
-    shot = seen.snapshot()
-    return load_seen(shot.state, {segment.name: through_format(segment.buffer) for segment in shot.segments})
-
-
-def through_format(buffer: memoryview) -> memoryview:
-    file = io.BytesIO()
-    write_segment(file, {}, buffer)
-    file.seek(0)
-    return read_segment(file, limit=len(buffer))[1]
 
 
 def slices(seen: SeenSet) -> list[Segment]:
@@ -51,9 +31,6 @@ def contents(seen: SeenSet) -> tuple[object, list[bytes]]:
 def told(seen: SeenSet) -> dict[str, object]:
     """All figures that are a function of the new keys: false positives leave no trace in the journal."""
     return {**seen.statistics(), "fpp_measured": None}
-
-
-batches = st.lists(st.lists(st.integers(0, 400).map(str), max_size=40), max_size=12)
 
 
 @given(st.lists(st.integers(0, 3000).map(str), max_size=300), st.sampled_from(["paired", "blocked"]))
@@ -99,19 +76,3 @@ def test_a_million_keys_from_a_first_slice_of_a_quarter_million_stay_within_the_
     assert abs(skipped - figures["expected_urls_skipped"]) <= 4 * math.sqrt(skipped)
     assert figures["count"] == 1_000_000 - skipped == len(seen)
     assert abs(figures["count_estimated"] / len(seen) - 1) < 0.01
-
-
-@pytest.mark.parametrize("layout", ["paired", "blocked"])
-@pytest.mark.parametrize("fpp", [0.2, 0.01, 1e-4])
-def test_a_full_slice_has_the_fpp_it_was_designed_for(fpp: float, layout: str) -> None:
-    seen = ScalableBloomFilter(fpp, 60_000, layout=layout, hash=HASH)
-    part = 0
-    while len(seen) < 60_000:
-        part += 1
-        seen.add_digests(random_digests(part, min(500, 60_000 - len(seen))))
-    design = seen.statistics()["slices"][0]["fpp_design"]
-    wrong = sum(seen.contains_digests(random_digests(0, 300_000)))
-    expected = design * 300_000
-    # A slice is sized for somewhat more skipped keys than there are, so a large fpp comes out smaller.
-    spread = 4 * math.sqrt(expected)
-    assert (0.95 - 3 * design) * expected - spread <= wrong <= 1.05 * expected + spread

@@ -14,7 +14,6 @@ from benchmarks.studies.sample_keys import urls
 from crawler.seen.filters import KINDS
 
 KEYS = 3_000
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")

@@ -159,9 +159,6 @@ def test_a_number_range_means_what_trying_all_ways_means(text: str, path: str) -
     assert pattern.matches("http://h.test" + path) == naive(list(_TOKEN.finditer(text)), path)
 
 
-parameters = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(("", "1", "12", "x1"))), max_size=4)
-
-
 @given(globs, globs, paths)
 def test_what_is_covered_is_matched(one: str, other: str, path: str) -> None:
     wide, narrow = Pattern(one), Pattern(other)

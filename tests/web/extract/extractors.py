@@ -44,5 +44,5 @@ def obey(page: str, url: str, forms: Forms) -> Extracted:
     return Extracted(
         f"text: {page.upper()}" if forms & Forms.TEXT else None,
         f"markdown: {page.upper()}" if forms & Forms.MARKDOWN else None,
-        {"url": url} if forms & Forms.STRUCTURED else None,
+        f'{{"of":"{url}"}}'.encode() if forms & Forms.STRUCTURED else None,
     )

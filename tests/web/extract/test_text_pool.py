@@ -82,7 +82,9 @@ def test_a_large_page_that_takes_long_keeps_no_small_one_waiting() -> None:
 
 def test_the_forms_of_a_text_and_its_encoding() -> None:
     async def use(pool: TextPool) -> None:
-        assert await extract(pool, "Käse", forms=Forms(7)) == [Extracted("text: KÄSE", "markdown: KÄSE", {"url": URL})]
+        assert await extract(pool, "Käse", forms=Forms(7)) == [
+            Extracted("text: KÄSE", "markdown: KÄSE", b'{"of":"%b"}' % URL.encode())
+        ]
         assert await extract(pool, "a", forms=Forms.MARKDOWN) == [Extracted(None, "markdown: A")]
         assert await pool.extract("h.test", "é".encode("latin-1"), "iso-8859-1", URL, Forms.TEXT) == Extracted(
             "text: É"

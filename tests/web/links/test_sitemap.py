@@ -310,11 +310,3 @@ FEEDS: list[Callable[[], bytes]] = [
 def test_what_no_honest_feed_has_ends_the_reading(make: Callable[[], bytes]) -> None:
     _, fault = read(make(), max_links=2_000)
     assert fault is not None
-
-
-PIECES = (
-    b"\xef\xbb\xbf", b" ", b"\n", b"<", b">", b'"', b"'", b"[", b"]", b"<?xml version='1.0'?>", b"<!-- a -->", b"<!--",
-    b"<!DOCTYPE html>", b"<!doctype html>", b"<!DOCTYPE ", b"html", b' PUBLIC "a>"', b" SYSTEM 'b'", b"<html>",
-    b"<html ", b"<html", b"<urlset>", b"<sitemapindex ", b"<rss>", b"<feed>", b"<x:RDF>",
-    b"http://h.test/", b"\x1f\x8b", b"<\0",
-)  # fmt: skip

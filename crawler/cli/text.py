@@ -1,0 +1,98 @@
+"""``crawler text``: extracts the text of the pages of a job again, from what it has kept."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from crawler.base.clock import SteadyClock
+from crawler.base.figures import counted
+from crawler.base.say import say
+from crawler.base.settings.parts import EXTRACTORS, Settings
+from crawler.cli.damaged_job import changing, guarded
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.interruptible import run_interruptible
+from crawler.cli.named_urls import named_urls
+from crawler.cli.options import output_names
+from crawler.engine.extracting_again import AGAIN, Counts, ExtractingAgain
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.job.crawl_at_rest import at_rest
+from crawler.job.found import KEEP_ALL, Router
+from crawler.job.job import Job
+from crawler.job.partition.router import PartitionRouter
+from crawler.job.run_settings import read_run
+from crawler.url.urls.canonicaliser import Canonicaliser
+from crawler.web.extract.text_pool import missing_library
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Extract text, Markdown and structured data of pages again, from the bodies or the web archive that a job "
+        "keeps, without asking any server: of pages whose rows are missing, say why there is no text, or are by "
+        "another extractor or another version of it; or of the URLs that are named. The new row of a page takes the "
+        "place of the old one. The job must not be running. After an interruption run the same command again."
+    )
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("urls", nargs="*", metavar="URL", help="pages to be extracted again, whatever their rows say")
+    kept = f"what to extract, of {', '.join(AGAIN)} (what the last run kept of these)"
+    parser.add_argument("--output", type=output_names, metavar="LIST", help=kept)
+    parser.add_argument("--extractor", choices=EXTRACTORS, help="the extractor (that of the last run)")
+    parser.set_defaults(run=guarded(run), takes_crawl=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    directory, clock, counts, hrefs = arguments.job, SteadyClock(), Counts(), frozenset[str]()
+    with changing(directory), at_rest(directory) if holds_crawl(directory) else contextlib.nullcontext():
+        try:
+            for job, router in _jobs(directory):
+                settings = _settings(arguments, job)
+                urls = named_urls(arguments.urls, Canonicaliser(settings.canonical.rules))
+                hrefs = frozenset(each.url.href for each in urls)
+                with contextlib.closing(Job(job, settings, clock(), anchor=clock.anchor, router=router)) as opened:
+                    again = ExtractingAgain(opened, settings, settings.output.keep, hrefs, counts)
+                    run_interruptible(partial(again.run, clock, lambda: say(sys.stderr, _words(counts))))
+        except KeyboardInterrupt:
+            say(sys.stderr, f"interrupted: {_words(counts)}; run the same command again to go on")
+            raise
+    print(_words(counts))
+    if counts.not_kept:
+        lack = f"the job has not kept the bodies of {counted(counts.not_kept, 'page')}"
+        how = "set --output bodies or warc for the next run, and have it fetch them again with `crawler retry`"
+        say(sys.stderr, f"crawler: {lack}: {how}")
+    for href in sorted(hrefs - counts.found):
+        say(sys.stderr, f"not a page of this job, or gone: {href}")
+    return Exit.OK if hrefs <= counts.found else Exit.FAILED
+
+
+def _jobs(directory: Path) -> Iterator[tuple[Path, Router]]:
+    """The job, or the partitions of a crawl, one after the other."""
+    if not holds_crawl(directory):
+        yield directory, KEEP_ALL
+        return
+    crawl = crawl_partitions(directory)
+    for partition in crawl.found:
+        yield partition.directory, PartitionRouter(partition.number, crawl.placement)
+
+
+def _settings(arguments: argparse.Namespace, job: Path) -> Settings:
+    """Those of the last run, with what the command line names."""
+    settings = read_run(job).settings
+    names = tuple(arguments.output or [name for name in AGAIN if name in settings.output.keep])
+    if not names or not set(names).issubset(AGAIN):
+        raise UsageError(f"name what to extract: --output {','.join(AGAIN)}, or some of these")
+    extractor = arguments.extractor or settings.text.extractor
+    if extractor == "trafilatura" and (missing := missing_library()) is not None:
+        raise UsageError(missing)
+    text, output = replace(settings.text, extractor=extractor), replace(settings.output, keep=names)
+    return replace(settings, text=text, output=output)
+
+
+def _words(counts: Counts) -> str:
+    failed = f" ({counts.failed} without a text: their rows say why)" if counts.failed else ""
+    return f"{counted(counts.extracted, 'page')} extracted again{failed}, {counts.up_to_date} up to date"

@@ -1,0 +1,156 @@
+"""Extracting again: the rows of pages that a job has kept are made by today's extractor, without asking any server.
+
+A new row is one transaction, which finishes no URL. It names the same visit as the row whose place it takes. What is
+written when this is interrupted stays: the next time only the other pages are left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any
+
+from msgspec import Struct, field
+
+from crawler.base.settings.parts import Settings
+from crawler.engine.judge import GONE
+from crawler.engine.keeping import FORMS, TextKeeper
+from crawler.engine.kept_pages import KeptPage, KeptPages
+from crawler.inspect.export.kept_parts import KeptParts, remade_parts
+from crawler.inspect.export.last_records import LastRecords
+from crawler.job.directory import PAGES
+from crawler.job.job import Job
+from crawler.job.output import lines_of, record_of
+from crawler.job.records import JournalError, Outcome, visit_name
+from crawler.web.extract.page_text import About, Forms
+from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, default_processes
+from crawler.web.fetch import is_html
+from crawler.web.links.markdown import is_markdown
+
+AGAIN = ("text", "markdown", "structured")  # outputs that can be made again
+EACH = 2  # pages in flight for each process
+EVERY = 10.0  # seconds between two syncs: what a power loss takes is extracted again
+_OF = {"text": frozenset(("text", "markdown")), "structured": frozenset(("structured",))}  # by their directories
+
+
+class Counts(Struct):
+    """How many pages were ``extracted`` again, and how many of these have no text nonetheless (``failed``); how many
+    have what is wanted, and how many lack it and were not kept. ``found``: the URLs of pages that were named."""
+
+    extracted: int = 0
+    failed: int = 0
+    up_to_date: int = 0
+    not_kept: int = 0
+    found: set[str] = field(default_factory=set)
+
+
+class ExtractingAgain:
+    """Extracts pages of a job that no crawl is running. The ``counts`` grow meanwhile."""
+
+    def __init__(
+        self, job: Job, settings: Settings, names: Collection[str], hrefs: Collection[str], counts: Counts
+    ) -> None:
+        """``names``: outputs among ``AGAIN``. ``hrefs``: the pages, whatever their rows say; if there are none, those
+        whose rows are missing, have an error, or are by another extractor than ``settings`` names."""
+        self._job = job
+        self._names = frozenset(names)
+        self._hrefs = hrefs
+        self._counts = counts
+        program = EXTRACTORS[settings.text.extractor]
+        self._extractor = import_module(program.partition(":")[0]).EXTRACTOR
+        self._processes = default_processes()
+        self._texts = TextPool(TextLimits(memory=settings.text.memory, extractor=program))
+        self._keeper = TextKeeper(self._texts, sum((FORMS[name] for name in names), Forms(0)))
+        self._most = settings.fetch.max_body
+        self._is_over = False
+
+    async def run(self, clock: Callable[[], float], report: Callable[[], None]) -> None:
+        """Extract what is wanted. ``report`` is called now and then. Raises OSError, also for a full disk, and any of
+        DAMAGE."""
+        loop, pages, next_sync = asyncio.get_running_loop(), self._due(), clock() + EVERY
+
+        async def work() -> None:
+            nonlocal next_sync
+            while (page := await loop.run_in_executor(reader, next, pages, None)) is not None:
+                await self._extract(*page)
+                if clock() >= next_sync:
+                    next_sync = clock() + EVERY
+                    await self._job.sync()
+                    report()
+
+        with ThreadPoolExecutor(1) as reader:  # its end is waited for, before the job is closed
+            try:
+                await asyncio.gather(*(work() for _ in range(EACH * self._processes)))
+            finally:
+                self._is_over = True
+                self._texts.close()
+                self._counts.failed += self._texts.failed
+        await self._job.checkpoint(clock())
+
+    async def _extract(self, record: dict[str, Any], page: KeptPage) -> None:
+        url, fetched_at = record["url"], record["fetched_at"]
+        about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
+        kept, _ = await self._keeper.parts(about, record["content_type"], page.body, record.get("charset"))
+        if self._job.blocked is None:
+            self._job.keep_again(visit_name(url, fetched_at), kept)
+        if self._job.blocked is not None:
+            raise OSError(f"{self._job.blocked}: nothing is lost, make room and run the same command again")
+        self._counts.extracted += 1
+
+    # -- which pages, found in a thread ------------------------------------------------------------------------
+
+    def _due(self) -> Iterator[tuple[dict[str, Any], KeptPage]]:
+        names = [name for name in ("text", "structured") if self._names & _OF[name]]
+        last, remade = LastRecords(line for line, _ in self._telling()), remade_parts(self._job.store)
+        with contextlib.ExitStack() as stack:
+            archive, *rows = (
+                stack.enter_context(KeptParts(self._job.directory, name, remade)) for name in ("warc", *names)
+            )
+            pages = KeptPages(self._job, archive, self._most)
+            for number, (_, record) in enumerate(self._telling(), 1):
+                if not (last.is_last(number, record) and self._is_page(record)) or self._is_left(
+                    record, zip(names, rows, strict=True)
+                ):
+                    continue
+                if (kept := pages.of(record)) is None:
+                    self._counts.not_kept += 1
+                else:
+                    yield record, kept
+
+    def _is_left(self, record: dict[str, Any], rows: Iterable[tuple[str, KeptParts]]) -> bool:
+        """Whether a page stays as it is."""
+        if self._hrefs:
+            named = record["url"] in self._hrefs
+            self._counts.found |= {record["url"]} if named else set()
+            return not named
+        is_left = all(self._is_up_to_date(name, parts.of(record)) for name, parts in rows)
+        self._counts.up_to_date += is_left
+        return is_left
+
+    def _telling(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        """The records of pages, and those that say that there is none any more, each with its line."""
+        for offset, line in lines_of(self._job.directory / PAGES):
+            if self._is_over:
+                return
+            record: dict[str, Any] | None = record_of(line)
+            if record is None:
+                raise JournalError(f"{PAGES}: offset {offset}: not a record; run `crawler verify`")
+            if self._is_page(record) or is_markdown(record["content_type"]) or record["status"] in GONE:
+                yield line, record
+
+    def _is_page(self, record: dict[str, Any]) -> bool:
+        """Whether the crawl would extract it, if it wanted these outputs."""
+        kind, status = record["content_type"], record["status"] or 0
+        read = is_html(kind) or (is_markdown(kind) and "markdown" in self._names)
+        return read and record["outcome"] == Outcome.FETCHED and 200 <= status < 300 and not record.get("probe")
+
+    def _is_up_to_date(self, name: str, row: bytes) -> bool:
+        """Whether a row of that output has what is wanted."""
+        found = json.loads(row) if row else {"error": None}
+        if "error" in found or name == "structured":
+            return "error" not in found
+        return self._names & _OF["text"] <= found.keys() and found.get("extractor") in (self._extractor, "markdown")

@@ -1,0 +1,49 @@
+"""Writes the Markdown of the pages of a job or crawl, running or not, to files. The same directory may be given again:
+what came since is added."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from crawler.inspect.crawl_partitions import crawl_partitions, holds_crawl
+from crawler.inspect.export.beside import ExportError, check_outside
+from crawler.inspect.export.final_records import once_known
+from crawler.inspect.export.kept_parts import ends_of_outputs
+from crawler.inspect.record_stream import Tail
+from crawler.job.crawl_file import read_crawl_file
+from crawler.job.directory import PAGES
+from crawler.job.identity import read_identity
+from crawler.job.job_lock import lock_holder
+from crawler.job.markdown_files import TEXT, derive, name_of_job
+from crawler.job.output.reverse_reader import decoded, lines_backwards
+from crawler.job.output.rotated_files import Size
+from crawler.job.records import End, file_number
+
+
+def write_markdown(directory: Path, out: Path) -> Size:
+    """Write the files to ``out``, or bring up to date those that are there. Returns how many files there are, and their
+    bytes. Raises ExportError, JobError, OSError and what reading a damaged job raises."""
+    out = Path(os.path.abspath(out))
+    check_outside(out, directory)
+    if not out.parent.is_dir() or (os.path.lexists(out) and not out.is_dir()):
+        raise ExportError(f"{out} is no place for a directory: name another one")
+    if holds_crawl(directory):
+        jobs = {f"{each.number:02}": each.directory for each in crawl_partitions(directory).found}
+        name = read_crawl_file(directory).id
+    else:
+        jobs, name = {"": directory}, name_of_job(read_identity(directory))
+    return derive(out, name, {each: (job, _final_end(job)) for each, job in jobs.items()})
+
+
+def _final_end(job: Path) -> End:
+    """The end of the rows that no crash cuts off."""
+    if lock_holder(job) is None:
+        return ends_of_outputs(job).get(TEXT.kind, End(0, 0))
+    end = once_known(job, Tail(job).end)
+    for found in lines_backwards(job / PAGES, end, whole=True):
+        kept = {} if found is None else decoded(*found, PAGES).get("kept", {})
+        if TEXT.name in kept:
+            number, start, length, _ = kept[TEXT.name]
+            return End(file_number(TEXT.kind, number), start + length)
+    return End(0, 0)

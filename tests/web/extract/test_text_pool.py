@@ -181,7 +181,9 @@ def test_the_main_text_of_an_article_is_without_what_is_around_it(extract: Extra
 @pytest.mark.parametrize("extract", EXTRACTORS)
 @pytest.mark.parametrize("page", ["", " ", "plain words", "<p>", "\0" * 100, "<html><body></body></html>"])
 def test_a_page_without_text_has_an_empty_one(page: str, extract: Extract) -> None:
-    assert extract(page, URL, Forms.TEXT).text is not None
+    found = extract(page, URL, Forms.TEXT)
+    assert found.text is not None
+    assert found.language is None
 
 
 def test_the_text_of_elements_that_are_nested_deeply() -> None:

@@ -12,6 +12,7 @@ MODULES: dict[str, str] = {
         settings.leaving settings.hours settings.match settings.parts settings.timetable settings.sites settings.load
         settings.live
         kv clock memory figures native same_program parent_death
+        processes.frames processes.child processes.forker processes.fair_line processes.lane
         disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files disk.faulty_disk
         say
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
@@ -39,7 +40,7 @@ MODULES: dict[str, str] = {
         links.extract links.markdown links.tokens links.query links.text
         archive.labels archive.warc_record archive.http_block archive.capture_records archive.gzip_member
         archive.payloads archive.warc_reader archive.surt archive.cdxj
-        parsing.wire parsing.child_process parsing.parser_child parsing.process parsing.fair_line parsing.pages
+        parsing.wire parsing.parser_child parsing.pages
         fetch.outcome fetch.body_memory fetch.content_coding fetch.capture fetch.lenient fetch.patience fetch.secret
         fetch.proxies fetch.cookies fetch.socks fetch.tls_sessions fetch.ways fetch.kept fetch.fence fetch.connector
         fetch.bodies fetch.robots_cache fetch.failures fetch.robots_fetch fetch.fetcher fetch.simulated

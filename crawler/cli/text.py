@@ -30,6 +30,8 @@ from crawler.job.run_settings import read_run
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.extract.text_pool import missing_library
 
+_ROW = {"text", "markdown"}  # stand in one row
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -83,13 +85,15 @@ def _jobs(directory: Path) -> Iterator[tuple[Path, Router]]:
 def _settings(arguments: argparse.Namespace, job: Path) -> Settings:
     """Those of the last run, with what the command line names."""
     settings = read_run(job).settings
-    names = tuple(arguments.output or [name for name in AGAIN if name in settings.output.keep])
-    if not names or not set(names).issubset(AGAIN):
+    kept = set(AGAIN).intersection(settings.output.keep)
+    names = set(arguments.output or kept)
+    names |= kept & _ROW if names & _ROW else set()  # or a row would lose what it has
+    if not names or not names.issubset(AGAIN):
         raise UsageError(f"name what to extract: --output {','.join(AGAIN)}, or some of these")
     extractor = arguments.extractor or settings.text.extractor
     if extractor == "trafilatura" and (missing := missing_library()) is not None:
         raise UsageError(missing)
-    text, output = replace(settings.text, extractor=extractor), replace(settings.output, keep=names)
+    text, output = replace(settings.text, extractor=extractor), replace(settings.output, keep=tuple(names))
     return replace(settings, text=text, output=output)
 
 

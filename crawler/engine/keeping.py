@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Protocol
 
+from crawler.base.processes.forker import Bytes
 from crawler.base.settings.parts import OUTPUTS, OutputSettings
 from crawler.engine.archiving import Archive
 from crawler.engine.discover import Outlinks
@@ -35,7 +36,7 @@ from crawler.web.extract.page_text import (
     structured_row,
     text_row,
 )
-from crawler.web.extract.text_pool import Bytes, Texts
+from crawler.web.extract.text_pool import Texts
 from crawler.web.links.markdown import decoded, is_markdown
 
 LINKS = OUTPUTS.index("links") + 1

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeVar, TypeVarTuple
 
+from crawler.base.processes.lane import Failed
 from crawler.base.settings.parts import LinkSettings
 from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier.lease import Lease
@@ -16,7 +17,7 @@ from crawler.web.links.extract import PageLinks, extract_links, is_cheap
 from crawler.web.links.sitemap import SitemapForm, form_of
 from crawler.web.links.tokens import TOKENS_BYTES, Undecided, token_links
 from crawler.web.parsing.pages import PageParser
-from crawler.web.parsing.wire import Kind, ParserDied, SitemapRead
+from crawler.web.parsing.wire import Kind, SitemapRead
 
 TOKENS = "tokens"
 
@@ -55,7 +56,7 @@ class PageReader:
     ) -> PageLinks | Unreadable:
         """Return the links of a page that is parsed in another process. It cannot kill this one, so it is not noted."""
         found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings, kind)
-        return self._reading.died(found) if isinstance(found, ParserDied) else found
+        return self._reading.died(found) if isinstance(found, Failed) else found
 
     async def form(self, lease: Lease, body: bytes, charset: str | None) -> SitemapForm | SitemapRead | Unreadable:
         """Return what the body looks like. One that may kill this process is read in another, as a whole if it looks
@@ -63,7 +64,7 @@ class PageReader:
         if not _is_suspect(lease):
             return self.read(lease, form_of, body)
         found = await self._parser.read_sitemap_isolated(lease.host.name, body, charset, self._settings)
-        return self._reading.died(found) if isinstance(found, ParserDied) else found
+        return self._reading.died(found) if isinstance(found, Failed) else found
 
     def read(self, lease: Lease, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
         """Return what ``parse`` makes of the body of a page."""

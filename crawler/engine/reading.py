@@ -21,10 +21,10 @@ from typing import TypeVar, TypeVarTuple
 from msgspec import Struct
 
 from crawler.base.printable import printable
+from crawler.base.processes.lane import Failed
 from crawler.engine.loop_lag import STALL
 from crawler.frontier.request_outcome import FailureClass
 from crawler.web.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
-from crawler.web.parsing.wire import ParserDied
 
 log = logging.getLogger("crawler")
 
@@ -105,14 +105,12 @@ class Reading:
             log.error("a page could not be read, which is a bug; its record says `internal`:\n%s", details.rstrip())
         return Unreadable(message)
 
-    def died(self, died: ParserDied) -> Unreadable:
-        """Turn what the parser's process said of its end into a value."""
-        if died.traceback is not None:
-            place = next((line for line in reversed(died.traceback.splitlines()) if line.startswith("  File ")), "")
-            if place not in self._told:
-                self._told.add(place)
-                log.error("a page could not be read, which is a bug:\n%s", printable(died.traceback).rstrip())
-        return Unreadable(printable(died.reason)[:_SHOWN])
+    def died(self, died: Failed) -> Unreadable:
+        """Turn the failure of a process that parsed a page into a value."""
+        if died.place is not None and died.place not in self._told:
+            self._told.add(died.place)
+            log.error("a page could not be read, which is a bug:\n%s", printable(died.traceback or "").rstrip())
+        return Unreadable(printable(died.text("parsing needed more than"))[:_SHOWN])
 
 
 class Guarded:

@@ -27,7 +27,7 @@ from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.frontier.lease import Lease
-from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, Texts, default_processes
+from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, Texts
 from crawler.web.fetch import Fetches
 from crawler.web.parsing.pages import PageParser
 
@@ -67,6 +67,7 @@ class Worker:
         reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
         reaches = partial(connects, network)
+        text = settings.text
         ways = Surroundings(clock, self.rate.turn, self._interrupted.set, self._touch_all, slots.doubt, reaches)
         self.context = Context(
             network,
@@ -78,7 +79,7 @@ class Worker:
             reading,
             Turns(),
             PageParser(waits=slots.wait),
-            texts or TextPool(TextLimits(default_processes(), extractor=EXTRACTORS[settings.text.extractor])),
+            texts or TextPool(TextLimits(memory=text.memory, extractor=EXTRACTORS[text.extractor])),
             self.rate.turn,
             self._capacity,
         )

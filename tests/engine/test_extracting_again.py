@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -66,16 +67,17 @@ def test_a_page_that_is_extracted_again_has_the_row_of_the_crawl(tmp_path: Path,
     copy = f"<title>copy</title>{PROSE}{PROSE}"
     pages = {"/": linked(paths), "/old": old, "/zipped": zipped, "/copy": copy, "/copy2": copy, "/shell": shell}
     with Site(pages, robots=shell) as site:
-        job = crawled(tmp_path / "job", site, f"text,markdown,{kept}")
+        job = crawled(tmp_path / "job", site, f"text,markdown,structured,{kept}")
         asked = len(site.asked)
-        first, before = rows_of(job), files_of(job, "text")[1]
-        assert len(first) == len(pages)
+        before = [files_of(job, name)[1] for name in ("text", "structured")]
         assert again(job).startswith("0 pages")
-        assert files_of(job, "text")[1] == before
-        again(job, "--output", "text,markdown", *(site.url(path) for path in pages))
+        assert [files_of(job, name)[1] for name in ("text", "structured")] == before
+        again(job, "--output", "text,structured", *(site.url(path) for path in pages))
         assert len(site.asked) == asked
-    lines = files_of(job, "text")[1].splitlines()
-    assert sorted(lines[len(pages) :]) == sorted(lines[: len(pages)])
+    for name in ("text", "structured"):
+        lines = files_of(job, name)[1].splitlines()
+        assert sorted(lines[len(pages) :]) == sorted(lines[: len(pages)])
+        assert len(lines) == 2 * len(pages)
     assert crawler("text", job, site.url("/never")).code == 1
     lock = JobLock(job)
     assert crawler("text", job).code == 2
@@ -106,12 +108,14 @@ def test_what_is_killed_goes_on_and_each_page_has_one_row(tmp_path: Path) -> Non
         job = crawled(tmp_path / "job", site, "bodies")
     text = job / "text" / "text-000001.jsonl"
     for size in (20_000, 500_000):
-        with running("text", job, "--output", "text") as process:
+        with running("text", job, "--output", "text,markdown") as process:
             wait_until(lambda: text.exists() and text.stat().st_size > size, "some rows are there")  # noqa: B023
             process.kill()
             process.wait()
+        os.truncate(text, text.stat().st_size - 5_000)  # the power fails, too
         assert crawler("verify", job).code == 0
-    again(job, "--output", "text")
+    again(job, "--output", "text,markdown")
     found = sorted(row["url"] for row in rows_of(job))
     assert found == sorted(site.url(path) for path in ("/", *pages))
+    assert len((job / "markdown" / "index.jsonl").read_bytes().splitlines()) == len(found)
     assert all(row["text"] for row in rows_of(job) if row["url"] != site.url("/"))

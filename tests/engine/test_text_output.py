@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from crawler.base.disk import PowerCutError
 from crawler.base.kv import Family
+from crawler.base.processes.forker import Bytes
 from crawler.base.settings.parts import CrawlSettings, OutputSettings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import GRACE, Run
@@ -23,7 +24,6 @@ from crawler.engine.visit import LARGE
 from crawler.frontier.host import decode_host
 from crawler.job.job import Job
 from crawler.web.extract.page_text import Extracted, Forms, NoText
-from crawler.web.extract.text_pool import Bytes
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb
 from crawler.web.fetch.simulated import page, redirect
 from tests.laboratory import SETTINGS, START, Laboratory, links

@@ -120,5 +120,6 @@ def _on_page(hook: Hook, settings: HookSettings, concurrency: int) -> OnPage:
     makes: Callable[[NamedCode], PageCalls[Answered]] = PageLoop if hook.code.is_async else PageThreads
     workers = settings.on_page_workers or concurrency
     if settings.on_page_in == "process" and not hook.code.is_async:
-        makes, workers = PageProcesses, settings.on_page_workers or len(os.sched_getaffinity(0))
+        workers = settings.on_page_workers or len(os.sched_getaffinity(0))
+        makes = partial(PageProcesses, processes=workers)
     return OnPage(hook, makes(hook.code), settings, workers)

@@ -3,105 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
+from math import inf
 
+from crawler.base.processes.forker import Forker
+from crawler.base.processes.lane import Failed, Lane, Request, Why
 from crawler.engine.hooks.answers import Answered, CallFailed
 from crawler.engine.hooks.named_code import NamedCode
-from crawler.engine.hooks.page_child import decode_answer, page_request
+from crawler.engine.hooks.page_child import decode_answer, encode_page
 from crawler.engine.hooks.page_view import PageFacts
-from crawler.web.parsing.process import ParserProcess
-from crawler.web.parsing.wire import Told
 
-PROGRAM = "crawler.engine.hooks.page_child"
+PROGRAM = "crawler.engine.hooks.page_child:program"
+NICE = 5  # below the crawler: no host waits for code
 
 
 class PageProcesses:
     """Calls a function with pages, in processes. See ``PageCalls``."""
 
-    def __init__(self, code: NamedCode) -> None:
+    def __init__(self, code: NamedCode, processes: int) -> None:
         """``code`` was loaded by its name, by which the processes load it too."""
-        self._code = code
-        self._idle: list[ProcessCalls] = []
-        self._all: list[ProcessCalls] = []
+        forker = Forker(PROGRAM, code.name, nice=NICE, silent=False)
+        self._lane = Lane(forker, processes, patience=inf, kills_most=0)
 
     def begin(self, page: PageFacts, follows: Callable[[str], bool]) -> ProcessCall:
-        if self._idle:
-            process = self._idle.pop()
-        else:
-            process = ProcessCalls(self._code.name, self._idle.append)
-            self._all.append(process)
-        return process.begin(page)
+        """See ``PageCalls``."""
+        return ProcessCall(self._lane, page)
 
     def close(self) -> None:
-        for process in self._all:
-            process.kill()
-        self._all.clear()
-        self._idle.clear()
-
-
-class ProcessCalls:
-    """One process, started when it is needed."""
-
-    def __init__(self, name: str, free: Callable[[ProcessCalls], object]) -> None:
-        """``free`` is called with this whenever it may get the next page."""
-        self._free = free
-        self._process = ParserProcess(0, self._take, self._ended, (PROGRAM, name), silent=False)
-        self._call: ProcessCall | None = None
-        self._number = 0  # of the last call: what answers another one is not taken
-
-    def begin(self, page: PageFacts) -> ProcessCall:
-        """Begin a call. Raises CallFailed."""
-        starts = not self._process.running
-        if starts:
-            try:
-                self._process.start()
-            except OSError as error:
-                self._free(self)
-                raise CallFailed(f"no process can be started: {error}") from error
-        self._call = call = ProcessCall(self, starts=starts)
-        self._number += 1
-        self._process.send(page_request(self._number, page))
-        return call
-
-    def kill(self) -> None:
-        """End the process now. The next call starts another."""
-        self._process.kill()
-        self._tell(CallFailed("its process was ended"))
-
-    def _take(self, told: Told, ends: bool, payload: bytes) -> None:
-        if told is not Told.READY:
-            found = decode_answer(told, payload, self._number)
-            if found is not None:
-                self._tell(found)
-        elif self._call is not None and self._call.begun is not None and not self._call.begun.done():
-            self._call.begun.set_result(None)
-
-    def _ended(self, code: int) -> None:
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        self._tell(CallFailed(f"its process ended ({how})"))
-
-    def _tell(self, found: Answered | CallFailed) -> None:
-        call, self._call = self._call, None
-        if call is None:
-            return
-        if not call.answer.done():
-            if isinstance(found, CallFailed):
-                call.answer.set_exception(found)
-            else:
-                call.answer.set_result(found)
-        self._free(self)
+        """See ``PageCalls``."""
+        self._lane.close()
 
 
 class ProcessCall:
     """A call under way. See ``Call``."""
 
-    def __init__(self, process: ProcessCalls, *, starts: bool) -> None:
-        """``starts``: the process does not run yet. It imports the code first, which may take long."""
+    def __init__(self, lane: Lane, page: PageFacts) -> None:
         loop = asyncio.get_running_loop()
-        self.answer: asyncio.Future[Answered] = loop.create_future()
-        self.begun: asyncio.Future[None] | None = loop.create_future() if starts else None
-        self._process = process
+        begun: asyncio.Future[None] = loop.create_future()
+        self._lane = lane
+        self._request = Request("", b"", encode_page(page), begun=begun)
+        lane.put(self._request)
+        # A process that does not run yet imports the code first, which may take long.
+        self.begun = None if begun.done() else begun
+        self.answer: asyncio.Future[Answered] = loop.create_task(self._answered())
 
     def place(self) -> str | None:
         """See ``Call``: it is in another process."""
@@ -110,4 +54,13 @@ class ProcessCall:
     def abandon(self) -> None:
         """See ``Call``."""
         self.answer.cancel()
-        self._process.kill()
+        self._lane.abandon(self._request)
+
+    async def _answered(self) -> Answered:
+        found = await self._lane.answer(self._request, decode_answer)
+        if isinstance(found, Failed):
+            died = found.why is Why.NEEDS_MEMORY
+            raise CallFailed(f"its process ended ({found.reason})" if died else found.reason)
+        if isinstance(found, CallFailed):
+            raise found
+        return found

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from turbohtml.detect import LanguageDetection, detect_language
 
-_SURE = LanguageDetection(threshold=0.5)
+# Of messages of programs in the 60 languages that it knows, 97% are told right by 100 characters and nearly all by
+# 1,000. Others, such as Basque, are taken for one that is alike. A menu or a price list of few words proves nothing.
+_SURE = LanguageDetection(threshold=0.7)
+_LEAST = 80  # characters of a text whose language is told
 _SAMPLE = 1_000  # characters that are looked at
 # ISO 639-1 of ISO 639-3, as ``lang`` attributes say it.
 _CODES = """
@@ -22,5 +25,5 @@ _SHORT = dict(pair.split("=") for pair in _CODES.split())
 
 def language_of(text: str) -> str | None:
     """The language of a text as a code of ISO 639; None if it cannot be told."""
-    found = detect_language(text[:_SAMPLE], _SURE).language
+    found = detect_language(text[:_SAMPLE], _SURE).language if len(text) >= _LEAST else None
     return None if found is None else _SHORT.get(found, found)

@@ -18,6 +18,7 @@ HIDDEN = 0.1  # of the page that may be hidden, and is removed; what is more is 
 MUCH = 0.3  # of the content that is not removed, whatever its name
 MOST = 0.65  # of the page, likewise: one may say more about cookies than in its article ...
 ENOUGH = 200  # ... but has so many characters left then
+FEW, LITTLE = 500, 0.25  # characters outside links, and their share, below which a page is one of links
 HALF = 0.5  # of the page that an element needs to be the content if the page calls it so
 LINKED = 0.7  # of the text of a block, above which it is a list of links
 SHORT = 20  # characters of a paragraph that says nothing
@@ -32,7 +33,9 @@ _CALLED_CONTENT = "main,[role=main],article,[itemprop=articleBody]"
 _PROSE = frozenset(("p", "pre", "blockquote"))
 _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
-_WORD = r"(?ix) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?:{}) (?:$|[\s_-]|(?=[A-Z]))"
+_HEADED = frozenset(("section", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "p", "li"))  # an id says what they are about
+_SECTION = re.compile(r"sect(?:ion|[1-5])\b")
+_WORD = r"(?x) (?:^|[\s_-]|(?<=[a-z])(?=[A-Z])) (?i:{}) (?:$|[\s_-]|(?=[A-Z]))"
 _NAMED_BESIDE = re.compile(
     _WORD.format(
         r"""comments?(?:-?list|-?area|-?section)?|respond|disqus|footer|side-?bar|cookies?|consent|gdpr|modal|popup
@@ -63,9 +66,16 @@ def main_content(page: Document) -> Element | None:
         _remove(element, weights, HIDDEN * weights.get(body, 0))
     beside, apart = body.select(_BESIDE), list[Element]()
     for element in body.select("[class]:not(span,code),[id]:not(span,code)"):
-        kind = _kind(f"{element.attr('id') or ''} {element.attr('class') or ''}")
+        named = "" if element.tag in _HEADED or _is_section(element) else element.attr("id") or ""
+        kind = _kind(f"{named} {element.attr('class') or ''}")
         if kind is not None:
             (beside if kind is _NAMED_BESIDE else apart).append(element)
+    if _is_of_links(body, weights):
+        everything = len(body.text)
+        for element in beside:
+            if len(element.text) < HALF * everything:
+                element.decompose()
+        return body
     for element in beside:
         weight = weights.get(body, 0)
         _remove(element, weights, min(MOST * weight, weight - ENOUGH))
@@ -81,6 +91,12 @@ def main_content(page: Document) -> Element | None:
     if not called:  # otherwise they are a part of it, as in the contents of a manual
         _remove_lists_of_links(content, weights)
     return content
+
+
+def _is_of_links(body: Element, weights: dict[Node, int]) -> bool:
+    """Whether the page is an index or the like, whose content is links."""
+    weight = weights.get(body, 0)
+    return weight < FEW and weight < LITTLE * len(body.text.strip())
 
 
 def _weights(body: Element) -> dict[Node, int]:
@@ -114,7 +130,14 @@ def _only_child(element: Element, weights: dict[Node, int]) -> Element | None:
     if not children or any(child.tag in _LEAVES for child in children):
         return None
     child = max(children, key=weights.__getitem__)
-    return child if weights[child] >= NEARLY_ALL * weights[element] else None
+    if weights[child] < NEARLY_ALL * weights[element] or sum(map(_is_section, children)) > 1:
+        return None
+    return child
+
+
+def _is_section(element: Element) -> bool:
+    """Whether this is a section of a text, as generators of documentation call it."""
+    return bool(_SECTION.match(str(element.attr("class") or "")))
 
 
 @lru_cache(maxsize=8_192)  # a site has few, and each on many elements

@@ -1,32 +1,28 @@
 """What is taken out of a page: its main text, as text or Markdown, and its structured data; and the rows of both.
 
-    request    REQUEST of ``crawler.web.parsing.wire``: ``Forms`` as the kind, the URL of the page as the settings, and
-               the seconds of CPU time
-    answer     TEXT: what there is besides the parts, as JSON; a line feed; the parts, with a NUL between them
-
-The process read a stranger's page, so the crawler trusts its answers no more than that page.
+What is asked of the processes that extract, and what they answer, is MessagePack. A process read a stranger's page, so
+the crawler trusts its answers no more than that page.
 """
 
 from __future__ import annotations
 
-import json
 from enum import IntFlag
 from hashlib import sha256
 from json.encoder import encode_basestring as quoted
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
+from msgspec.structs import replace
 
-from crawler.web.parsing.wire import NO_CHARSET, REQUEST, WireError
+from crawler.web.parsing.wire import label_bytes
 
 BYTES_MOST = 4 * 2**20  # of a text; what is longer is cut
-_CHARSET_MOST = 1_000
 # Line ends for some readers of lines, which JSON leaves as they are.
 _LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 # The values are not made: they may take many times the room.
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
-_SHORT_MOST = 200  # characters of a language, and of an extractor
+_Short = Annotated[str, Meta(max_length=200)]
 
 
 class Forms(IntFlag):
@@ -48,67 +44,52 @@ class Extracted(Struct, frozen=True):
     text: str | None = None
     markdown: str | None = None
     structured: bytes | None = None
-    language: str | None = None
-    extractor: str = ""
+    language: _Short | None = None
+    extractor: _Short = ""
     cut: bool = False
 
 
+_EXTRACTED = msgspec.msgpack.Decoder(Extracted)
+
+
 class NoText(Struct, frozen=True):
-    """A page has no text because it could not be extracted: why. ``traceback``: where, if an exception was raised."""
+    """A page has no text because it could not be extracted: why."""
 
     reason: str
-    traceback: str | None = None
 
 
-def text_request(forms: Forms, seconds: float, url: str, charset: str | None, size: int) -> bytes:
-    """The head of a request; the body follows it."""
-    stated, label = url.encode("utf-8", "replace"), (charset or "").encode("utf-8", "replace")[:_CHARSET_MOST]
-    return (
-        REQUEST.pack(forms, seconds, len(stated), NO_CHARSET if charset is None else len(label), size) + stated + label
-    )
+def encode_asked(forms: Forms, url: str, charset: str | None) -> bytes:
+    """What is asked of a page."""
+    return msgspec.msgpack.encode((int(forms), url, label_bytes(charset)))
+
+
+def decode_asked(stated: bytes) -> tuple[Forms, str, str | None]:
+    """The inverse of ``encode_asked``."""
+    forms, url, label = msgspec.msgpack.decode(stated, type=tuple[int, str, bytes | None])
+    return Forms(forms), url, None if label is None else label.decode("utf-8", "replace")
 
 
 def encode_text(found: Extracted) -> bytes:
-    """What was taken out of a page, as a payload."""
+    """What was taken out of a page."""
     named = {"text": found.text, "markdown": found.markdown}
-    parts = {
+    texts = {
         name: text.replace("\0", "").encode("utf-8", "replace") for name, text in named.items() if text is not None
     }
-    cut = found.cut or any(len(part) > BYTES_MOST for part in parts.values())
-    parts = {name: _whole(part) for name, part in parts.items()}
-    if found.structured is not None:
-        parts["structured"] = found.structured
-    head = {"parts": list(parts), "cut": cut, "language": found.language, "extractor": found.extractor}
-    return json.dumps(head).encode() + b"\n" + b"\0".join(parts.values())
+    cut = found.cut or any(len(text) > BYTES_MOST for text in texts.values())
+    kept = {name: text[:BYTES_MOST].decode("utf-8", "ignore") for name, text in texts.items()}
+    return msgspec.msgpack.encode(replace(found, cut=cut, **kept))
 
 
-def _whole(data: bytes) -> bytes:
-    """So much of the text as is kept, without a last character that is cut."""
-    return data if len(data) <= BYTES_MOST else data[:BYTES_MOST].decode("utf-8", "ignore").encode()
-
-
-def decode_text(payload: bytes) -> Extracted:
-    """The inverse of ``encode_text``; raises WireError."""
-    head, _, rest = payload.partition(b"\n")
-    try:
-        stated = json.loads(head)
-        names, parts = stated["parts"], rest.split(b"\0") if stated["parts"] else []
-        if len(parts) != len(names) or max(map(len, parts), default=0) > BYTES_MOST:
-            raise WireError("not the text of a page")
-        found = dict(zip(names, parts, strict=True))
-        structured = found.pop("structured", None)
-        if structured is not None and (b"\n" in structured or b"\r" in structured):
-            raise WireError("not the structured data of a page")
-        _MEMBERS.decode(structured or b"{}")
-        return Extracted(
-            structured=structured,
-            language=None if stated["language"] is None else str(stated["language"])[:_SHORT_MOST],
-            extractor=str(stated["extractor"])[:_SHORT_MOST],
-            cut=stated["cut"] is True,
-            **{name: found.pop(name).decode() for name in ("text", "markdown") if name in found},
-        )
-    except (ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
-        raise WireError(f"not the text of a page: {error}") from error
+def decode_text(parts: list[bytes]) -> Extracted:
+    """The inverse of ``encode_text``; raises an exception if that is none."""
+    found = _EXTRACTED.decode(parts[-1])
+    structured = found.structured or b"{}"
+    if max(map(len, (found.text or "", found.markdown or "", structured))) > BYTES_MOST:
+        raise ValueError("it is too long")
+    if b"\n" in structured or b"\r" in structured:
+        raise ValueError("its structured data are more than one line")
+    _MEMBERS.decode(structured)
+    return found
 
 
 class About(Struct, frozen=True):

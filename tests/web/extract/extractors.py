@@ -21,6 +21,8 @@ def obey(page: str, url: str, forms: Forms) -> Extracted:
         held = [bytearray(2**20)]
         while True:
             held.append(bytearray(2**20))
+    if word == "need":
+        bytearray(int(more) * 2**20)
     if word == "exit":
         os._exit(3)
     if word == "fault":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.web.extract.page_text import BYTES_MOST, About, Extracted, NoText, decode_text, encode_text, text_row
-from crawler.web.parsing.wire import WireError
 
 ABOUT = About("http://h.test/", "2023-11-14T22:13:20.000Z", None, None)
 
@@ -18,10 +18,7 @@ ABOUT = About("http://h.test/", "2023-11-14T22:13:20.000Z", None, None)
 def test_a_text_is_the_same_after_its_way_out_of_the_process(text: str) -> None:
     sent = text.replace("\0", "").encode("utf-8", "replace").decode()
     for found in (Extracted(sent), Extracted("", sent, b'{"a":[1]}', "en", "some 1.0"), Extracted(structured=b"{}")):
-        assert decode_text(encode_text(found)) == found
-
-
-HEAD = b'{"parts":["text"],"cut":false,"language":null,"extractor":""}\n'
+        assert decode_text([encode_text(found)]) == found
 
 
 @pytest.mark.parametrize(
@@ -29,20 +26,17 @@ HEAD = b'{"parts":["text"],"cut":false,"language":null,"extractor":""}\n'
     [
         b"",
         b"x",
-        b"[]\n",
-        b"1\n",
-        HEAD + b"a\0b",
-        HEAD + b"\xff",
-        HEAD + b"a" * (BYTES_MOST + 1),
-        HEAD.replace(b'"text"', b'"text","text"') + b"a",
-        *(HEAD.replace(b'"text"', b'"structured"') + data for data in (b"[]", b"{", b'{"a":\n1}')),
-        b'{"parts":["text"]}\na',
-        b"[" * 100_000,
+        encode_text(Extracted("text")) + b"x",
+        encode_text(Extracted("abcd")).replace(b"abcd", b"ab\xffd"),
+        *(encode_text(Extracted(structured=data)) for data in (b"[]", b"{", b'{"a":\n1}')),
+        encode_text(Extracted(extractor="a" * 201)),
+        msgspec.msgpack.encode(Extracted("a" * (BYTES_MOST + 1))),
+        b"\x91" * 100_000,
     ],
 )
 def test_what_is_no_text_is_refused(payload: bytes) -> None:
-    with pytest.raises(WireError):
-        decode_text(payload)
+    with pytest.raises((ValueError, msgspec.MsgspecError, RecursionError)):
+        decode_text([payload])
 
 
 @given(st.text())

@@ -20,7 +20,7 @@ from tests.program import ROOT
 
 URL = "http://h.test/"
 OBEY = "tests.web.extract.extractors:obey"
-LIMITS = TextLimits(processes=2, seconds=0.5, memory=128 * 2**20, extractor=OBEY)
+LIMITS = TextLimits(processes=2, seconds=0.5, memory=(48 + 256) * 2**20, extractor=OBEY)
 Found = Extracted | NoText
 Extract = Callable[[str, str, Forms], Extracted]
 
@@ -48,7 +48,8 @@ def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
         "eat": NoText("it takes more than 128 MiB of memory"),
         "exit": NoText("it takes more than 128 MiB of memory, or met a fault (exit code 3)"),
         "fault": NoText("it takes more than 128 MiB of memory, or met a fault (SIGSEGV)"),
-        "killed": NoText("its process was killed, or gave no answer for 60 s"),
+        "killed": NoText("its process was killed, or gave no answer"),
+        "need 80": Extracted("text: NEED 80"),  # more than the processes for small pages have
         f"once {tmp_path / 'mark'}": Extracted("at the second try"),
     }
 
@@ -65,6 +66,16 @@ def test_what_a_page_does_to_its_process_costs_only_that_page_its_text(
         assert len(caplog.records) == 6, "each kind is logged once, and each place in the code"
         assert "\x1b" not in caplog.text
         assert "extractors.py" in caplog.text
+
+    run(use)
+
+
+def test_a_large_page_that_takes_long_keeps_no_small_one_waiting() -> None:
+    async def use(pool: TextPool) -> None:
+        large = asyncio.ensure_future(pool.extract("h.test", b"loop" + b" " * 600_000, None, URL, Forms.TEXT))
+        assert await extract(pool, "a") == [Extracted("text: A")]
+        assert not large.done()
+        assert isinstance(await large, NoText)
 
     run(use)
 
@@ -170,7 +181,9 @@ def test_the_main_text_of_an_article_is_without_what_is_around_it(extract: Extra
 @pytest.mark.parametrize("extract", EXTRACTORS)
 @pytest.mark.parametrize("page", ["", " ", "plain words", "<p>", "\0" * 100, "<html><body></body></html>"])
 def test_a_page_without_text_has_an_empty_one(page: str, extract: Extract) -> None:
-    assert extract(page, URL, Forms.TEXT).text is not None
+    found = extract(page, URL, Forms.TEXT)
+    assert found.text is not None
+    assert found.language is None
 
 
 def test_the_text_of_elements_that_are_nested_deeply() -> None:

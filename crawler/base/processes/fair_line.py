@@ -43,10 +43,6 @@ class FairLine(Generic[T]):
         self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with something to take; times may be too early
         self._numbers = count()
         self._now = 0.0  # of the one that was taken last
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
 
     def __iter__(self) -> Iterator[T]:
         for account in (self._newcomers, *self._known.values()):
@@ -56,7 +52,6 @@ class FairLine(Generic[T]):
         """Let ``item`` wait. It will cost ``cost``, as far as one can know; ``charge`` adds what it cost above that."""
         account = self._known.get(host, self._newcomers)
         account.waiting.append((host, item, cost))
-        self._size += 1
         if len(account.waiting) == 1:
             account.time = max(self._now, account.time)
             self._line_up(account)
@@ -91,7 +86,6 @@ class FairLine(Generic[T]):
         assert account is not None
         heappop(self._heap)
         host, item, cost = account.waiting.popleft()
-        self._size -= 1
         self._now = account.time
         account.time += cost
         if account is self._newcomers:
@@ -105,7 +99,6 @@ class FairLine(Generic[T]):
         self._known.clear()
         self._out.clear()
         self._heap.clear()
-        self._size = 0
 
     def _line_up(self, account: _Account[T]) -> None:
         """The account was in no line."""

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from crawler.web.parsing.fair_line import FairLine
+from crawler.base.processes.fair_line import FairLine
 
 DEAR = 0.3
 CHEAP = 0.001
@@ -61,7 +61,7 @@ def test_dear_pages_of_newcomers_cost_a_known_host_one_turn_of_theirs(seed: int)
     asked = dict.fromkeys(known, 0.0)  # when the page that waits was put
     for host in known:
         line.put(host, host, CHEAP)
-    while new < 30 or len(line) + len(out) > len(known):
+    while new < 30 or len(list(line)) + len(out) > len(known):
         if new < 30:
             for _ in range(chance.randint(0, 8)):
                 line.put(f"new{new}", f"new{new}", CHEAP)

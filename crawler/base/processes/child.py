@@ -1,0 +1,158 @@
+"""What runs in the processes: a parent that forks, and the children that it forks.
+
+The *parent* is a fresh interpreter with one thread, so it may fork: a new child costs milliseconds, not the tenth of a
+second of an interpreter, or the second of a library. The crawler sends it orders over a socket:
+
+    order    number of a child (4), bytes of memory that it may take (8; 0: any); with the socket for a new child, or
+             without one: kill that child, and all that it started
+    reply    how a child ended that was to be killed: its exit code, or the negative number of a signal (4)
+
+A child that has ended itself is killed in vain, and stays a zombie until then: so the crawler asks when the socket of
+the child has ended. All end with the crawler, however it ends: their sockets do, and the kernel tells them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import socket
+import struct
+import traceback
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+
+from crawler.base.parent_death import end_with_parent
+from crawler.base.processes.frames import REQUEST, Told, answer
+
+ORDER = struct.Struct("<IQ")
+ENDED = struct.Struct("<i")
+PID = struct.Struct("<I")
+KILLED = -int(signal.SIGKILL)  # by somebody else, or by an order: no limit of ours sends this signal
+LAST_BYTES = 2 * 2**20  # a child ends after a body of more: a heap that was large does not shrink for sure
+
+# What is asked, a body, and what sends a part of the answer -> the rest of the answer.
+Read = Callable[[bytes, bytes, Callable[[bytes], None]], bytes]
+
+_IGNORED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGTTOU,  # for what code of the user prints, where a terminal stops what is in the background
+)  # sent to the whole group; the crawler decides
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_KEPT_BYTES = 16 * 2**20
+
+
+def parent(control_fd: int, nice: int, program: str, *arguments: str) -> None:
+    """Fork children that read by a program, until the crawler is gone."""
+    end_with_parent()
+    os.nice(nice)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    module, _, name = program.partition(":")
+    read: Read
+    try:
+        read = getattr(import_module(module), name)(*arguments)
+    except Exception as error:  # noqa: BLE001 -- each request is told
+        read = partial(_raise, error)
+    own, pids = os.getpid(), dict[int, int]()
+    with contextlib.suppress(ConnectionError), socket.socket(fileno=control_fd) as control:
+        while True:
+            order, descriptors, _, _ = socket.recv_fds(control, ORDER.size, 1, socket.MSG_CMSG_CLOEXEC)
+            if not order:
+                return
+            child, memory = ORDER.unpack(order)
+            if not descriptors:
+                control.sendall(ENDED.pack(_end(pids.pop(child, None))))
+                continue
+            with contextlib.suppress(OSError):  # there is no room for more processes: the socket ends at once
+                pids[child] = os.fork()
+                if pids[child] == 0:
+                    control.close()
+                    _run_child(descriptors[0], memory, own, read)
+                os.setpgid(pids[child], 0)
+            os.close(descriptors[0])
+
+
+def _raise(error: Exception, *_: object) -> bytes:
+    raise error
+
+
+def _end(pid: int | None) -> int:
+    """Kill a child with what it started, if it has not ended, and return how it did."""
+    if pid is None:
+        return KILLED
+    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it has left its group
+        os.killpg(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _run_child(descriptor: int, memory: int, parent_pid: int, read: Read) -> None:
+    """Never returns."""
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        end_with_parent()
+        with contextlib.suppress(AttributeError):
+            libc = ctypes.CDLL(None)
+            # What a tree has freed is kept for the next: to get it from the kernel anew costs as much as the tree.
+            libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+            libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        if os.getppid() == parent_pid:
+            _limit_memory(memory)
+            channel = socket.socket(fileno=descriptor)
+            os.register_at_fork(after_in_child=channel.close)  # a copy does not answer, and is no reason to wait
+            with contextlib.suppress(OSError):  # the crawler is gone, or this is such a copy
+                _serve(channel, memory, read)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _limit_memory(memory: int) -> None:
+    """Let this process have that many bytes of memory at most. If the machine runs out of memory, the kernel takes it
+    first."""
+    if memory:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+            score.write("1000")
+
+
+def _serve(channel: socket.socket, memory: int, read: Read) -> None:
+    def part(payload: bytes) -> None:
+        channel.sendall(answer(Told.PART, payload))
+
+    channel.sendall(answer(Told.READY, PID.pack(os.getpid())))
+    while len(head := channel.recv(REQUEST.size, socket.MSG_WAITALL)) == REQUEST.size:
+        seconds, asked, size = REQUEST.unpack(head)
+        told, payload = _limited(channel, seconds, asked, size, lambda stated, body: read(stated, body, part))
+        ends = told is not Told.DONE or (memory > 0 and size > LAST_BYTES)
+        channel.sendall(answer(told, payload, ends=ends))
+        if ends:
+            return
+
+
+def _limited(
+    channel: socket.socket, seconds: float, asked: int, size: int, read: Callable[[bytes, bytes], bytes]
+) -> tuple[Told, bytes]:
+    """What ``read`` returns, in at most so many seconds of CPU time, or what it raised."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal ends the process
+    try:
+        stated = channel.recv(asked, socket.MSG_WAITALL) if asked else b""
+        body = channel.recv(size, socket.MSG_WAITALL) if size else b""
+        return Told.DONE, read(stated, body)
+    except MemoryError:
+        return Told.MEMORY, b""
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it is told; the page gets it as its outcome
+        text = f"{type(error).__name__}: {error}".replace("\n", " ")
+        return Told.RAISED, f"{text}\n{traceback.format_exc()}".encode("utf-8", "replace")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)

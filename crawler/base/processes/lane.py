@@ -1,0 +1,304 @@
+"""Requests that wait for some processes, and what the death of a process means for them.
+
+The host that has cost least is next, so that dear pages of many hosts do not keep an innocent one waiting. A process
+gets one request at a time, or a few ahead, so that it does not wait for the event loop between two. When it dies, it
+was reading the first of these: that one has failed, and the others are sent to the next process as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import traceback
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from crawler.base.processes.child import KILLED
+from crawler.base.processes.fair_line import NEWCOMERS_OUT, FairLine
+from crawler.base.processes.forker import Bytes, Child, Forker
+from crawler.base.processes.frames import Told, WireError
+
+T = TypeVar("T")
+
+AHEAD_BYTES = 256 * 1024  # of requests; nothing is sent ahead behind more
+PATIENCE = 60.0  # seconds; a process that needs that long for a page does not run at all
+KILLS_MOST = 2  # times that a page is tried again because somebody killed the process, or it gave no answer
+STARTS_IN_VAIN = 3  # processes that ended before they were ready; then none is started ...
+START_AGAIN = 60.0  # ... for that many seconds: memory or processes may have been short
+
+
+class Why(Enum):
+    """Why a request has no answer."""
+
+    NEEDS_MEMORY = auto()  # more than it may have; or it met a fault, which can come of that
+    NEEDS_TIME = auto()
+    RAISED = auto()
+    KILLED = auto()
+    NOT_STARTED = auto()
+
+
+class Failed(Struct, frozen=True):
+    """A request has no answer. ``reason``: what it needs more than, or the exception, whose ``traceback`` there is, or
+    what happened to the process."""
+
+    why: Why
+    reason: str
+    traceback: str | None = None
+
+    @property
+    def place(self) -> str | None:
+        """The line of the code that raised the exception."""
+        lines = reversed((self.traceback or "").splitlines())
+        return next((line for line in lines if line.startswith("  File ")), self.traceback)
+
+    def text(self, needs: str) -> str:
+        """The reason; behind ``needs`` if more would have been needed than the request may have."""
+        return f"{needs} {self.reason}" if self.why in (Why.NEEDS_MEMORY, Why.NEEDS_TIME) else self.reason
+
+
+class Request(Struct, eq=False):
+    """A request of a host: what is asked, about which body, and the seconds of CPU time that it may take (0: any).
+    ``usual`` seconds is what it costs as a rule. ``begun`` is done when a process reads it, if somebody wants to know.
+    """
+
+    host: str
+    asked: bytes
+    body: Bytes
+    seconds: float = 0.0
+    usual: float = 0.0
+    begun: asyncio.Future[None] | None = None
+    found: asyncio.Future[list[bytes] | Failed] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    parts: list[bytes] = field(default_factory=list)  # of the answer
+    kills: int = 0
+
+
+class _State(Enum):
+    STOPPED = auto()
+    STARTING = auto()
+    READY = auto()
+    ENDING = auto()
+
+
+class _Process:
+    """One process, and the requests that it has."""
+
+    def __init__(
+        self,
+        forker: Forker,
+        memory: int,
+        take: Callable[[_Process, Told, bool, bytes], None],
+        ended: Callable[[_Process, int], None],
+    ) -> None:
+        self.child = Child(forker, memory, partial(take, self), partial(ended, self))
+        self.state = _State.STOPPED
+        self.sent = deque[Request]()
+        self.since = 0.0  # when it began with the first of them
+        self.watch: asyncio.TimerHandle | None = None
+
+    def is_idle(self) -> bool:
+        return self.state in (_State.STARTING, _State.READY) and not self.sent
+
+    def has_room(self, ahead: int) -> bool:
+        size = sum(len(request.body) for request in self.sent)
+        return self.state is _State.READY and len(self.sent) <= ahead and size < AHEAD_BYTES
+
+    def begin(self, patience: float, lose: Callable[[_Process], None]) -> None:
+        """Its first request is read from now on, if there is one."""
+        loop = asyncio.get_running_loop()
+        self.stop_watch()
+        self.since = loop.time()
+        if self.sent:
+            self.watch = loop.call_later(patience, lose, self)
+            begun = self.sent[0].begun
+            if begun is not None and not begun.done() and self.state is _State.READY:
+                begun.set_result(None)
+
+    def stop_watch(self) -> None:
+        if self.watch is not None:
+            self.watch.cancel()
+            self.watch = None
+
+
+class Lane:
+    """Some processes of a program, and the requests that wait for them. They are started by the first requests."""
+
+    def __init__(
+        self,
+        forker: Forker,
+        processes: int,
+        memory: int = 0,
+        *,
+        ahead: int = 0,
+        patience: float = PATIENCE,
+        kills_most: int = KILLS_MOST,
+    ) -> None:
+        """``memory``: bytes that each process may take; 0: any. ``ahead``: requests that a process has besides the one
+        that it reads."""
+        self._forker = forker
+        self._memory = memory
+        self._ahead = ahead
+        self._patience = patience
+        self._kills_most = kills_most
+        self._line = FairLine[Request](max(NEWCOMERS_OUT, processes))
+        self._again = deque[Request]()  # were sent to a process that has ended
+        self._processes = [_Process(forker, memory, self._take, self._ended) for _ in range(processes)]
+        self._in_vain = 0  # the last starts
+        self._start_at = 0.0  # not before, if too many were
+        self._fault = ""  # of the last one
+
+    async def ask(self, request: Request, decode: Callable[[list[bytes]], T]) -> T | Failed:
+        """Return what ``decode`` makes of the parts of the answer."""
+        self.put(request)
+        return await self.answer(request, decode)
+
+    def put(self, request: Request) -> None:
+        """Let a request wait for a process."""
+        self._line.put(request.host, request, request.usual)
+        self._hand_out()
+
+    async def answer(self, request: Request, decode: Callable[[list[bytes]], T]) -> T | Failed:
+        """Wait for the answer to a request, and return what ``decode`` makes of its parts."""
+        found = await request.found
+        try:
+            return found if isinstance(found, Failed) else decode(found)
+        except Exception as error:  # noqa: BLE001 -- bytes that a stranger's page may have brought about
+            return Failed(Why.RAISED, f"an answer that no child of ours gives: {error}", traceback.format_exc())
+
+    def abandon(self, request: Request) -> None:
+        """Nobody waits for it any more: end the process that has it."""
+        request.found.cancel()
+        for process in self._processes:
+            if request in process.sent:
+                self._kill(process)
+
+    def close(self) -> None:
+        """End all processes of the program, and cancel what waits. The next request starts others."""
+        self._forker.close()
+        waiting = [*self._again, *self._line]
+        for process in self._processes:
+            process.stop_watch()
+            process.state = _State.STOPPED
+            waiting += process.sent
+            process.sent.clear()
+        for request in waiting:
+            request.found.cancel()
+        self._again.clear()
+        self._line.clear()
+
+    # -- the line ----------------------------------------------------------------------------------------------
+
+    def _hand_out(self) -> None:
+        while self._again or self._line.first() is not None:
+            process = self._free()
+            if process is None:
+                return
+            request = self._next()
+            if request.found.done():  # cancelled
+                self._line.charge(request.host, 0.0)
+                continue
+            request.parts.clear()
+            process.sent.append(request)
+            if len(process.sent) == 1:
+                process.begin(self._patience, self._kill)
+            process.child.send(request.seconds, request.asked, request.body)
+
+    def _next(self) -> Request:
+        return self._again.popleft() if self._again else self._line.take()
+
+    def _free(self) -> _Process | None:
+        """A process that has nothing to do, or may get something ahead."""
+        idle = next((process for process in self._processes if process.is_idle()), None) or self._start()
+        return idle or next((process for process in self._processes if process.has_room(self._ahead)), None)
+
+    def _start(self) -> _Process | None:
+        """Start a process, one at a time. If that has been in vain for long, the requests that wait have failed."""
+        stopped = [process for process in self._processes if process.state is _State.STOPPED]
+        if not stopped or any(process.state is _State.STARTING for process in self._processes):
+            return None
+        now = asyncio.get_running_loop().time()
+        while self._in_vain < STARTS_IN_VAIN or now >= self._start_at:
+            self._in_vain, self._start_at, self._fault = self._in_vain + 1, now + START_AGAIN, "it ends at once"
+            try:
+                stopped[0].child.start()
+            except OSError as error:
+                self._fault = str(error)
+            else:
+                stopped[0].state = _State.STARTING
+                return stopped[0]
+        if len(stopped) == len(self._processes):
+            while self._again or self._line.first() is not None:
+                self._tell(self._next(), 0.0, Failed(Why.NOT_STARTED, f"its process does not start ({self._fault})"))
+        return None
+
+    def _tell(self, request: Request, cost: float, found: list[bytes] | Failed) -> None:
+        self._line.charge(request.host, max(0.0, cost - request.usual))
+        if not request.found.done():
+            request.found.set_result(found)
+
+    # -- what the processes do ---------------------------------------------------------------------------------
+
+    def _take(self, process: _Process, told: Told, ends: bool, payload: bytes) -> None:
+        if told is Told.READY:
+            self._in_vain, process.state = 0, _State.READY
+            process.begin(self._patience, self._kill)
+        elif not process.sent:
+            raise WireError("an answer to nothing")
+        elif told is Told.PART:
+            process.sent[0].parts.append(payload)
+            return
+        else:
+            if ends:
+                process.state = _State.ENDING
+            self._done(process, self._answer(process.sent[0], told, payload))
+        self._hand_out()
+
+    def _answer(self, request: Request, told: Told, payload: bytes) -> list[bytes] | Failed:
+        if told is Told.DONE:
+            return [*request.parts, payload]
+        if told is Told.MEMORY:
+            return Failed(Why.NEEDS_MEMORY, self._limit)
+        reason, _, place = payload.decode("utf-8", "replace").partition("\n")
+        return Failed(Why.RAISED, reason, place)
+
+    def _done(self, process: _Process, found: list[bytes] | Failed) -> None:
+        request, cost = process.sent.popleft(), asyncio.get_running_loop().time() - process.since
+        process.begin(self._patience, self._kill)
+        self._tell(request, cost, found)
+
+    def _ended(self, process: _Process, code: int) -> None:
+        """A process has ended: by its own will, by a limit, or by a fault. What it had before it was ready, or after it
+        said that it ends, was no reason for that."""
+        if process.sent and process.state is _State.READY:
+            first = process.sent[0]
+            if code in (0, KILLED) and first.kills < self._kills_most:
+                first.kills += 1
+            else:
+                self._done(process, self._death(first, code))
+        process.stop_watch()
+        process.state = _State.STOPPED
+        self._again.extendleft(reversed(process.sent))
+        process.sent.clear()
+        self._hand_out()
+
+    def _death(self, request: Request, code: int) -> Failed:
+        if code == -signal.SIGPROF:
+            return Failed(Why.NEEDS_TIME, f"{round(request.seconds, 2):g} s of CPU time")
+        if code in (0, KILLED):
+            return Failed(Why.KILLED, "its process was killed, or gave no answer")
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return Failed(Why.NEEDS_MEMORY, f"{self._limit}, or met a fault ({how})" if self._memory else how)
+
+    @property
+    def _limit(self) -> str:
+        return f"{self._memory // 2**20} MiB of memory"
+
+    def _kill(self, process: _Process) -> None:
+        process.child.kill()
+        self._ended(process, KILLED)

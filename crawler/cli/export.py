@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--parquet",
         type=Path,
         metavar="OUT",
-        help="Parquet files of pages, links, text and hosts, in the directory OUT",
+        help="Parquet files of pages, links, text, structured data and hosts, in the directory OUT",
     )
     formats.add_argument(
         "--markdown",

@@ -100,6 +100,9 @@ class TextKeeper:
     def __init__(self, texts: Texts, forms: Forms) -> None:
         self._texts = texts
         self._forms = forms
+        self._kinds = [
+            kind for kind, of in ((TEXT, Forms.TEXT | Forms.MARKDOWN), (STRUCTURED, Forms.STRUCTURED)) if forms & of
+        ]
 
     def wants(self, finished: Finished) -> bool:
         """Whether there is a row for what was finished: a page with a good status."""
@@ -129,16 +132,18 @@ class TextKeeper:
         return await asyncio.to_thread(make) if long else make(), found.language
 
     def _parts(self, about: About, found: Extracted | NoText) -> Kept:
-        text = (Part(TEXT, text_row(about, found)),) if self._forms & (Forms.TEXT | Forms.MARKDOWN) else ()
-        structured = (Part(STRUCTURED, structured_row(about, found)),) if self._forms & Forms.STRUCTURED else ()
-        return text + structured
+        return tuple(
+            Part(kind, structured_row(about, found) if kind == STRUCTURED else text_row(about, found))
+            for kind in self._kinds
+        )
 
     def gone(self, finished: Finished) -> Kept:
         """Return what is kept of a page that had one and is not found any more."""
         record = finished.record
         if not record.entry.revisit or record.status not in GONE:
             return ()
-        return (Part(TEXT, gone_row(record.entry.href, time_label(record.fetched_at))),)
+        row = gone_row(record.entry.href, time_label(record.fetched_at))
+        return tuple(Part(kind, row) for kind in self._kinds)
 
 
 def as_it_is(body: bytes, charset: str | None, forms: Forms) -> Extracted | NoText:

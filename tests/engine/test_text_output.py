@@ -18,11 +18,15 @@ from crawler.base.disk import PowerCutError
 from crawler.base.kv import Family
 from crawler.base.processes.forker import Bytes
 from crawler.base.settings.parts import CrawlSettings, OutputSettings
+from crawler.engine.keeping import TextKeeper
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import GRACE, Run
 from crawler.engine.visit import LARGE
+from crawler.frontier.entry import Entry
 from crawler.frontier.host import decode_host
 from crawler.job.job import Job
+from crawler.job.records import Outcome, PageRecord, Part
+from crawler.job.verdict import Finished
 from crawler.web.extract.page_text import Extracted, Forms, NoText
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb
 from crawler.web.fetch.simulated import page, redirect
@@ -136,6 +140,14 @@ def test_each_page_with_a_text_has_a_row_of_structured_data(tmp_path: Path, keep
     for record in lab.records():
         assert "detected_language" not in record
         assert sorted(record.get("kept", {})) == (sorted(keep) if record["url"] in rows else [])
+
+
+def test_only_outputs_that_are_kept_say_that_a_page_is_gone() -> None:
+    record = PageRecord(Entry(f"{A}/", 0, revisit=True), Outcome.FETCHED, START, 404)
+    for forms, kinds in ((Forms.STRUCTURED, [5]), (Forms.MARKDOWN, [3]), (Forms(7), [3, 5])):
+        assert [
+            part.kind for part in TextKeeper(Slow(), forms).gone(Finished(record)) if isinstance(part, Part)
+        ] == kinds
 
 
 @pytest.mark.parametrize("seconds", [0.5, 30.0], ids=["short", "slots are lent"])

@@ -127,6 +127,7 @@ TEXT = (
     Column("extractor", Kind.TEXT),
     Column("digest", Kind.TEXT),
     Column("error", Kind.TEXT),
+    Column("gone", Kind.TRUTH, False),
 )
 _OBJECTS = ("opengraph", "twitter", "hreflang", "json_ld", "json_ld_errors", "microdata", "rdfa")
 STRUCTURED = (
@@ -137,7 +138,7 @@ STRUCTURED = (
     Column("modified", Kind.TEXT),
     *(Column(name, Kind.JSON) for name in _OBJECTS),
     Column("cut", Kind.TRUTH, False),
-    Column("error", Kind.TEXT),
+    *TEXT[-2:],
 )
 
 

@@ -97,7 +97,7 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
         "redis",
         "scrapy",
         "socks",
-        "text",
+        "trafilatura",
         "warc",
     ]
     assert metadata.get_payload(decode=True) == (ROOT / "README.md").read_bytes()

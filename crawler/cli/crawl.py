@@ -147,7 +147,7 @@ def build_settings(
         if arguments.parquet is not None:
             from crawler.cli import parquet_after  # noqa: PLC0415, most crawls write none
 
-            parquet_after.check(directory, arguments.parquet, settings)
+            parquet_after.check(directory, arguments.parquet)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     if settings.text.extractor == "trafilatura" and (missing := missing_library()) is not None:

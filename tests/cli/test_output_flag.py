@@ -10,7 +10,7 @@ import pytest
 from crawler.cli import main
 from crawler.web.archive.gzip_member import slow_compression
 
-KNOWN = "known: warc, links, text, bodies, -"
+KNOWN = "known: warc, links, text, bodies, structured, markdown, -"
 
 
 @pytest.fixture
@@ -39,17 +39,16 @@ def test_what_is_wrong_with_it(seeds: str, words: list[str], said: str, capsys: 
     assert line.removeprefix("crawler: error: ").startswith(said)
 
 
-def test_missing_libraries_are_named_together(
+def test_a_missing_library_is_named(
     seeds: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path("c.toml").write_text('[text]\nextractor = "trafilatura"\n')
     for name in ("pyarrow", "trafilatura"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
-    text, parquet = "the output text needs trafilatura", "an export to Parquet needs pyarrow"
     for words, said in (
-        (["--output", "text"], f"{text}: pip install trafilatura"),
-        (["--parquet", "p"], f"{parquet}: pip install pyarrow"),
-        (["--output", "text", "--parquet", "p"], f"{text}, {parquet}: pip install trafilatura && pip install pyarrow"),
+        (["--config", "c.toml"], "text.extractor trafilatura needs trafilatura: pip install trafilatura"),
+        (["--parquet", "p"], "an export to Parquet needs pyarrow: pip install pyarrow"),
     ):
         assert main([seeds, *words]) == 2
         assert capsys.readouterr().err == f"crawler: error: {said}\n"

@@ -30,6 +30,7 @@ _BESIDE = (
     "[role=dialog],[role=banner]"
 )
 _CALLED_CONTENT = "main,[role=main],article,[itemprop=articleBody]"
+_PARTS = "table,h1,h2,h3,h4,pre,ul,ol,blockquote"
 _PROSE = frozenset(("p", "pre", "blockquote"))
 _CONTAINERS = frozenset(("li", "td", "dd", "div", "section", "article"))
 _LEAVES = frozenset(("p", "pre", "blockquote", "ul", "ol", "li", "table", "tbody", "tr", "td", "dl", "dd"))
@@ -61,6 +62,7 @@ def main_content(page: Document) -> Element | None:
     if body is None:
         return None
     page.remove(_NEVER)
+    _unfold_layouts(body)
     weights = _weights(body)
     for element in body.select(_HIDDEN):
         _remove(element, weights, HIDDEN * weights.get(body, 0))
@@ -97,6 +99,21 @@ def _is_of_links(body: Element, weights: dict[Node, int]) -> bool:
     """Whether the page is an index or the like, whose content is links."""
     weight = weights.get(body, 0)
     return weight < FEW and weight < LITTLE * len(body.text.strip())
+
+
+def _unfold_layouts(body: Element) -> None:
+    """Make blocks of tables that only say where things stand: they have no headings of columns, but hold whole parts of
+    a page."""
+    for table in body.select("table"):
+        if table.select_one("th,caption") is None and table.select_one(_PARTS) is not None:
+            parts = [table]
+            for tags in (("tbody",), ("tr",), ("td",)):
+                parts = [
+                    each for part in parts for each in part.children if isinstance(each, Element) and each.tag in tags
+                ]
+                for part in parts:
+                    part.tag = "div"
+            table.tag = "div"
 
 
 def _weights(body: Element) -> dict[Node, int]:

@@ -26,26 +26,43 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
     structured = structured_of(tree, url) if forms & Forms.STRUCTURED else None
     if not forms & (Forms.TEXT | Forms.MARKDOWN):
         return Extracted(structured=structured, extractor=EXTRACTOR)
-    content = main_content(tree)
-    text = "" if content is None else content.to_text()
-    markdown = None
-    if forms & Forms.MARKDOWN:
-        markdown = "" if content is None else _markdown(content, tree.base_url(url))
-    return Extracted(text if forms & Forms.TEXT else None, markdown, structured, language_of(text), EXTRACTOR)
+    text = markdown = ""
+    if (content := main_content(tree)) is not None:
+        for link in content.select("a[href^='javascript:' i]"):
+            link.unwrap()
+        for image in content.select("img[src^='data:' i]"):
+            image.replace_with(Text(image.attr("alt") or ""))
+        markdown = _markdown(content, tree.base_url(url)) if forms & Forms.MARKDOWN else ""
+        text = _text(content)
+    return Extracted(
+        text if forms & Forms.TEXT else None,
+        markdown if forms & Forms.MARKDOWN else None,
+        structured,
+        language_of(text),
+        EXTRACTOR,
+    )
 
 
 def _markdown(content: Element, base: str) -> str:
     """The content in Markdown, with absolute links. Changes the tree."""
     with contextlib.suppress(ValueError):  # a <base> that is no URL
         content.resolve_links(base)
-    for link in content.select("a[href^='javascript:' i]"):
-        link.unwrap()
-    for image in content.select("img[src^='data:' i]"):
-        image.replace_with(Text(image.attr("alt") or ""))
     for code in content.select("pre"):
         if (language := _language_of_code(code)) is not None:
             code.add_class(f"language-{language}")
     return content.to_markdown()
+
+
+def _text(content: Element) -> str:
+    """The content as text, the cells of a row with a bar between them. Changes the tree: the library would pad each
+    cell to the width of its column, so that one long cell makes megabytes of spaces."""
+    for part in content.select("table,thead,tbody,tfoot,tr"):
+        part.tag = "div"
+    for cell in content.select("td,th"):
+        cell.tag = "span"
+        if cell.next_sibling is not None:
+            cell.insert_after(Text(" | "))
+    return content.to_text()
 
 
 def _language_of_code(code: Element) -> str | None:

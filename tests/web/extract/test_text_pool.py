@@ -194,3 +194,14 @@ def test_the_text_of_elements_that_are_nested_deeply() -> None:
     assert "The second paragraph of the article" in (main_text.extract(deeper, URL, Forms.TEXT).text or "")
     with pytest.raises(ValueError):  # noqa: PT011
         by_trafilatura.extract(deeper, URL, Forms.TEXT)
+
+
+def test_a_long_cell_widens_no_column_and_a_layout_of_tables_is_no_table() -> None:
+    rows = "".join(f"<tr><td>row {number}<td>b" for number in range(1_000))
+    found = main_text.extract(f"<table><tr><th>{'x' * 50_000}<th>B{rows}</table>", URL, Forms.TEXT)
+    assert found.text is not None
+    assert len(found.text) < 100_000
+    assert "row 7 | b" in found.text
+    menu = "<td><ul><li><a href=/a>a</a><li><a href=/b>b</a></ul>"
+    page = main_text.extract(f"<table><tr>{menu}<td><h1>Geese</h1>{ARTICLE}</table>", URL, Forms.MARKDOWN)
+    assert (page.markdown or "").startswith("# Geese")

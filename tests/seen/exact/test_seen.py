@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from crawler.base.kv import Family, Store
 from crawler.base.settings.parts import SeenSettings
 from crawler.job.records import sequence_key
-from crawler.job.store.faulty_store import FaultyStore
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.rocks import RocksStore
 from crawler.seen.exact.seen import ExactSeenSet, load_seen, make_seen
 from crawler.seen.filters import AbsentKeyError, FilterError, SeenSnapshot
 from tests.examples import TIMES
+from tests.faulty_store import FaultyStore
 from tests.hashing import HASH
+from tests.memory_store import MemoryStore
 from tests.program import ROOT
 
 # Whether the filter in front answers "maybe" to every other key that a test asks for, so that the rows must decide.

@@ -15,19 +15,19 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from crawler.base.clock import Anchor
-from crawler.base.disk import PowerCutError
 from crawler.base.kv import Batch
 from crawler.base.settings.parts import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.link_judge import LinkJudge
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store.memory_store import MemoryStore
 from crawler.web.extract.text_pool import Texts
 from crawler.web.fetch import Failure, Response, SimulatedWeb
 from crawler.web.fetch.simulated import Answer
 from tests.driving import Driven, Unwatched
 from tests.durability.power import Inline
+from tests.faulty_disk import PowerCutError
+from tests.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 NEVER = 1e9

@@ -13,7 +13,7 @@ MODULES: dict[str, str] = {
         settings.live
         kv clock memory figures native same_program parent_death
         processes.frames processes.child processes.forker processes.fair_line processes.lane
-        disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files disk.faulty_disk
+        disk.failpoints disk.full disk.private disk.regular disk.expendable disk.files
         say
         carrier.verbs carrier.memory_carrier carrier.local_frames carrier.local_server carrier.local_client
         carrier.engine_address carrier.redis_link carrier.redis_servers carrier.redis_carrier carrier.open_carrier
@@ -57,7 +57,7 @@ MODULES: dict[str, str] = {
         filters.key_filter filters.bloom filters.scalable filters.counting filters.cuckoo
         filters.digest_table filters.kinds
         exact.rows exact.recent exact.ledger exact.seen
-        shared.pieces shared.shard_requests shared.shard shared.shard_scripts shared.shared_set shared.set_figures
+        shared.pieces shared.shard_requests shared.shard_scripts shared.shared_set shared.set_figures
         shared.set_address shared.redis_shards shared.redis_bloom shared.open_set shared.transfer
     """,
     "job": """
@@ -65,7 +65,7 @@ MODULES: dict[str, str] = {
         survey.record_kinds survey.top_rows survey.path_map survey.survey
         metrics.events metrics.history metrics.even_counts metrics.outlook metrics.prometheus metrics.sentences
         metrics.attention metrics.course metrics.pooled_stats
-        store.symlink_overlay store.closed_copy store.memory_store store.wal store.faulty_store store.store_budget
+        store.symlink_overlay store.closed_copy store.wal store.store_budget
         store.rocks store.readable_copy
         checkpoint.envelope checkpoint.generations checkpoint.renewal
         output.seekable_zstd output.record_text output.appended_file output.jsonl output.rotated_files

@@ -40,7 +40,6 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from crawler.base.disk import PowerCutError
 from crawler.base.settings.parts import (
     CrawlSettings,
     DurabilitySettings,
@@ -54,6 +53,7 @@ from crawler.base.settings.parts import (
 from crawler.engine.lifecycle import Stop
 from crawler.web.fetch import Failure, FailureKind, Response
 from crawler.web.fetch.simulated import page
+from tests.faulty_disk import PowerCutError
 from tests.laboratory import NEVER, START, Laboratory, links
 
 # A seen-set that errs would lose a URL in some ten thousand, as it says, and the servers would call that lost, and the

@@ -62,7 +62,6 @@ from crawler.job.replica.copy_pieces import FilePart, Piece
 from crawler.job.replica.replica_codec import ReplicaCodec
 from crawler.job.replica.step_codec import Chunk, Step
 from crawler.job.run_settings import RUN
-from crawler.job.store.memory_store import MemoryStore
 from crawler.seen.exact.ledger import LedgerCounts
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.filters import SEED_ZERO, read_segment
@@ -74,6 +73,7 @@ from crawler.web.fetch.robots_cache import RobotsCache
 from tests.documents import DOCS, page
 from tests.jobs import stopped_job
 from tests.layers import MODULES
+from tests.memory_store import MemoryStore
 from tests.program import crawler
 from tests.test_repository import ROOT
 

@@ -68,7 +68,6 @@ from crawler.job.records import (
     encode_done,
     encode_page,
 )
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.wal import recycled_record
 from crawler.seen.filters import (
     FilterError,
@@ -82,6 +81,7 @@ from crawler.seen.filters import (
 from crawler.web.fetch import Response
 from crawler.web.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
 from crawler.web.links.sitemap import Sitemap
+from tests.memory_store import MemoryStore
 
 LONGEST = 2  # seconds for one input
 MOST = 64 * 2**20  # bytes allocated for one input

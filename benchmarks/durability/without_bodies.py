@@ -35,7 +35,7 @@ from msgspec.structs import replace
 from benchmarks.durability.copy_cost import CODEC, SETTINGS, Answers, seeds, table, take
 from benchmarks.kit.machine import describe_machine
 from benchmarks.kit.made_pages import make_files
-from crawler.base.disk import PowerCutError, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.base.settings.parts import PartitionSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.integrity.left_out import fetch_left_out
@@ -52,6 +52,7 @@ from crawler.job.platform import Platform
 from crawler.job.replica.step_codec import Chunk
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
+from tests.faulty_disk import PowerCutError
 
 GATHERED = 25  # pages between two chunks
 

@@ -45,7 +45,7 @@ from crawler.frontier.recrawl.change_rate import after_visit, first_guess
 from crawler.frontier.recrawl.visit_value import Budget
 from crawler.frontier.revisits import Revisits
 from crawler.frontier.signals import Stated
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 UNITS, WARM_UP = 160.0, 60.0
 DAY = 86_400.0

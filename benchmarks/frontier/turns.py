@@ -31,7 +31,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done, Lease, Retry, RobotsKnown, RobotsLater
 from crawler.frontier.limits import Limits
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 GAP = 1.0

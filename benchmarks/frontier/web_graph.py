@@ -15,7 +15,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.importance import SEED_SCORE
 from crawler.frontier.lease import Done
 from crawler.frontier.order import Order, default_class
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from crawler.base.settings.parts import CLASSES, LEAF
@@ -136,15 +136,6 @@ def decode_entry(value: bytes) -> Entry:
         flags >> _REACH,
         guess,
     )
-
-
-def first_visits(values: Iterable[bytes]) -> list[str]:
-    """The hrefs of those stored entries that are not revisits, without decoding the rest; raises EntryError."""
-    try:
-        hrefs = [value[_HEAD.size : value.index(b"\n", _HEAD.size)] for value in values if not value[0] & _REVISIT]
-        return b"\n".join(hrefs).decode("ascii").split("\n") if hrefs else []
-    except (IndexError, ValueError) as error:
-        raise EntryError(f"not a frontier entry: {error}") from error
 
 
 def stored_priority(value: bytes) -> int:

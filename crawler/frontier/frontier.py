@@ -56,6 +56,22 @@ _ALWAYS = float("inf")
 _LOOK = 1.0  # seconds between two looks at a host whose domain may have used up its budget
 
 
+class _Touched(dict[str, Host]):
+    """The hosts whose queues a call changes. Each is looked up once, and saved at the end."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
+        self._workbench = workbench
+
+    def __missing__(self, name: str) -> Host:
+        host = self[name] = self._workbench.host(name)
+        return host
+
+    def save(self, batch: Batch) -> None:
+        for host in self.values():
+            self._workbench.save(host, batch)
+
+
 class Frontier:
     """Host queues, politeness and leases over a store."""
 
@@ -121,12 +137,9 @@ class Frontier:
     def admit(self, entries: Iterable[Entry], batch: Batch, *, first: bool = False) -> None:
         """Queue URLs that are new to the seen-set, and put the changes into ``batch``. ``first``: revisits wait in
         their class too, and what is of class 0 goes before all else of its host."""
-        workbench, touched = self._workbench, dict[str, Host]()
+        touched = _Touched(self._workbench)
         for entry in entries:
-            name = self.queue_of(entry.href)
-            host = touched.get(name)
-            if host is None:
-                host = touched[name] = workbench.host(name)
+            host = touched[self.queue_of(entry.href)]
             number = self.next_number
             self.next_number += 1
             if first and not entry.priority:
@@ -137,36 +150,28 @@ class Frontier:
             self.queued += 1
             if entry.score:
                 self._importance.bring(host, entry.score)
-        for host in touched.values():
-            workbench.save(host, batch)
+        touched.save(batch)
 
     def admit_placed(self, entries: Iterable[tuple[Entry, Place]], batch: Batch) -> None:
         """``admit`` for requests of another fetcher, which says where each belongs in its host's queue."""
-        workbench, touched = self._workbench, dict[str, Host]()
+        touched = _Touched(self._workbench)
         for entry, place in entries:
-            name = self.queue_of(entry.href)
-            host = touched.get(name)
-            if host is None:
-                host = touched[name] = workbench.host(name)
+            host = touched[self.queue_of(entry.href)]
             self._queues.append(host, placed_slot(place, entry, self.next_number), entry, batch)
             self.next_number += 1
             self.queued += 1
-        for host in touched.values():
-            workbench.save(host, batch)
+        touched.save(batch)
 
     def change_class(self, rows: Iterable[tuple[str, bytes, Entry]], priority: int, batch: Batch) -> int:
         """Give entries that wait another class. ``rows`` are queue, slot and entry as stored. An entry in flight keeps
         its class. Returns how many changed."""
-        workbench, touched, changed = self._workbench, dict[str, Host](), 0
+        touched, changed = _Touched(self._workbench), 0
         for name, slot, entry in rows:
-            host = touched.get(name)
-            if host is None:
-                host = touched[name] = workbench.host(name)
+            host = touched[name]
             if slot not in (host.queue.out or ()):
                 self._queues.change_class(host, slot, entry._replace(priority=priority), batch)
                 changed += 1
-        for host in touched.values():
-            workbench.save(host, batch)
+        touched.save(batch)
         return changed
 
     def keep_places(self, store: Reader) -> None:
@@ -177,7 +182,7 @@ class Frontier:
         """Let pending URLs go earlier, by href: those that wait in a later class than the given one move to it. What is
         in flight or waits for another try stays. Returns how many moved. No effect unless places are kept. Raises
         EntryError."""
-        places, touched, moved = self._queues.places, dict[str, Host](), 0
+        places, touched, moved = self._queues.places, _Touched(self._workbench), 0
         if places is None or not classes:
             return 0
         for (href, priority), slot in zip(classes.items(), places.find(list(classes)), strict=True):
@@ -194,8 +199,7 @@ class Frontier:
             touched[name] = host
             self._queues.change_class(host, slot, entry._replace(priority=priority), batch)
             moved += 1
-        for host in touched.values():
-            self._workbench.save(host, batch)
+        touched.save(batch)
         return moved
 
     def share(self, lease: Lease) -> float:

@@ -267,11 +267,6 @@ class Schedule:
                 slow = slow or (len(waiting) > 0 if stale is None else waiting.first(stale) is not None)
         return quick, new, slow
 
-    @property
-    def tickets(self) -> int:
-        """Tickets in all queues, including stale ones."""
-        return sum(len(lane.active) + len(lane.delayed) + len(lane.waiting) for lane in self._lanes.values())
-
     def has_ticket(self, name: str) -> bool:
         """Whether any ticket is the host's; a stale one counts too. Looks at all tickets."""
         tail = name.encode("ascii")

@@ -537,34 +537,24 @@ HOOKS_ASKED = ("filter_link", "score_links", "score_page", "request_headers", "i
 
 def count_failed(counters: Counters, hook: str) -> None:
     """Count a failed call of one of ``HOOKS_ASKED``."""
-    name = f"{hook}_failed"
-    setattr(counters, name, getattr(counters, name) + 1)
+    _count(counters, f"{hook}_failed", 1)
+
+
+_COUNTED = {
+    Outcome.FETCHED: "fetched",
+    Outcome.REDIRECT: "redirected",
+    Outcome.FAILED: "failed",
+    Outcome.EXCLUDED: "excluded",
+    Outcome.SOFT404: "soft404",
+    Outcome.BLOCKED: "blocked",
+}
 
 
 def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
     """Count a finished URL; with ``by`` = -1 subtract one."""
-    match outcome:
-        case Outcome.FETCHED:
-            counters.fetched += by
-        case Outcome.REDIRECT:
-            counters.redirected += by
-        case Outcome.FAILED:
-            counters.failed += by
-        case Outcome.EXCLUDED:
-            counters.excluded += by
-        case Outcome.SOFT404:
-            counters.soft404 += by
-        case Outcome.BLOCKED:
-            counters.blocked += by
-    match (status or 0) // 100:
-        case 2:
-            counters.status_2xx += by
-        case 3:
-            counters.status_3xx += by
-        case 4:
-            counters.status_4xx += by
-        case 5:
-            counters.status_5xx += by
+    _count(counters, _COUNTED[outcome], by)
+    if status is not None and 200 <= status < 600:
+        _count(counters, f"status_{status // 100}xx", by)
 
 
 _REFUSED = {
@@ -584,24 +574,16 @@ def refused_by(counters: Counters, rule: Rule) -> int:
 
 def count_refused(counters: Counters, rule: Rule, by: int) -> None:
     """Count URLs that the rule holds back, or no more."""
-    setattr(counters, _REFUSED[rule], refused_by(counters, rule) + by)
+    _count(counters, _REFUSED[rule], by)
 
 
 def count_outside(counters: Counters, reason: Outside, links: int) -> None:
     """Count links that are outside the crawl."""
-    match reason:
-        case Outside.TOO_DEEP:
-            counters.too_deep += links
-        case Outside.OFF_SCOPE:
-            counters.off_scope += links
-        case Outside.NOT_INCLUDED:
-            counters.not_included += links
-        case Outside.EXCLUDED_BY_PATTERN:
-            counters.excluded_by_pattern += links
-        case Outside.TOO_LONG:
-            counters.too_long += links
-        case Outside.FILTERED:
-            counters.filtered += links
+    _count(counters, reason.value, links)  # each reason has the counter of its name
+
+
+def _count(counters: Counters, name: str, by: int) -> None:
+    setattr(counters, name, getattr(counters, name) + by)
 
 
 _encode_fields = msgspec.msgpack.Encoder().encode

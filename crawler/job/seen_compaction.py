@@ -17,7 +17,7 @@ from collections.abc import Callable
 from crawler.base.disk import failpoint
 from crawler.base.kv import Family, Reader
 from crawler.job.records import DIGEST_SIZE, decode_seen
-from crawler.seen.filters import Compactable, FilterError, SeenSet, Successor
+from crawler.seen.filters import Compactable, FilterError, SeenSet, SuccessorSlice
 
 # A piece takes about a millisecond.
 _EVENTS = 256  # of the journal, read at a time
@@ -46,7 +46,7 @@ class Compaction:
         self._store = store
         self._slices = slices
         self._say = say
-        self._successor: Successor | None = None
+        self._successor: SuccessorSlice | None = None
         self._next = b""
 
     def advance(self) -> bool:

@@ -17,20 +17,20 @@ from msgspec.structs import replace
 from crawler.base.carrier.memory_carrier import Holdings, MemoryCarrier
 from crawler.base.carrier.verbs import CarrierError, Entry, Order, Position
 from crawler.base.clock import Anchor, SteadyClock
-from crawler.base.disk import PowerCutError
 from crawler.base.kv import Batch
 from crawler.base.settings.parts import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.cluster.member import Member
 from crawler.cluster.member_options import Crawl, MemberOptions, MemberResult
 from crawler.job.directory import STORE
 from crawler.job.platform import Platform
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.store.rocks import PartitionStore
 from crawler.web.fetch import SimulatedWeb
 from crawler.web.fetch.simulated import Answer, Answers
 from tests.chance import CHANCE
 from tests.driving import Unwatched
 from tests.durability.power import Inline
+from tests.faulty_disk import PowerCutError
+from tests.faulty_store import FaultyStore
 from tests.jobs import rows
 from tests.laboratory import START, Asked, VirtualLoop
 

@@ -28,13 +28,13 @@ from crawler.engine.gauges import Gauges
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.host_states import HostStates
 from crawler.job.partition.placement import Placement
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.web.fetch.simulated import Answer
 from tests.chance import CHANCE, NO_TEST
 from tests.cluster.faulty_ways import FaultyLine, FaultyWeb, Trouble, Way, is_doubting
 from tests.cluster.members import SECRET, SETTINGS, Crawling, Line, Mortal, Working, with_delay
 from tests.cluster.stopping_loop import StoppingLoop, process
 from tests.cluster.witness import Witness
+from tests.faulty_store import FaultyStore
 
 MEMBERS = 3
 FAULTS = 60.0  # seconds with faults; then none come any more

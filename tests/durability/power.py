@@ -19,7 +19,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.settings.parts import (
     CrawlSettings,
     DurabilitySettings,
@@ -33,12 +32,13 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb
 from crawler.web.fetch.simulated import page, redirect
 from tests.chance import CHANCE
 from tests.driving import Driven
+from tests.faulty_disk import FaultyDisk, PowerCutError
+from tests.faulty_store import FaultyStore
 from tests.outputs import bodies_of, edges_of, records
 from tests.virtual import run_virtually
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import FaultyDisk
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.job.checkpointer import RefusedBy
 from crawler.job.directory import JobError
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS
+from tests.faulty_disk import FaultyDisk
+from tests.faulty_store import FaultyStore
 
 
 def url(number: int) -> Canonical:

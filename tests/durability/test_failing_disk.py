@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import Fault, FaultyDisk, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.base.disk.files import ReadingDisk
 from crawler.base.settings.parts import DurabilitySettings, Settings
 from crawler.engine.lifecycle import State, Stop
@@ -26,13 +26,14 @@ from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.verdict import Finished
 from crawler.service.session import drive_and_checkpoint
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import SETTINGS
+from tests.faulty_disk import Fault, FaultyDisk
+from tests.faulty_store import FaultyStore
 from tests.site import tree
 
 SITE = {f"http://h.test{path}": html for path, html in tree(40).items()}

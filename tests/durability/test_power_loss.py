@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import Fault, FaultyDisk
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.verdict import Finished
 from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import KEEPING, SETTINGS, live
 from tests.examples import TIMES
+from tests.faulty_disk import Fault, FaultyDisk
+from tests.faulty_store import FaultyStore
 
 ROUNDS = 12 * TIMES
 

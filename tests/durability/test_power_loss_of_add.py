@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Family
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
@@ -17,8 +16,9 @@ from crawler.frontier.entry import decode_entry
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store.faulty_store import FaultyStore
 from tests.durability.power import SETTINGS, Inline
+from tests.faulty_disk import FaultyDisk, PowerCutError
+from tests.faulty_store import FaultyStore
 
 NOW = 1_700_000_000.0
 FILES = 6

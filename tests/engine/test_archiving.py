@@ -20,11 +20,11 @@ from crawler.cli import main
 from crawler.engine.lifecycle import Stop
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb, Truncation
 from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.driving import Driven
 from tests.durability.power import SETTINGS, Inline
+from tests.faulty_store import FaultyStore
 from tests.jobs import change, repair, verify
 from tests.outputs import files_of, records
 from tests.virtual import run_virtually

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import PowerCutError
 from crawler.base.settings.parts import CrawlSettings, HookSettings, OutputSettings, Settings
 from crawler.engine.link_judge import Link
 from crawler.engine.page_handler import HandedPage
 from crawler.engine.run import Run
 from crawler.job.job import Job
 from crawler.web.fetch.simulated import Answer, redirect
+from tests.faulty_disk import PowerCutError
 from tests.laboratory import SETTINGS, Laboratory
 from tests.outputs import edges_of
 

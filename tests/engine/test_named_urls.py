@@ -20,11 +20,11 @@ from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.recovery import stored_counters
-from crawler.job.store.memory_store import MemoryStore
 from crawler.url.urls.canonicaliser import canonicalise
 from tests.durability.power import Inline
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, START, Laboratory
+from tests.memory_store import MemoryStore
 
 FULL = SeenSettings(kind="bloom", capacity=8, fpp=0.5, ledger=False)  # after some thousand URLs, most bits are set
 BOTH = [FULL, replace(FULL, ledger=True)]  # the journal is searched, or the ledger asked

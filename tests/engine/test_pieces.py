@@ -16,13 +16,13 @@ from crawler.base.settings.parts import LinkSettings, TrapSettings
 from crawler.engine.discover import CHARACTERS_A_PART, LINKS_A_PART
 from crawler.engine.visit import LISTED_A_STEP
 from crawler.frontier.traps.copies import SIMHASH_BYTES_MOST, Copies
-from crawler.job.store.memory_store import MemoryStore
 from crawler.url.urls.canonicaliser import Canonicaliser
 from crawler.web.links.extract import extract_links, is_cheap
 from crawler.web.links.headers import header_links
 from crawler.web.links.query import encode_queries
 from crawler.web.links.sitemap import Sitemap, form_of
 from crawler.web.links.tokens import TOKENS_BYTES, token_links
+from tests.memory_store import MemoryStore
 
 PROMISED = 0.05  # seconds
 MOST = 2 * PROMISED  # where processors are slower, or share their caches with others

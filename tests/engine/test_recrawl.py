@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawler.base.disk import FaultyDisk, PowerCutError, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.base.kv import Family
 from crawler.base.settings.parts import (
     CrawlSettings,
@@ -31,12 +31,13 @@ from crawler.frontier.page import unpack_page
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import Counters, decode_counters
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.store.rocks import RocksStore
 from crawler.web.fetch import Failure, FailureKind, Response, SimulatedWeb
 from crawler.web.fetch.simulated import Answers, page, redirect
 from tests.driving import Driven
 from tests.durability.power import NEVER, Inline
+from tests.faulty_disk import FaultyDisk, PowerCutError
+from tests.faulty_store import FaultyStore
 from tests.jobs import change, explain, findings, repair, rows, store_of, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, linked, tree

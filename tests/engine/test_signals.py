@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import PowerCutError
 from crawler.base.kv import Family
 from crawler.base.settings.parts import RecrawlSettings
 from crawler.engine.lifecycle import Stop
@@ -20,6 +19,7 @@ from crawler.frontier.signals import LEAST, Trust, trust_key, unpack_trust
 from crawler.job.records import decode_counters
 from crawler.web.fetch import Response
 from crawler.web.fetch.simulated import Answer, page
+from tests.faulty_disk import PowerCutError
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, START, Laboratory, links
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import PowerCutError
 from crawler.base.kv import Family
 from crawler.base.processes.forker import Bytes
 from crawler.base.settings.parts import CrawlSettings, OutputSettings
@@ -30,6 +29,7 @@ from crawler.job.verdict import Finished
 from crawler.web.extract.page_text import Extracted, Forms, NoText
 from crawler.web.fetch import RawExchange, Response, SimulatedWeb
 from crawler.web.fetch.simulated import page, redirect
+from tests.faulty_disk import PowerCutError
 from tests.laboratory import SETTINGS, START, Laboratory, links
 from tests.outputs import parts_of
 

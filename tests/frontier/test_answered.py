@@ -9,7 +9,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done, Lease
 from crawler.frontier.request_outcome import ANSWERED
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 

@@ -14,7 +14,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done, Lease, Retry
 from crawler.frontier.limits import Limits, MemoryLimits
 from crawler.frontier.order import Order
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 TIGHT = MemoryLimits(waiting=1, resting=1, idle=1, read_ahead=2, rows=3)

@@ -14,9 +14,9 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Completion, Done, Lease, Retry, RobotsKnown
 from crawler.frontier.limits import Limits
 from crawler.frontier.politeness import HoldReason
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.rocks import RocksStore
 from tests.frontier.hosts import throttled
+from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 

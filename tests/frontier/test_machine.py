@@ -24,9 +24,9 @@ from crawler.frontier.host import decode_host, host_name
 from crawler.frontier.lease import Done, Lease, Retry, TakenBack
 from crawler.frontier.limits import Limits, MemoryLimits
 from crawler.frontier.order import Order
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.rocks import RocksStore
 from tests.examples import TIMES
+from tests.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 NAMES = ("h0.test:80", "h0.test:8080", "h1.test:80", "h2.test:80")  # the first two share a gap and slots

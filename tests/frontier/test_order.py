@@ -12,7 +12,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done
 from crawler.frontier.order import Order
 from crawler.frontier.schedule import SHARES
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 

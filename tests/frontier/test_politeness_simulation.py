@@ -14,9 +14,9 @@ from crawler.base.settings.parts import PolitenessSettings
 from crawler.frontier.entry import Entry
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done, Lease, Retry, RobotsKnown
-from crawler.job.store.memory_store import MemoryStore
 from tests.examples import TIMES
 from tests.frontier.hosts import throttled
+from tests.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 

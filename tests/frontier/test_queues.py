@@ -9,7 +9,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.lease import Done, Lease
 from crawler.frontier.limits import Limits, MemoryLimits
 from crawler.frontier.order import Order
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 HOSTS, URLS, ROOM = 50, 40, 200
 

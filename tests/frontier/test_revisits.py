@@ -17,7 +17,7 @@ from crawler.frontier.entry import Entry
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, visited
 from crawler.frontier.recrawl.change_rate import ChangeRate
 from crawler.frontier.revisits import Revisits, due_key, split_due_key
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 SETTINGS = RecrawlSettings(

@@ -25,7 +25,7 @@ from crawler.frontier.signals import (
     trust_key,
     unpack_trust,
 )
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 DAY = 86_400.0
 NOW = 1_700_000_000.0

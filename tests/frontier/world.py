@@ -27,11 +27,11 @@ from crawler.frontier.request_outcome import RequestOutcome, longest_retry, retr
 from crawler.frontier.slot_share import LEAST
 from crawler.job.clock_step import move_times
 from crawler.job.records import Outcome
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.url.urls.domain import registrable_domain
 from crawler.url.urls.host_key import host_key
 from crawler.web.fetch import Failure, FailureKind, Response
+from tests.memory_store import MemoryStore
 
 START = 1_700_000_000.0
 EARLY = 1e-6  # seconds: less is the rounding of times of this size

@@ -10,13 +10,13 @@ import pytest
 from crawler.base.settings.parts import SEEN_HASHES, SEEN_KINDS, SeenSettings
 from crawler.frontier.entry import Entry
 from crawler.frontier.traps.copies import content_digest
-from crawler.job.store.memory_store import MemoryStore
 from crawler.seen.exact.ledger import Ledger
 from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import KINDS, SEED_ZERO, KeyHash, SeenSet, load
 from crawler.seen.filters import make_seen as make_filter
 from crawler.url.urls.canonicaliser import Canonical, canonicalise
 from tests.hostile.forge import forge
+from tests.memory_store import MemoryStore
 from tests.tools.dedup.commands import Commands
 
 VICTIM = "https://victim.test/report.html"

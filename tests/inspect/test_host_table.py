@@ -21,8 +21,8 @@ from crawler.frontier.request_outcome import FailureClass
 from crawler.inspect.host_table import Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.inspect.sort_values import SortValues
-from crawler.job.store.memory_store import MemoryStore
 from tests.frontier.hosts import made_host
+from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 SETTINGS = Sites(Settings())

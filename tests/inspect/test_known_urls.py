@@ -16,7 +16,6 @@ from crawler.inspect.known_urls import open_known
 from crawler.job.directory import JobError
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store.memory_store import MemoryStore
 from crawler.seen.filters import KINDS
 from crawler.seen.filters import make_seen as make_filter
 from crawler.tools.dedup.key_spec import KeySpec
@@ -28,6 +27,7 @@ from tests.durability.power import Inline
 from tests.engine.test_recrawl import START, crawl, seeds
 from tests.engine.test_recrawl import settings as revisiting
 from tests.jobs import OPTIONS, rows
+from tests.memory_store import MemoryStore
 from tests.program import crawler
 from tests.site import Site, linked, tree
 from tests.virtual import run_virtually

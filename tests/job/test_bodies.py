@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import DisplacedError, Fault, RealDisk
+from crawler.base.disk import DisplacedError, RealDisk
 from crawler.frontier.entry import Entry
 from crawler.job.job import Job
 from crawler.job.output.body_files import LARGE, BodyFiles, body_of
 from crawler.job.records import Body, Outcome, PageRecord, Part, body_name, encode_page
 from crawler.job.verdict import Finished
+from tests.faulty_disk import Fault
 from tests.job.test_kept import LINKS, Bench, FillingDisk
 from tests.outputs import bodies_of, records
 

@@ -14,9 +14,9 @@ from crawler.base.settings.parts import RetrySettings
 from crawler.engine.judge import parse_retry_after
 from crawler.engine.lifecycle import Stop
 from crawler.job.clock_anchor import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
-from crawler.job.store.memory_store import MemoryStore
 from crawler.web.fetch import Response
 from tests.laboratory import START, Laboratory
+from tests.memory_store import MemoryStore
 
 BOOT = "0b0e5f0c-6f5e-4b4a-9d6e-000000000001"
 OTHER = "0b0e5f0c-6f5e-4b4a-9d6e-000000000002"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import FaultyDisk, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.job.copy_target import CopyTarget
 from crawler.job.replica.copy_pieces import CopyBegin, CopyEnd, CopyError, FilePart, Piece
+from tests.faulty_disk import FaultyDisk
 
 COPY = 77
 BEGIN = CopyBegin(7, COPY)

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 import crawler
-from crawler.base.disk import FaultyDisk
 from crawler.base.settings.load import SettingsError
 from crawler.frontier.schedule import MOVED_MAX
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.platform import Platform
-from crawler.job.store.faulty_store import FaultyStore
+from tests.faulty_disk import FaultyDisk
+from tests.faulty_store import FaultyStore
 from tests.jobs import verify
 from tests.program import ROOT
 

@@ -23,12 +23,12 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import refused_by
 from crawler.job.recovery import stored_counters
-from crawler.job.store.memory_store import MemoryStore
 from crawler.url.refusal.own_rules import Rule, refusal_of
 from crawler.url.urls.canonicaliser import canonicalise
 from tests.durability.power import Inline
 from tests.jobs import findings, rows, store_of, verify
 from tests.laboratory import START, Laboratory, links
+from tests.memory_store import MemoryStore
 from tests.program import crawler
 from tests.site import Site, tree
 

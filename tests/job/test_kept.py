@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import Fault, FaultyDisk
 from crawler.base.kv import Family
 from crawler.base.settings.parts import OutputSettings, Settings
 from crawler.frontier.request_outcome import RequestOutcome
@@ -22,10 +21,11 @@ from crawler.job.job import Job
 from crawler.job.output.outputs import FORMS
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord, Part
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.verdict import Finished, RobotsAnswer
 from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS, Inline
+from tests.faulty_disk import Fault, FaultyDisk
+from tests.faulty_store import FaultyStore
 from tests.outputs import files_of, parts_of, records
 
 WARC, LINKS, TEXT, _ = FORMS

@@ -11,7 +11,6 @@ import pytest
 
 import crawler
 from crawler.base.clock import Anchor
-from crawler.base.disk import FaultyDisk
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
 from crawler.frontier.entry import Entry
@@ -22,11 +21,12 @@ from crawler.job.job import Job
 from crawler.job.output import Outputs
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store.faulty_store import FaultyStore
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Finished
 from crawler.url.urls.canonicaliser import Canonical
+from tests.faulty_disk import FaultyDisk
+from tests.faulty_store import FaultyStore
+from tests.memory_store import MemoryStore
 
 PACKAGE = Path(crawler.__file__).parent
 DOOR = Path(transaction.__file__)

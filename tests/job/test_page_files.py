@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import Fault, FaultyDisk, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.inspect.record_stream import Tail, changes_up_to
 from crawler.job.checkpointer import drive
 from crawler.job.found import Found
@@ -24,6 +24,7 @@ from crawler.job.output.reverse_reader import last_record, line_before, lines_ba
 from crawler.job.records import Position
 from crawler.url.urls.canonicaliser import Canonical
 from crawler.web.fetch.content_coding import zstd
+from tests.faulty_disk import Fault, FaultyDisk
 from tests.inspect.integrity.test_parts import URLS, finish, opened
 
 LINES = [b"%d: %s\n" % (number, b"x" * (number * 7 % 40)) for number in range(40)]

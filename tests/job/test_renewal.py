@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Family
 from crawler.base.settings.parts import SeenSettings, Settings
 from crawler.job.checkpoint.renewal import Renewal
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS, Inline, live
+from tests.faulty_disk import FaultyDisk, PowerCutError
+from tests.faulty_store import FaultyStore
 from tests.jobs import PAGES, flip, manifests, rows, stopped_job, verify
 
 KINDS: dict[str, SeenSettings] = {

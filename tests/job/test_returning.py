@@ -23,11 +23,11 @@ from crawler.job.job import Job
 from crawler.job.live_status import read_live
 from crawler.job.output.finished import Choice, Past, rules_of, select
 from crawler.job.platform import Platform
-from crawler.job.store.memory_store import MemoryStore
 from crawler.web.fetch import Failure, FailureKind
 from tests.durability.power import Inline
 from tests.jobs import rows, verify
 from tests.laboratory import Laboratory, links
+from tests.memory_store import MemoryStore
 from tests.program import crawler, running, wait_until
 from tests.site import Site, tree
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Family
 from crawler.base.settings.parts import SeenSettings, Settings
 from crawler.job.found import Found
@@ -21,11 +20,12 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.records import encode_admitted, sequence_key
 from crawler.job.seen_compaction import Compaction
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import SEED_ZERO, ScalableBloomFilter
 from crawler.url.urls.canonicaliser import Canonical
 from tests.durability.power import SETTINGS, Inline
+from tests.faulty_disk import FaultyDisk, PowerCutError
+from tests.faulty_store import FaultyStore
 from tests.hashing import HASH
 from tests.program import crawler
 from tests.site import Site, tree

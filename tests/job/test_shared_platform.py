@@ -14,9 +14,9 @@ from crawler.base.settings.parts import Settings
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.shared_platform import SharedPlatform
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.store_budget import files_left, open_tables, table_files
 from crawler.url.urls.canonicaliser import Canonical, Canonicaliser
+from tests.memory_store import MemoryStore
 
 SETTINGS = Settings()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import Fault, FaultyDisk
 from crawler.base.settings.parts import CrawlSettings, OutputSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
@@ -24,6 +23,7 @@ from crawler.service.session import drive_and_checkpoint
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import SETTINGS
+from tests.faulty_disk import Fault, FaultyDisk
 from tests.outputs import records
 from tests.site import tree
 

@@ -26,13 +26,13 @@ from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.inspect.host_table import SORTS
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.job.store.memory_store import MemoryStore
 from crawler.service.commands import Command, Refused
 from crawler.service.run_view import RunView
 from crawler.service.view import TableAsked
 from tests.driving import Driven
 from tests.frontier.hosts import made_host
 from tests.laboratory import SETTINGS, SimulatedWeb, links
+from tests.memory_store import MemoryStore
 
 NOW = 1_700_000_000.0
 HOSTS, PAGES = 12, 25

@@ -2,7 +2,6 @@
 
 from crawler.base.disk.expendable import PASSING, Expendable
 from crawler.base.disk.failpoints import POINTS, failpoint
-from crawler.base.disk.faulty_disk import Fault, FaultyDisk, PowerCutError
 from crawler.base.disk.files import (
     CANNOT_LINK,
     Appender,
@@ -31,10 +30,7 @@ __all__ = [
     "DiskFile",
     "DisplacedError",
     "Expendable",
-    "Fault",
-    "FaultyDisk",
     "Place",
-    "PowerCutError",
     "ReadingDisk",
     "RealDisk",
     "check_regular",

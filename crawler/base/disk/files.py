@@ -1,7 +1,7 @@
 """Connects the durable parts to the operating system: every byte that a job writes outside RocksDB goes through a
 ``Disk``.
 
-``RealDisk`` is the operating system. ``FaultyDisk`` (in ``disk.faulty_disk``) is its double for tests: it forgets what
+``RealDisk`` is the operating system. ``FaultyDisk`` (in the tests) is its double: it forgets what
 was not synced, tears writes, and fails on demand.
 """
 

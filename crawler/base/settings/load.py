@@ -37,8 +37,6 @@ Tables = Mapping[str, Mapping[str, Any]]
 RULES = "priority"
 SITE = "site"
 LISTED = {RULES: "rules", SITE: "tables"}  # the tables that TOML may hold several times, and the field for the list
-_OLD_PLACE = ("fetch", "site")
-_OLD_SITE = ".".join(_OLD_PLACE)  # what [[site]] was called before; it was about one origin only
 
 
 class SettingsError(ValueError):

@@ -75,7 +75,7 @@ class ExactSeenSet:
     compactable: Compactable | None = None  # only the filter in front has slices
 
     def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
-        """``front`` holds the keys of all rows, or is filled with ``restore`` or ``refill`` before the first lookup.
+        """``front`` holds the keys of all rows, or is filled with ``restore`` before the first lookup.
         Raises FilterError when the stored number of rows is damaged, and OSError."""
         self.hash = front.hash
         self._store = store
@@ -249,20 +249,10 @@ class ExactSeenSet:
     def restore_forgotten(self, digests: bytes) -> None:
         """Nothing to do: the rows of these keys are deleted already, and the filter in front cannot forget."""
 
-    def refill(self) -> None:
-        """Fill an empty filter in front from the rows, if there is no journal. Reads all rows, about a microsecond
-        each. Raises OSError."""
-        for rows in self._store.pages(Family.SEEN):
-            self._front.restore(b"".join([row[HOST_BYTES:] for row, _ in rows]))
-
     def might_contain_digests(self, digests: bytes) -> list[bool]:
         """For each digest: whether its key would be looked up. False for an admitted key is damage: the URL would be
         fetched twice."""
         return self._front.contains_digests(digests)
-
-    def count_rows(self) -> int:
-        """Read all rows and count them. The result must equal ``len``. Raises OSError."""
-        return sum(len(rows) for rows in self._store.pages(Family.SEEN))
 
     def parameters(self) -> dict[str, JSON]:
         """The parameters that shape stored state: those of the filter in front."""

@@ -28,6 +28,7 @@ Any number of threads may use a filter: each call takes its lock.
 from __future__ import annotations
 
 from crawler.seen.filters.bloom import Bitmap, BloomFilter
+from crawler.seen.filters.chain_compaction import SuccessorSlice
 from crawler.seen.filters.counting import CountingFilter
 from crawler.seen.filters.cuckoo import CuckooFilter
 from crawler.seen.filters.digest_table import DigestTable
@@ -47,7 +48,6 @@ from crawler.seen.filters.protocol import (
     SeenStatistics,
     Segment,
     SliceStatistics,
-    Successor,
     TimesAdmitted,
 )
 from crawler.seen.filters.scalable import ScalableBloomFilter
@@ -102,7 +102,7 @@ __all__ = [
     "Segment",
     "SegmentSum",
     "SliceStatistics",
-    "Successor",
+    "SuccessorSlice",
     "TimesAdmitted",
     "load",
     "load_seen",

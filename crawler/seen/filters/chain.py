@@ -23,7 +23,7 @@ it, and both may misjudge an absent key, so their bounds add up. Kinds with a si
 instead (OR of bits, sum of counters, the tags of both).
 
 Threads. Every public method takes the filter's lock, so several threads may add, look up and forget at once. The
-exceptions are a snapshot that is not whole, which belongs to the thread that completes it, and ``Successor``.
+exceptions are a snapshot that is not whole, which belongs to the thread that completes it, and ``SuccessorSlice``.
 
 Invariants: the memory of a sealed slice is never written again; a new slice is opened only when a key arrives for which
 the last one has no room; without ``forget`` and ``unite``, every slice but the last is full, or was crowded by chosen
@@ -349,13 +349,8 @@ class Chain(ABC):
 
     # -- figures
 
-    @property
-    def expected_skipped(self) -> float:
-        """The expected number of absent keys that were taken for present ones so far."""
-        with self._lock:
-            return self._expected_skipped()
-
     def _expected_skipped(self) -> float:
+        """The expected number of absent keys that were taken for present ones so far."""
         total, before = self._skipped_before, 0.0
         for entry in self._chain:
             skipped, fpp = entry.skipped(before)

@@ -13,6 +13,8 @@ from typing import Protocol, TypedDict
 from msgspec import Struct, field
 
 from crawler.base.kv import Batch
+from crawler.seen.filters.chain_compaction import SuccessorSlice
+from crawler.seen.slices.cow_snapshot import CowSnapshot
 from crawler.seen.slices.digests import Key
 from crawler.seen.slices.errors import JSON
 from crawler.seen.slices.key_hash import HashDescription, KeyHash
@@ -106,14 +108,6 @@ class Part(Struct, frozen=True):
     size: int
 
 
-class Copying(Protocol):
-    """A copy made in pieces."""
-
-    def advance(self) -> bool:
-        """Copy the next piece. True while there is more to copy."""
-        ...
-
-
 class SeenSnapshot(Struct, frozen=True):
     """A seen-set at one moment. ``state`` is a copy; the buffers of ``segments`` are live views, or copies.
 
@@ -124,32 +118,13 @@ class SeenSnapshot(Struct, frozen=True):
 
     state: dict[str, JSON]
     segments: list[Segment]
-    copies: list[Copying] = field(default_factory=list)
+    copies: list[CowSnapshot] = field(default_factory=list)
 
     def advance(self) -> bool:
         """Copy the next piece, between two additions. True while there is more. Takes a fraction of a millisecond."""
         if self.copies and not self.copies[-1].advance():
             self.copies.pop()
         return bool(self.copies)
-
-
-class Successor(Protocol):
-    """The slice that will replace a chain, while it is built."""
-
-    capacity: int
-
-    @property
-    def room(self) -> int:
-        """How many more keys fit."""
-        ...
-
-    def touch(self) -> bool:
-        """Write to the next part of the memory, before the first key is put. True when all of it is touched."""
-        ...
-
-    def put(self, digests: bytes) -> None:
-        """Add keys of the chain, each once, and no more than there is room for."""
-        ...
 
 
 class Compactable(Protocol):
@@ -160,13 +135,13 @@ class Compactable(Protocol):
         """How many slices a new key is looked up in."""
         ...
 
-    def successor(self) -> Successor:
+    def successor(self) -> SuccessorSlice:
         """An empty slice that can replace all slices after every key was put into it.
 
         Raises ``FilterError`` when there is no memory for it."""
         ...
 
-    def succeed(self, successor: Successor) -> None:
+    def succeed(self, successor: SuccessorSlice) -> None:
         """Replace all slices by ``successor``, which must not be used afterwards.
 
         It must hold every key of the chain, including those added after it was made. Raises ``FilterError``, without a

@@ -33,7 +33,7 @@ from typing import SupportsIndex
 
 from crawler.seen.filters.chain_compaction import SuccessorSlice, following_share, successor_share
 from crawler.seen.filters.key_filter import Filter
-from crawler.seen.filters.protocol import Compactable, Successor
+from crawler.seen.filters.protocol import Compactable
 from crawler.seen.filters.slice_entry import SliceEntry
 from crawler.seen.slices.contract import Slice
 from crawler.seen.slices.errors import JSON, FilterError, real_number
@@ -115,10 +115,8 @@ class ScalableBloomFilter(Filter):
         """An empty slice that can replace all slices, see ``Compactable``."""
         return SuccessorSlice(self.layout, *successor_share(len(self), self.fpp, self.tightening))
 
-    def succeed(self, successor: Successor) -> None:
+    def succeed(self, successor: SuccessorSlice) -> None:
         """Replace all slices by ``successor``, see ``Compactable``."""
-        if not isinstance(successor, SuccessorSlice):
-            raise TypeError("a chain is replaced by the successor that it made")
         with self._lock:
             self._succeed(successor, successor.count)
 

@@ -41,7 +41,6 @@ MOST_SHARDS = 4096
 LEAST_SHARDS = 16
 _KEYS_A_SHARD = 2**14  # in the first slice: some 50 KB at an fpp of 0.001
 _PACKED = struct.Struct("<IIIIQd")
-PACKED = _PACKED.size
 WATCHED = 65_536  # keys that are watched exactly, in all shards
 
 Indices = npt.NDArray[np.intp]

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from crc32c import crc32c
 
-from crawler.seen.filters import DIGEST_BYTES, FilterError, ScalableBloomFilter, Successor
+from crawler.seen.filters import DIGEST_BYTES, FilterError, ScalableBloomFilter, SuccessorSlice
 from crawler.seen.filters.memory_budget import check_memory
 from crawler.seen.filters.planning import successor_plan
 from crawler.tools.dedup.digest_file import DigestFile, DigestsLostError, Mark
@@ -42,7 +42,7 @@ class ChainRebuild(AbstractContextManager["ChainRebuild"]):
         self._say = say
         self._clock = clock
         self._rested = clock()
-        self._successor: Successor | None = None
+        self._successor: SuccessorSlice | None = None
         self._checksum = 0  # of the digests that were put into it
         self._put = 0
         self.done = 0

@@ -50,11 +50,6 @@ class Scope:
         self._names: dict[str, str] = {}
 
     @property
-    def origins_known(self) -> int:
-        """The number of origins whose answer is in memory."""
-        return len(self._names)
-
-    @property
     def is_known(self) -> bool:
         """Whether anything can belong to the crawl."""
         return self.mode == "any" or bool(self._entries)

@@ -27,19 +27,10 @@ def rule_faults(settings: Settings) -> Iterator[RuleFault]:
     """Patterns that no URL can match, and rules that never decide because of another."""
     yield from _scope_faults(settings.scope)
     yield from _priority_faults(settings)
-    yield from _site_faults(settings.site)
-    for place, name, text in _output_texts(settings.output):
+    for place, name, text in (*_site_texts(settings.site), *_output_texts(settings.output)):
         pattern = _pattern(text)
         if isinstance(pattern, str):
             yield RuleFault(place, f"{name} {text!r}: {pattern}")
-
-
-def _site_faults(settings: SitesSettings) -> Iterator[RuleFault]:
-    for number, table in enumerate(settings.tables):
-        for place, text in site_patterns(table):
-            pattern = _pattern(text)
-            if isinstance(pattern, str):
-                yield RuleFault(("site", number, *place), f"site.{place[0]} {text!r}: {pattern}")
 
 
 def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:
@@ -148,10 +139,14 @@ def _texts(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str, str
     for number, rule in enumerate(settings.priority.rules):
         if rule.pattern is not None:
             yield ("priority", number, "pattern"), f"priority rule {number + 1}, pattern", rule.pattern
-    for number, table in enumerate(settings.site.tables):
+    yield from _site_texts(settings.site)
+    yield from _output_texts(settings.output)
+
+
+def _site_texts(settings: SitesSettings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    for number, table in enumerate(settings.tables):
         for place, text in site_patterns(table):
             yield ("site", number, *place), f"site.{place[0]}", text
-    yield from _output_texts(settings.output)
 
 
 def _output_texts(settings: OutputSettings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:

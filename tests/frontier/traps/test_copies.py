@@ -25,8 +25,8 @@ from crawler.frontier.traps.copies import (
     remember,
     simhash_of,
 )
-from crawler.job.store.memory_store import MemoryStore
 from tests.documents import ROOT
+from tests.memory_store import MemoryStore
 
 WORDS = [f"word{n}" for n in range(2_000)]
 

@@ -21,7 +21,7 @@ from crawler.frontier.traps.soft404 import (
     check_soft404,
     stored_rows,
 )
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 SITE = "http://h.test"
 LOST = ["lost/", "gone/"]

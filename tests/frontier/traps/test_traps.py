@@ -14,7 +14,7 @@ from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import TrapSettings
 from crawler.frontier.traps.counts import TrapRecordError
 from crawler.frontier.traps.traps import Traps, check_row
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 LIMITS: dict[str, Any] = {
     "max_segments": 6,

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Family
 from crawler.base.settings.parts import RobotsSettings
 from crawler.cli import main
@@ -42,6 +41,7 @@ from crawler.web.fetch.content_coding import zstd
 from crawler.web.fetch.robots_cache import encode_robots
 from tests.durability.power import Inline
 from tests.engine.test_robots_visit import page
+from tests.faulty_disk import FaultyDisk, PowerCutError
 from tests.job.test_kept import KEEPING, LINKS, TEXT, WARC
 from tests.job.test_kept import kept_of as archive_and_links
 from tests.jobs import store_of

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Family
 from crawler.frontier.entry import decode_entry
 from crawler.inspect.integrity.change import Change
@@ -20,6 +19,7 @@ from crawler.inspect.integrity.repairer import repair_job
 from crawler.job.records import decode_counters, encode_counters
 from crawler.job.recovery import COUNTERS, SHAPING_KEPT
 from tests.examples import TIMES
+from tests.faulty_disk import FaultyDisk, PowerCutError
 from tests.jobs import (
     PAGES,
     Stopped,

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.base.disk import Fault, FaultyDisk, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.job.checkpoint.envelope import EnvelopeError, UnknownVersionError, encode_envelope
 from crawler.job.checkpoint.generations import MAGIC, VERSION, Generations, Manifest, manifest_name
 from crawler.seen.filters import FormatError, SeenSnapshot, Segment
 from tests.examples import TIMES
+from tests.faulty_disk import Fault, FaultyDisk
 
 NOW = 1_700_000_000.0
 SEALED = b"sealed slice, never written again" * 10

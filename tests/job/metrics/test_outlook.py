@@ -9,9 +9,9 @@ import pytest
 from crawler.base.settings.parts import SeenSettings
 from crawler.frontier.pace import HostTime
 from crawler.job.metrics.outlook import Look, Observed, Pace, next_look, seen_at_end, seen_warning, time_left
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import KeyHash, SeenSet
+from tests.faulty_store import FaultyStore
 
 STEADY = Pace(3.0, 0.25)
 

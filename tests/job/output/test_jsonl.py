@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.base.disk import Fault, FaultyDisk, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.job.output import AppendedFile
 from tests.examples import TIMES
+from tests.faulty_disk import Fault, FaultyDisk
 
 
 def opened(path: Path) -> AppendedFile:

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crawler.base.disk import FaultyDisk, PowerCutError
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import DurabilitySettings, PolitenessSettings, RobotsSettings, SeenSettings, Settings
 from crawler.job.checkpointer import drive
@@ -32,12 +31,13 @@ from crawler.job.partition.router import PartitionRouter
 from crawler.job.platform import Platform
 from crawler.job.receiving import EPOCH, encode_epoch
 from crawler.job.records import Outcome, PageRecord
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.verdict import Finished
 from crawler.seen.exact.recent import RecentDigests
 from crawler.url.urls.canonicaliser import Canonical
 from tests.chance import CHANCE
 from tests.durability.power import Inline
+from tests.faulty_disk import FaultyDisk, PowerCutError
+from tests.faulty_store import FaultyStore
 
 PARTITIONS = 3
 NEVER = 1e9

@@ -34,8 +34,8 @@ from crawler.job.partition.placement import Placement
 from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, read_content
 from crawler.job.records import Counters
-from crawler.job.store.memory_store import MemoryStore
 from crawler.url.urls.canonicaliser import Canonical
+from tests.memory_store import MemoryStore
 
 T = TypeVar("T")
 

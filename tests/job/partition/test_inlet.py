@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crawler.base.kv import Batch
 from crawler.job.partition.inlet import Inlet, Verdict
 from crawler.job.partition.parcel_codec import Ack, Parcel
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 ME, PARTITIONS = 1, 4
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crawler.base.kv import Batch, Family
 from crawler.job.partition.outbox import AGAIN, AGAIN_MOST, WINDOW, Outbox
 from crawler.job.partition.parcel_codec import PARCEL_BYTES, Ack, Parcel
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 ME, PARTITIONS = 1, 4
 MUCH = 2**30

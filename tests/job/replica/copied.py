@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawler.base.disk import PowerCutError, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.base.settings.parts import OutputSettings, Settings
 from crawler.engine.lifecycle import Stop
 from crawler.inspect.integrity.left_out import fetch_left_out
@@ -33,6 +33,7 @@ from crawler.job.snapshot import COPYING
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import KEEPING, Inline, on_the_wire, reachable, seeds, small_web
+from tests.faulty_disk import PowerCutError
 from tests.outputs import records
 from tests.virtual import run_virtually
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crawler.base.disk import FaultyDisk, PowerCutError, RealDisk
+from crawler.base.disk import RealDisk
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import Settings
 from crawler.engine.lifecycle import Stop
@@ -35,10 +35,11 @@ from crawler.job.records import DIGEST_SIZE
 from crawler.job.recovery import SeenSpec, restore_seen
 from crawler.job.replica.replica_codec import ReplicaCodec
 from crawler.job.replica.step_codec import START, Mark
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.web.fetch import SimulatedWeb
 from tests.driving import Driven
 from tests.durability.power import KEEPING, Inline, on_the_wire, reachable, seeds, small_web
+from tests.faulty_disk import FaultyDisk, PowerCutError
+from tests.faulty_store import FaultyStore
 from tests.outputs import records
 from tests.virtual import run_virtually
 

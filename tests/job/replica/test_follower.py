@@ -17,8 +17,8 @@ from crawler.job.records import Counters, encode_counters, sequence_key
 from crawler.job.recovery import COUNTERS
 from crawler.job.replica.step_codec import Chunk, Mark, Step
 from crawler.job.step_log import MARK
-from crawler.job.store.faulty_store import FaultyStore
-from crawler.job.store.memory_store import MemoryStore
+from tests.faulty_store import FaultyStore
+from tests.memory_store import MemoryStore
 
 LINE = 7
 

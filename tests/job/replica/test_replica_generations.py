@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.base.disk import Disk, FaultyDisk, PowerCutError, RealDisk
+from crawler.base.disk import Disk, RealDisk
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import SeenSettings, Settings
 from crawler.job.checkpoint.renewal import Renewal
@@ -29,10 +29,11 @@ from crawler.job.records import (
 from crawler.job.recovery import COUNTERS, stored_counters
 from crawler.job.replica.step_codec import Chunk, Mark, Step
 from crawler.job.step_log import MARK
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.seen.exact.seen import make_seen
 from crawler.seen.filters import SeenSet
 from tests.durability.power import Inline
+from tests.faulty_disk import FaultyDisk, PowerCutError
+from tests.faulty_store import FaultyStore
 
 LINE = 7
 MOST_KEYS = 40  # that the job replays, besides those since the last generation

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import FaultyDisk
 from crawler.base.kv import Family
 from crawler.base.settings.parts import PartitionSettings, Settings
 from crawler.job.checkpointer import drive
@@ -18,9 +17,10 @@ from crawler.job.kept_steps import KeptSteps
 from crawler.job.platform import Platform
 from crawler.job.replica.step_codec import START, Mark
 from crawler.job.step_log import StepLog
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.transaction import Transaction
 from crawler.url.urls.canonicaliser import Canonical
+from tests.faulty_disk import FaultyDisk
+from tests.faulty_store import FaultyStore
 
 LINE = 7
 

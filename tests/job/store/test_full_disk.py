@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family, Store
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.store.rocks import RocksStore, StoreError
+from tests.faulty_store import FaultyStore
 from tests.small_disk import small_disk
 
 VALUE = os.urandom(1_000)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.base.kv import PAGE, Family, Reader, Store
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.rocks import RocksStore
 from tests.examples import TIMES
+from tests.memory_store import MemoryStore
 
 Contents = dict[Family, dict[bytes, bytes]]
 # Few and short keys, so that changes meet; NUL and 0xFF, so that order is that of bytes.

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from crawler.base.kv import Family
 from crawler.frontier.entry import Entry
-from crawler.job.store.memory_store import MemoryStore
 from crawler.seen.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts
 from crawler.seen.exact.rows import HOST_BYTES
 from crawler.seen.filters import SEED_ZERO, BloomFilter
 from tests.examples import TIMES
+from tests.memory_store import MemoryStore
 
 
 def url(number: int) -> str:

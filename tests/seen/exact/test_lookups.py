@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from crawler.base.kv import Family, Store
-from crawler.job.store.memory_store import MemoryStore
 from crawler.job.store.rocks import RocksStore
+from tests.memory_store import MemoryStore
 
 # Rows that share their first eight bytes or nearly do, and the last possible ones.
 

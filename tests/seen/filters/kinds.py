@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crawler.job.store.memory_store import MemoryStore
 from crawler.seen.exact.seen import ExactSeenSet
 from crawler.seen.exact.seen import load_seen as load_exact
 from crawler.seen.filters import (
@@ -21,6 +20,7 @@ from crawler.seen.filters import (
 )
 from crawler.seen.slices.compiled import reference
 from tests.hashing import HASH
+from tests.memory_store import MemoryStore
 
 Maker = Callable[[], Filter]
 

@@ -16,11 +16,11 @@ from crawler.seen.shared.open_set import OpenedSet, Producer, connect, make_set,
 from crawler.seen.shared.pieces import SetParameters
 from crawler.seen.shared.redis_shards import PatientServers
 from crawler.seen.shared.set_address import SetAddress, parse_set
-from crawler.seen.shared.shard import MemoryShards
 from crawler.seen.shared.shard_requests import Shards, Who
 from crawler.seen.shared.shared_set import SharedSet
 from crawler.seen.slices.key_hash import KeyHash
 from tests.base.carrier.redis_server import RedisServer
+from tests.seen.shared.shard import MemoryShards
 
 SECRET = "00112233445566778899aabbccddeeff"
 HASH = KeyHash.from_json({"algorithm": "blake2b", "secret": SECRET})

@@ -10,9 +10,9 @@ from crawler.seen.filters import ScalableBloomFilter
 from crawler.seen.shared import shard_scripts as scripts
 from crawler.seen.shared.open_set import Producer, new_head
 from crawler.seen.shared.pieces import BLOCK, SetParameters, divide, geometry_of, shards_for, unpack_all
-from crawler.seen.shared.shard import places
 from tests.documents import page
 from tests.seen.shared.kits import HASH, SECRET
+from tests.seen.shared.shard import places
 
 FORMAT = page("format-shared.md")
 

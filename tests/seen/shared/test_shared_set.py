@@ -26,7 +26,6 @@ from crawler.seen.shared.pieces import (
 )
 from crawler.seen.shared.set_address import parse_set
 from crawler.seen.shared.set_figures import statistics
-from crawler.seen.shared.shard import put
 from crawler.seen.shared.shard_requests import (
     Add,
     Answer,
@@ -45,6 +44,7 @@ from crawler.seen.slices.digests import digest_words
 from tests.base.carrier.redis_server import RedisServer, redis_cluster, redis_server
 from tests.examples import TIMES
 from tests.seen.shared.kits import HASH, Kit, MemoryKit, RedisKit, module_path, parameters
+from tests.seen.shared.shard import put
 
 SURE = 1e-7  # an fpp at which no key of these tests is mistaken
 KITS = ("memory", "server", "cluster")

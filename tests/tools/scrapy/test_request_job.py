@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from crawler.base.disk import FaultyDisk
 from crawler.base.kv import Family
 from crawler.cli import main
 from crawler.frontier.entry import Entry
@@ -23,10 +22,11 @@ from crawler.job.found import Brought
 from crawler.job.identity import read_identity
 from crawler.job.platform import Platform
 from crawler.job.records import Outcome
-from crawler.job.store.faulty_store import FaultyStore
 from crawler.job.store.rocks import RequestStore
 from crawler.tools.scrapy.job_settings import FETCHER, settings_of_job
 from crawler.tools.scrapy.request_job import Ending, RequestJob, Taken
+from tests.faulty_disk import FaultyDisk
+from tests.faulty_store import FaultyStore
 from tests.jobs import rows, verify
 from tests.program import ROOT, wait_until
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from crawler.base.kv import Batch, Family
 from crawler.base.settings.parts import RobotsSettings
-from crawler.job.store.memory_store import MemoryStore
 from crawler.url.robots.parse import RobotsRecordError
 from crawler.web.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
 from crawler.web.fetch.simulated import page
+from tests.memory_store import MemoryStore
 
 RULES = "User-agent: *\n" + "".join(f"Disallow: /{n:x}\n" for n in range(20_000))
 SHORT = "User-agent: *\nDisallow: /x\n"

@@ -11,7 +11,7 @@ import os
 import random
 
 from crawler.base.kv import Batch
-from crawler.job.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 
 class FaultyStore(MemoryStore):

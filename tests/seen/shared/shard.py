@@ -1,4 +1,4 @@
-"""One shard in memory: the reference for what the scripts do, and a set that needs no server."""
+"""One shard of a shared set in memory: the reference for what the scripts on servers do."""
 
 from __future__ import annotations
 

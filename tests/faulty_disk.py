@@ -175,10 +175,6 @@ class FaultyDisk:
             for name, inode in entries.items():
                 (path / name).write_bytes(inode.survivor(self._chance))
 
-    def fail_later(self, operation: str, number: int, error: int) -> None:
-        """Let the ``number``-th call of the operation fail, counted from now."""
-        self.faults.append(Fault(operation, self._calls.get(operation, 0) + number, error))
-
     def meet(self, operation: str) -> Fault | None:
         """Count the call, and raise if it is to fail. The fault of a pwrite is returned, because a part is written
         first."""

@@ -1,4 +1,4 @@
-"""The store in memory: for tests, simulations, and commands without a job."""
+"""The store in memory: for tests and simulations."""
 
 from __future__ import annotations
 

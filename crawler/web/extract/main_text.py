@@ -28,8 +28,10 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
         return Extracted(structured=structured, extractor=EXTRACTOR)
     text = markdown = ""
     if (content := main_content(tree)) is not None:
-        for link in content.select("a[href^='javascript:' i]"):
-            link.unwrap()
+        for link in content.select("a"):
+            is_empty = not link.text.strip() and link.select_one("img") is None
+            if is_empty or (link.attr("href") or "").lstrip().lower().startswith("javascript:"):
+                link.unwrap()
         for image in content.select("img[src^='data:' i]"):
             image.replace_with(Text(image.attr("alt") or ""))
         markdown = _markdown(content, tree.base_url(url)) if forms & Forms.MARKDOWN else ""

@@ -32,8 +32,6 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
             is_empty = not link.text.strip() and link.select_one("img") is None
             if is_empty or (link.attr("href") or "").lstrip().lower().startswith("javascript:"):
                 link.unwrap()
-        for image in content.select("img[src^='data:' i]"):
-            image.replace_with(Text(image.attr("alt") or ""))
         markdown = _markdown(content, tree.base_url(url)) if forms & Forms.MARKDOWN else ""
         text = _text(content)
     return Extracted(
@@ -47,6 +45,8 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
 
 def _markdown(content: Element, base: str) -> str:
     """The content in Markdown, with absolute links. Changes the tree."""
+    for image in content.select("img[src^='data:' i]"):  # a few dots, until a script puts the image there
+        image.attrs["src"] = image.attr("data-src") or ""
     with contextlib.suppress(ValueError):  # a <base> that is no URL
         content.resolve_links(base)
     for code in content.select("pre"):

@@ -22,7 +22,7 @@ from crawler.cli import main
 from crawler.frontier.entry import fresh_slot
 from crawler.frontier.host import decode_host, encode_host, host_name
 from crawler.inspect.integrity.finding import Finding
-from crawler.inspect.integrity.inventory import Inventory, InventorySettings, Source
+from crawler.inspect.integrity.inventory import Inventory, Source
 from crawler.inspect.integrity.verifier import SeenCheck
 from crawler.job.checkpoint.generations import Generations, Manifest
 from crawler.job.output import lines_of
@@ -229,7 +229,7 @@ def hide_behind_the_cursor(job: Path) -> None:
 def findings(job: Path, store: Reader, counters: Counters, settings: Settings | None = None) -> list[Finding]:
     """What verify would find in a store of the test's own."""
     inventory = Inventory(
-        Source(job, InventorySettings.of(settings or Settings(), kept_hash(store) or SEED_ZERO), store, counters),
+        Source(job, settings or Settings(), kept_hash(store) or SEED_ZERO, store, counters),
         SeenCheck(),
     )
     return [finding for part in inventory.parts() for finding in part]

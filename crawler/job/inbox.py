@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from crawler.base.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
 from crawler.base.settings.parts import CLASSES, LEAF
@@ -87,13 +88,7 @@ class Answer(Struct, frozen=True):
         )
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "admitted": self.admitted,
-            "known": self.known,
-            "off_scope": self.off_scope,
-            "rejected": [{"url": url, "reason": reason} for url, reason in self.rejected],
-            "credentials_dropped": self.credentials_dropped,
-        }
+        return {**asdict(self), "rejected": [{"url": url, "reason": reason} for url, reason in self.rejected]}
 
 
 class Inbox:
@@ -206,14 +201,9 @@ class Inbox:
         """Answer a file whose URLs were durably admitted, if a process waits for the answer, and remove the file."""
         failpoint("inbox.admitted")
         if parcel.answer:
-            content: dict[str, Any] = {
-                "admitted": answer.admitted,
-                "known": answer.known,
-                "off_scope": answer.off_scope,
-                "rejected": [list(each) for each in answer.rejected],
-            }
-            if answer.credentials_dropped:
-                content["credentials_dropped"] = answer.credentials_dropped
+            content = asdict(answer)
+            if not answer.credentials_dropped:
+                del content["credentials_dropped"]
             try:
                 replace_file(
                     self._disk, self.path / (parcel.name + _ANSWER), encode_envelope(ANSWER_MAGIC, VERSION, content)

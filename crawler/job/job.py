@@ -532,11 +532,6 @@ class Job:
                 for target in lacking:
                     partition.tell_entries(scope.mode, entries, transaction.batch, target)
 
-    @property
-    def outbox_is_empty(self) -> bool:
-        """Whether nothing waits for other partitions. Raises OSError."""
-        return not self.writer.in_transaction and self._as_partition().outbox.is_empty
-
     def _as_partition(self) -> PartitionRouter:
         partition = self.partition
         if partition is None:

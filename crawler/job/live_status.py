@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from crawler.base.disk import FULL, private_opener
 from crawler.job.checkpoint.envelope import read_bounded
@@ -42,11 +43,8 @@ def write_live(directory: Path, live: Live) -> None:
     part, path = directory / (LIVE + ".part"), directory / LIVE
     content = {
         "pid": os.getpid(),
-        "stats": live.stats,
+        **asdict(live),
         "in_flight": dict(itertools.islice(live.in_flight.items(), _SHOWN)),
-        "output_end": live.output_end,
-        "dashboard": live.dashboard,
-        "events": live.events,
         "side_requests": dict(itertools.islice(live.side_requests.items(), _SHOWN)),
     }
     try:
@@ -79,17 +77,10 @@ def read_live(directory: Path) -> Live | None:
     try:
         live = _read(directory / LIVE)
         # A killed process may have left its file behind.
-        if live["pid"] != holder:
+        if live.pop("pid") != holder:
             return None
-        return Live(
-            live["stats"],
-            live["in_flight"],
-            live["output_end"],
-            live["dashboard"],
-            live["events"],
-            live["side_requests"],
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return Live(**live)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol
 from msgspec import Struct, field
 
 from crawler.base.kv import Family, Reader, Row
-from crawler.base.settings.parts import PARTITIONS_MOST, RobotsSettings, SeenSettings, Settings
+from crawler.base.settings.parts import PARTITIONS_MOST, Settings
 from crawler.frontier.entry import Entry, EntryError, decode_entry, is_retry, queue_of, split_pending_key
 from crawler.frontier.host import Host, HostRecordError, decode_host, host_name
 from crawler.frontier.page import PageError, unpack_page
@@ -90,29 +90,15 @@ class Observer(Protocol):
         """Return what is wrong with everything since the last call."""
 
 
-class InventorySettings(Struct, frozen=True):
-    """The settings of a job that an inventory needs."""
-
-    rules: tuple[str, ...]  # of canonicalisation
-    seen: SeenSettings
-    hash: KeyHash  # of the journal
-    robots: RobotsSettings
-    user_agent: str
-
-    @classmethod
-    def of(cls, settings: Settings, hash: KeyHash) -> InventorySettings:
-        return cls(settings.canonical.rules, settings.seen, hash, settings.robots, settings.fetch.user_agent)
-
-
 _ANY_PARTITION = (-1, PARTITIONS_MOST)  # a store does not say which it is
 
 
 class UrlKeys:
     """Makes keys from stored URLs, and from keys the digests that the job stores of them."""
 
-    def __init__(self, settings: InventorySettings) -> None:
-        self._canonicaliser = Canonicaliser(settings.rules)
-        self.digests = settings.hash.digest_keys
+    def __init__(self, settings: Settings, hash: KeyHash) -> None:
+        self._canonicaliser = Canonicaliser(settings.canonical.rules)
+        self.digests = hash.digest_keys
 
     def key(self, href: str) -> str | None:
         """Return the key, or None for a URL that no crawl stores because it is not canonical."""
@@ -123,10 +109,12 @@ class UrlKeys:
 
 
 class Source(Struct, frozen=True):
-    """A job with an open store. ``counters`` is None if they cannot be read; then nothing is compared with them."""
+    """A job with an open store. ``hash`` is that of the journal. ``counters`` is None if they cannot be read; then
+    nothing is compared with them."""
 
     directory: Path
-    settings: InventorySettings
+    settings: Settings
+    hash: KeyHash
     store: Reader
     counters: Counters | None
 
@@ -209,7 +197,7 @@ class Inventory:
         self._source = source
         self._partition = _ANY_PARTITION
         self._observer = observer
-        self._keys = UrlKeys(source.settings)
+        self._keys = UrlKeys(source.settings, source.hash)
         self._beyond_end = beyond_end
         self._cut = cut
 
@@ -252,7 +240,7 @@ class Inventory:
     def _row_checks(self) -> list[tuple[Family, Kind, RowCheck]]:
         """How each row of these families is checked: the function raises ValueError."""
         settings = self._source.settings
-        robots = RobotsCache(self._store, settings.robots, settings.user_agent)
+        robots = RobotsCache(self._store, settings.robots, settings.fetch.user_agent)
         return [
             (Family.ROBOTS, Kind.ROBOTS_DAMAGED, lambda _, value: robots.decode(value)),
             (Family.TRAPS, Kind.TRAP_DAMAGED, self._trap),

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from crawler.base.disk import Appender, Disk
 from crawler.base.kv import Batch, Family, Reader, Row, Store
+from crawler.base.settings.parts import Settings
 from crawler.frontier.entry import (
     FRESH_START,
     Entry,
@@ -37,7 +38,7 @@ from crawler.frontier.page import pack_page, unpack_page
 from crawler.frontier.revisits import due_key
 from crawler.inspect.integrity.change import Change, Done, Tell
 from crawler.inspect.integrity.finding import Detail
-from crawler.inspect.integrity.inventory import Inventory, InventorySettings, OutputTally, Queue, Source
+from crawler.inspect.integrity.inventory import Inventory, OutputTally, Queue, Source
 from crawler.inspect.integrity.output_files import OutputFiles
 from crawler.inspect.integrity.part_reader import PartReader
 from crawler.inspect.integrity.quarantine import Quarantine
@@ -81,7 +82,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 from crawler.seen.exact.ledger import LEDGER_COUNTS, LedgerCounts
 from crawler.seen.exact.rows import rows_of
 from crawler.seen.exact.seen import ROW_COUNT, ROW_COUNT_FORM, kept_rows
-from crawler.seen.filters import FilterError
+from crawler.seen.filters import FilterError, KeyHash
 
 WHOLE = f"{PAGES}.whole"  # all records that stay, until they take the place of the files that had them
 _CHANGES = 4_096  # changes in one batch
@@ -97,7 +98,8 @@ class RepairContext(Struct, frozen=True):
     """A job under repair: its store, open for reading, the new one, and the tools."""
 
     directory: Path
-    settings: InventorySettings
+    settings: Settings
+    hash: KeyHash
     old: Reader
     new: Store
     disk: Disk
@@ -116,10 +118,10 @@ class Rebuild:
         self._old = context.old
         self._path = context.directory / PAGES
         self._order = order
-        self._digests = Digests(context.settings)
+        self._digests = Digests(context.settings, context.hash)
         self._kept = _stored_counters_or_none(context.old.get(Family.META, COUNTERS))
         self._found = Remembered(self._digests)
-        source = Source(context.directory, context.settings, context.old, self._kept)
+        source = Source(context.directory, context.settings, context.hash, context.old, self._kept)
         self._inventory = Inventory(source, self._found, beyond_end=True)
         self._files = OutputFiles(context.directory, context.old, context.disk, context.quarantine)
         self._rows = kept_rows(context.settings.seen)
@@ -436,7 +438,7 @@ class _Journal:
         self.admitted = 0  # how often it admits a URL
         self._put = put
         self._before = before
-        self._digest = context.settings.hash.digest_keys
+        self._digest = context.hash.digest_keys
         self._rows = kept_rows(context.settings.seen)
         self._waiting = bytearray()
 

@@ -26,7 +26,6 @@ from crawler.base.settings.parts import SeenSettings, Settings
 from crawler.frontier.order import Order
 from crawler.inspect.integrity.change import Change, Done, Tell
 from crawler.inspect.integrity.finding import Detail, Finding
-from crawler.inspect.integrity.inventory import InventorySettings
 from crawler.inspect.integrity.quarantine import Quarantine
 from crawler.inspect.integrity.rebuild import WHOLE, Rebuild, RepairContext, place_whole
 from crawler.inspect.integrity.verifier import unreadable, verify_job
@@ -203,7 +202,8 @@ class _Repair:
         try:
             context = RepairContext(
                 self._directory,
-                InventorySettings.of(settings, self._hash),
+                settings,
+                self._hash,
                 old,
                 new,
                 self._disk,

@@ -12,7 +12,7 @@ from crawler.base.kv import Family, Reader
 from crawler.base.settings.load import SettingsError
 from crawler.frontier.entry import Entry, EntryError, decode_entry
 from crawler.inspect.integrity.finding import Detail, Finding, Kind
-from crawler.inspect.integrity.inventory import Inventory, InventorySettings, Source
+from crawler.inspect.integrity.inventory import Inventory, Source
 from crawler.inspect.integrity.record_files import MOVED, file_findings
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.job.checkpoint.envelope import EnvelopeError
@@ -68,7 +68,7 @@ def _verify(directory: Path) -> Iterator[Finding]:
         yield from parts.check(_generations(job))
         observer = SeenCheck()
         yield from parts.check(observer.load(job))
-        source = Source(job.directory, InventorySettings.of(job.settings, job.identity.hash), job.store, job.counters)
+        source = Source(job.directory, job.settings, job.identity.hash, job.store, job.counters)
         if job.identity.fetcher is not None:
             yield from parts.check(_requests(job.store))
         files = list(file_findings(job.directory / PAGES))

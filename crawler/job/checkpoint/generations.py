@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from crawler.base.disk import Appender, Disk, failpoint, replace_file
 from crawler.job.checkpoint.envelope import (
@@ -362,17 +362,5 @@ def _check_segment_file(manifest: str, segment: SegmentFile) -> None:
 
 
 def _encode_manifest(manifest: Manifest) -> bytes:
-    content = {
-        "generation": manifest.generation,
-        "sequence": manifest.sequence,
-        "seen_sequence": manifest.seen_sequence,
-        "written_at": manifest.written_at,
-        "seconds": manifest.seconds,
-        "bytes": manifest.bytes,
-        "state": manifest.state,
-        "segments": [
-            {"name": s.name, "file": s.file, "size": s.size, "checksum": s.checksum, "sealed": s.sealed}
-            for s in manifest.segments
-        ],
-    }
+    content = {**asdict(manifest), "segments": [asdict(segment) for segment in manifest.segments]}
     return encode_envelope(MAGIC, VERSION, content)

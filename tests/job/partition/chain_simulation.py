@@ -361,7 +361,9 @@ class Member:
 
     @property
     def is_idle(self) -> bool:
-        return self.job.frontier.queued == 0 and self.job.outbox_is_empty
+        return (
+            self.job.frontier.queued == 0 and self.job.partition.outbox.is_empty and not self.job.writer.in_transaction
+        )
 
     def finished(self) -> list[str]:
         return [json.loads(line)["url"] for line in (self._directory / "pages.jsonl").read_bytes().splitlines()]

@@ -106,7 +106,7 @@ class Crowd:
             receipts.append(target.receive(parcel, now))
             asyncio.run(target.sync())
             job.acknowledged(target.due_acks(), now)
-        assert job.outbox_is_empty
+        assert job.partition.outbox.is_empty
         return receipts
 
     def visit(self, number: int, *links: Canonical, **said: Any) -> PageRecord:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from crawler.base.carrier.verbs import CRAWL, START, CarrierError
+from crawler.cluster.open_partition import OpenPartition
 from crawler.cluster.ownership import Ownership, name_of, names_of
 from crawler.cluster.reach import Reach
 from crawler.job.partition.end_rounds import (
@@ -31,32 +31,6 @@ _SLOWER = 1.5  # times the pause before, while nothing changes
 _TOLD_AGAIN = 2.0  # seconds after which a value is put once more: the carrier may have lost it
 
 
-class Ours(Protocol):
-    """A partition that is open here."""
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether nothing is left to do in it, and all of that is durable."""
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether URLs are left in it that a limit on the pages of the crawl forbids."""
-
-    @property
-    def is_sent(self) -> bool:
-        """Whether all that belongs to other partitions is durable there."""
-
-    @property
-    def version(self) -> int:
-        """The transactions written since it was opened."""
-
-    @property
-    def epoch(self) -> int:
-        """The epoch under which it sends."""
-
-    read_to: str  # the position up to which its stream is read and admitted
-
-
 class EndWatch:
     """Watches for the end beside the work of one process."""
 
@@ -65,7 +39,7 @@ class EndWatch:
         reach: Reach,
         ownership: Ownership,
         partitions: int,
-        ours: Callable[[], Mapping[int, Ours]],
+        ours: Callable[[], Mapping[int, OpenPartition]],
         ended: Callable[[bool], None],
     ) -> None:
         """``ours()``: the partitions that are open here. ``ended`` is called when the crawl is over, and told whether a
@@ -112,7 +86,7 @@ class EndWatch:
             await self._answer(told)
         return await self._coordinate(told) or changed
 
-    async def may_leave(self, number: int, ours: Ours) -> bool:
+    async def may_leave(self, number: int, ours: OpenPartition) -> bool:
         """The partition, which is closed here, is to go on in another home, in another epoch. Take back what was
         answered for it, and return whether it may go: not if the crawl has ended with that answer. Its new home would
         end with all others, without a look at it. Raises CarrierError."""

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Protocol
 
 from crawler.base.clock import Anchor, SteadyClock
 from crawler.base.disk import FULL, no_room
@@ -29,6 +28,7 @@ from crawler.cluster.homes import Homes
 from crawler.cluster.member_options import Crawl, MemberOptions
 from crawler.cluster.older_copies import OlderCopies
 from crawler.cluster.ownership import HELD, Ownership, name_of
+from crawler.cluster.replicas import Replicas
 from crawler.cluster.seats import Seated
 from crawler.job.clock_anchor import CLOCK, LEAST, encode_anchor
 from crawler.job.directory import STORE, JobError, holds_job
@@ -58,24 +58,6 @@ class _Later(Exception):
     """It cannot be done now."""
 
 
-class ReplicasHere(Protocol):
-    """The replicas that this process has of others' partitions."""
-
-    def mark(self, number: int) -> tuple[int, int] | None:
-        """The state of a whole replica of that partition which this process has open; None: it has none."""
-
-    async def release(self, number: int) -> None:
-        """Close that replica, durably, and do not open it again as long as the partition's directories are being moved,
-        or it is at home here. Raises OSError."""
-
-    async def check(self, number: int) -> str:
-        """Why the replica, which is released, cannot be opened as the partition; "" if it can. Raises JobError if
-        another process has it, OSError if the disk is full."""
-
-    def fault(self, number: int) -> str:
-        """Why the replica that is here cannot become the partition, as far as that was looked at; "" if it can."""
-
-
 class Promotion:
     """What one process does with the directories of its home."""
 
@@ -85,7 +67,7 @@ class Promotion:
         options: MemberOptions,
         homes: Homes,
         ownership: Ownership,
-        replicas: ReplicasHere,
+        replicas: Replicas,
         older: OlderCopies,
     ) -> None:
         self._crawl = crawl

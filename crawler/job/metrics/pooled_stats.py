@@ -75,12 +75,11 @@ def pool(
     several = [part.stats for part in parts]
     state = _state(parts)
     state = "running" if at_work and state not in _AT_WORK else state
-    stats = {key: _RULES.get(key, _sum)([each.get(key) for each in several]) for key in several[0]}
     pauses = [each for each in several if each.get("paused")] if state == "paused" else []
     paused = min(pauses, key=lambda each: _rank(_CAUSES, each.get("paused_by")), default={})
     stopped = next((each for each in several if each.get("stopped_by")), {}) if state not in _AT_WORK else {}
     states = dict.fromkeys(beside, BESIDE) | dict.fromkeys(elsewhere, ELSEWHERE)
-    stats |= {
+    made = {
         "state": state,
         "paused": paused.get("paused"),
         "paused_by": paused.get("paused_by"),
@@ -97,7 +96,10 @@ def pool(
         "seen_warning": _seen_warning(parts),
         "partitions": _listed(parts, partitions, states, missing),
     }
-    return stats
+    ruled = {
+        key: None if key in made else _RULES.get(key, _sum)([each.get(key) for each in several]) for key in several[0]
+    }
+    return ruled | made
 
 
 def _listed(parts: Sequence[Part], partitions: int, states: Mapping[int, str], missing: str) -> list[dict[str, Any]]:
@@ -130,17 +132,11 @@ def _state(parts: Sequence[Part]) -> str:
     return "stopped" if state == "ended" and any(_waiting_of(part) for part in parts) else state
 
 
-def _waiting(values: Sequence[Any]) -> dict[str, Any] | None:
-    known = _known(values)
-    if not known:
-        return None
+def _waiting(known: Sequence[Any]) -> dict[str, Any]:
     return {"count": sum(each["count"] for each in known), "seconds": max(each["seconds"] for each in known)}
 
 
-def _replicas(values: Sequence[Any]) -> dict[str, Any] | None:
-    known = _known(values)
-    if not known:
-        return None
+def _replicas(known: Sequence[Any]) -> dict[str, Any]:
     behind = {key: max(each[key] for each in known) for key in ("steps", "seconds")}
     return {**{key: sum(each[key] for each in known) for key in ("wanted", "in_step")}, **behind}
 
@@ -160,6 +156,11 @@ def _rank(order: Sequence[str], word: Any) -> int:
 
 def _known(values: Iterable[Any]) -> list[Any]:
     return [value for value in values if value is not None]
+
+
+def _if_known(rule: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    """The rule for the values that there are; None if there are none."""
+    return lambda values: rule(known) if (known := _known(values)) else None
 
 
 def _sum(values: Sequence[Any]) -> Any:
@@ -198,18 +199,12 @@ def _slowest(values: Sequence[Any]) -> Any:
     return max(_known(values), key=lambda host: (host["seconds"], host["name"]), default=None)
 
 
-def _overlooked(values: Sequence[Any]) -> Any:
-    known = _known(values)
-    if not known:
-        return None
+def _overlooked(known: Sequence[Any]) -> dict[str, Any]:
     names = [name for each in known for name in each["names"]]
     return {"count": sum(each["count"] for each in known), "names": names[:_NAMED]}
 
 
-def _harvest(values: Sequence[Any]) -> Any:
-    known = _known(values)
-    if not known:
-        return None
+def _harvest(known: Sequence[Any]) -> dict[str, Any]:
     rated, relevant = sum(each["rated"] for each in known), sum(each["relevant"] for each in known)
     lately = [each for each in known if each["recent_pages"]]
     pages = sum(each["recent_pages"] for each in lately)
@@ -222,11 +217,8 @@ def _harvest(values: Sequence[Any]) -> Any:
     }
 
 
-def _proxies(values: Sequence[Any]) -> Any:
+def _proxies(known: Sequence[Any]) -> dict[str, Any]:
     """A proxy that fails for several partitions fails once."""
-    known = _known(values)
-    if not known:
-        return None
     named: dict[str, dict[str, Any]] = {}
     for each in sorted((each for told in known for each in told["named"]), key=lambda each: each["since"]):
         named.setdefault(each["proxy"], each)
@@ -237,10 +229,7 @@ def _proxies(values: Sequence[Any]) -> Any:
     }
 
 
-def _hooks(values: Sequence[Any]) -> Any:
-    known = _known(values)
-    if not known:
-        return None
+def _hooks(known: Sequence[Any]) -> dict[str, Any]:
     settings = dict.fromkeys(setting for each in known for setting in each)
     return {setting: _hook([each[setting] for each in known if setting in each]) for setting in settings}
 
@@ -431,38 +420,18 @@ _SEEN_RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "bytes": _sum,
     "compactions": _sum,
 }
-# How a key is made of those of the partitions; a sum if it is not named here.
+# How a key is made of those of the partitions; a sum if it is not named here. Of some, ``pool`` makes more than that.
 _RULES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
-    "messages_waiting": _waiting,
-    "replicas": _replicas,
+    "messages_waiting": _if_known(_waiting),
+    "replicas": _if_known(_replicas),
     "endless": _any,
     "elapsed_seconds": _most,
     "hosts_pending": _sum_of_all,
     "hosts_by_state": _sum_of_all,
     "slowest_host": _slowest,
-    "hosts_overlooked": _overlooked,
-    "harvest": _harvest,
-    "proxies": _proxies,
-    "hooks": _hooks,
+    "hosts_overlooked": _if_known(_overlooked),
+    "harvest": _if_known(_harvest),
+    "proxies": _if_known(_proxies),
+    "hooks": _if_known(_hooks),
     "disk_free_bytes": _least,
-    # These are made of more than their values.
-    **dict.fromkeys(
-        (
-            "state",
-            "paused",
-            "paused_by",
-            "stopped",
-            "stopped_by",
-            "time_left",
-            "slots",
-            "outage",
-            "loop_stall_seconds",
-            "loop_stalls",
-            "checkpoint",
-            "seen",
-            "seen_at_end",
-            "seen_warning",
-        ),
-        _first,
-    ),
 }

@@ -14,7 +14,7 @@ from crawler.base.say import say
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.cli.parcels import Parcels, add_class, add_job, add_no_wait, deliver
 from crawler.engine.seeds import STDIN, stream_batches
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition, holds_crawl
 from crawler.job.crawl_file import read_crawl_file
@@ -35,13 +35,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     parser.add_argument("urls", nargs="+", metavar="URL", help="URLs, or - for standard input, one per line")
     parser.add_argument("--seed", action="store_true", help="extend the scope with them, as seeds do")
-    parser.add_argument(
-        "--priority",
-        type=int,
-        choices=range(CLASSES),
-        metavar="CLASS",
-        help=f"their priority class, from 0, which goes first, to {CLASSES - 1}; it overrides the [[priority]] rules",
-    )
+    text = f"their priority class, from 0, which goes first, to {CLASSES - 1}; it overrides the [[priority]] rules"
+    add_class(parser, "--priority", text)
     add_no_wait(parser)
     parser.set_defaults(run=run, takes_crawl=True)
 

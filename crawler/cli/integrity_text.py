@@ -8,22 +8,11 @@ from crawler.base.figures import counted
 from crawler.inspect.integrity.change import Change, Done
 from crawler.inspect.integrity.finding import Detail, Finding, Kind, is_fault
 
-# One sentence for each kind, with the details of the finding and the key of its row. ``{count:row}`` becomes "1 row" or
-# "2 rows".
+# One sentence for each kind, with the details of the finding and the key of its row; of a kind that is not named here,
+# the error says all. ``{count:row}`` becomes "1 row" or "2 rows".
 FINDING_WORDS: Mapping[Kind, str] = {
-    Kind.UNREADABLE: "{error}",
-    Kind.LOG_DAMAGED: "{error}",
-    Kind.STORE_NOT_OPENED: "{error}",
-    Kind.STORE_HOLE: "{error}",
-    Kind.RUN_SETTINGS_DAMAGED: "{error}",
-    Kind.HISTORY_DAMAGED: "{error}",
-    Kind.SURVEY_DAMAGED: "{error}",
-    Kind.MARKDOWN_DAMAGED: "{error}",
-    Kind.INBOX_UNREADABLE: "{error}",
-    Kind.PARCEL_DAMAGED: "{error}",
     Kind.GENERATION_DAMAGED: "generation {generation}: {error}",
     Kind.GENERATION_AHEAD: "generation {generation} covers events to {sequence}, but the journal ends at {journal}",
-    Kind.SEEN_DAMAGED: "{error}",
     Kind.REPAIR_UNFINISHED: "a repair was interrupted: run `crawler repair` again",
     Kind.META_DAMAGED: "meta {key}: {error}",
     Kind.EVENT_DAMAGED: "journal {number}: {error}",
@@ -32,7 +21,6 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.ENTRY_NUMBER: "pending {key}: number {number}, but the next number is {next}",
     Kind.ENTRY_NOT_CANONICAL: "pending URL is not canonical: {url}",
     Kind.ENTRY_MISPLACED: "pending {url} is in the queue of {host}",
-    Kind.HOST_DAMAGED: "{error}",
     Kind.ROBOTS_DAMAGED: "robots.txt of {key}: {error}",
     Kind.TRAP_DAMAGED: "trap {key}: {error}",
     Kind.COPY_DAMAGED: "content {key}: {error}",
@@ -147,11 +135,15 @@ def _text(finding: Finding) -> str:
     if finding.key is not None:
         details["key"] = repr(finding.key)
         details.setdefault("number", int.from_bytes(finding.key, "big"))
-    text = FINDING_WORDS[finding.kind].format(**details)
+    text = FINDING_WORDS.get(finding.kind, "{error}").format(**details)
     match finding.kind:
-        case Kind.UNREADABLE | Kind.RUN_SETTINGS_DAMAGED:
-            return text  # the error names the file
-        case Kind.HISTORY_DAMAGED | Kind.SURVEY_DAMAGED | Kind.MARKDOWN_DAMAGED:
+        case (
+            Kind.UNREADABLE
+            | Kind.RUN_SETTINGS_DAMAGED
+            | Kind.HISTORY_DAMAGED
+            | Kind.SURVEY_DAMAGED
+            | Kind.MARKDOWN_DAMAGED
+        ):
             return text  # the error names the file
         case Kind.LOG_DAMAGED:
             return f"{finding.place}/{text}"

@@ -16,7 +16,7 @@ from crawler.base.disk import FULL, RealDisk, no_room
 from crawler.base.figures import counted
 from crawler.base.say import say
 from crawler.base.settings.load import SettingsError
-from crawler.base.settings.parts import Settings
+from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.damaged_job import say_defaults
 from crawler.cli.exit_codes import Exit, FailedError, UsageError
 from crawler.cli.interruptible import run_interruptible
@@ -44,6 +44,11 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 
 def add_no_wait(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
+
+
+def add_class(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    """Add the priority class, as an argument or a flag."""
+    parser.add_argument(name, type=int, choices=range(CLASSES), metavar="CLASS", help=text)
 
 
 def deliver(

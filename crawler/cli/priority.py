@@ -8,7 +8,7 @@ from functools import partial
 from crawler.base.figures import counted
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.cli.parcels import Parcels, add_class, add_job, add_no_wait, deliver
 from crawler.inspect.crawl_partitions import CrawlPartitions, Partition
 from crawler.job.inbox import Answer
 from crawler.job.run_settings import read_run
@@ -22,13 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_job(parser)
     parser.add_argument("pattern", metavar="PATTERN", help="which URLs, as for `crawl --include`")
-    parser.add_argument(
-        "priority",
-        type=int,
-        choices=range(CLASSES),
-        metavar="CLASS",
-        help=f"from 0, which goes first, to {CLASSES - 1}",
-    )
+    add_class(parser, "priority", f"from 0, which goes first, to {CLASSES - 1}")
     add_no_wait(parser)
     parser.set_defaults(run=run, takes_crawl=True)
 

@@ -15,7 +15,7 @@ from crawler.base.say import say
 from crawler.base.settings.parts import CLASSES, Settings
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.named_urls import named_urls
-from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.cli.parcels import Parcels, add_class, add_job, add_no_wait, deliver
 from crawler.inspect.crawl_partitions import CrawlPartitions
 from crawler.inspect.crawl_tail import tail_of
 from crawler.inspect.export.final_records import once_known
@@ -42,13 +42,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "or `robots`, `soft404`, `blocked`",
     )
     parser.add_argument("--host", metavar="HOST", help="only URLs of this host, with or without its port")
-    parser.add_argument(
-        "--priority",
-        type=int,
-        choices=range(CLASSES),
-        metavar="CLASS",
-        help=f"the class in which they wait, 0 to {CLASSES - 1}; with 0 they are the next ones of their hosts",
-    )
+    text = f"the class in which they wait, 0 to {CLASSES - 1}; with 0 they are the next ones of their hosts"
+    add_class(parser, "--priority", text)
     add_no_wait(parser)
     parser.set_defaults(run=run, takes_crawl=True)
 

@@ -98,5 +98,5 @@ def _settings(arguments: argparse.Namespace, job: Path) -> Settings:
 
 
 def _words(counts: Counts) -> str:
-    failed = f" ({counts.failed} without a text: their rows say why)" if counts.failed else ""
+    failed = f" ({counts.failed} without a text: their rows say why, or are as they were)" if counts.failed else ""
     return f"{counted(counts.extracted, 'page')} extracted again{failed}, {counts.up_to_date} up to date"

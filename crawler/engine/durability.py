@@ -57,7 +57,7 @@ class DurabilityLoop:
     async def derive(self) -> None:
         """Derive the Markdown files of what each generation covers, in a thread, until cancelled. What fails is tried
         again the next time. Raises JobError."""
-        while True:
+        while self._derives:
             await asyncio.sleep(self._settings.checkpoint_interval)
             with self._expendable:
                 await self.derive_rest()

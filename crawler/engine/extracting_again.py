@@ -26,7 +26,7 @@ from crawler.job.directory import PAGES
 from crawler.job.job import Job
 from crawler.job.markdown_files import derive_own
 from crawler.job.output import lines_of, record_of
-from crawler.job.records import JournalError, Outcome, visit_name
+from crawler.job.records import JournalError, Outcome, Part, visit_name
 from crawler.web.extract.page_text import About, Forms
 from crawler.web.extract.text_pool import EXTRACTORS, TextLimits, TextPool, default_processes
 from crawler.web.fetch import is_html
@@ -95,10 +95,13 @@ class ExtractingAgain:
             files = self._job.files
             await asyncio.to_thread(derive_own, self._job.directory, files.identity, files.outputs.final_text)
 
-    async def _extract(self, record: dict[str, Any], page: KeptPage) -> None:
+    async def _extract(self, record: dict[str, Any], page: KeptPage, had: bool) -> None:
+        """Extract a page. ``had``: it has rows without an error, which one with an error does not replace."""
         url, fetched_at = record["url"], record["fetched_at"]
         about = About(url, fetched_at, record.get("title"), record.get("language"), page.whole)
         kept, _ = await self._keeper.parts(about, record["content_type"], page.body, record.get("charset"))
+        if had and any(isinstance(part, Part) and "error" in json.loads(part.data) for part in kept):
+            return
         if self._job.blocked is None:
             self._job.keep_again(visit_name(url, fetched_at), kept)
         if self._job.blocked is not None:
@@ -107,7 +110,7 @@ class ExtractingAgain:
 
     # -- which pages, found in a thread ------------------------------------------------------------------------
 
-    def _due(self) -> Iterator[tuple[dict[str, Any], KeptPage]]:
+    def _due(self) -> Iterator[tuple[dict[str, Any], KeptPage, bool]]:
         names = [name for name in ("text", "structured") if self._names & _OF[name]]
         last, remade = LastRecords(line for line, _ in self._telling()), remade_parts(self._job.store)
         with contextlib.ExitStack() as stack:
@@ -123,7 +126,7 @@ class ExtractingAgain:
                 if (kept := pages.of(record)) is None:
                     self._counts.not_kept += 1
                 else:
-                    yield record, kept
+                    yield record, kept, all("error" not in _row(parts.of(record)) for parts in rows)
 
     def _is_left(self, record: dict[str, Any], rows: Iterable[tuple[str, KeptParts]]) -> bool:
         """Whether a page stays as it is."""
@@ -154,7 +157,12 @@ class ExtractingAgain:
 
     def _is_up_to_date(self, name: str, row: bytes) -> bool:
         """Whether a row of that output has what is wanted."""
-        found = json.loads(row) if row else {"error": None}
+        found = _row(row)
         if "error" in found or name == "structured":
             return "error" not in found
         return self._names & _OF["text"] <= found.keys() and found.get("extractor") in (self._extractor, "markdown")
+
+
+def _row(data: bytes) -> dict[str, Any]:
+    row: dict[str, Any] = json.loads(data) if data else {"error": "there is none"}
+    return row

@@ -43,7 +43,7 @@ CURSOR = ".cursor"
 MAGIC = "crawler-markdown"
 VERSION = 1
 TEXT = FORMS[3]
-_ROWS = 10_000  # of a batch
+ROWS = 10_000  # of a batch
 _LINE_MOST = 2**26  # bytes of a row: of a hole in a file, no more is read
 _AGAIN = "remove the directory of Markdown files, and they are derived again"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -120,7 +120,7 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> S
             rows = _rows(directory, cursor.places.get(name), end)
             while True:
                 batch = _Batch(target)
-                for row, place in islice(rows, _ROWS):
+                for row, place in islice(rows, ROWS):
                     batch.take(row)
                     cursor.places[name] = place
                 if not batch.rows:

@@ -49,7 +49,7 @@ def shown(target: Path) -> dict[str, str]:
 
 
 def test_a_kill_at_any_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(markdown_files, "_ROWS", 4)
+    monkeypatch.setattr(markdown_files, "ROWS", 4)
     chance, job, killed = random.Random(1), tmp_path / "job", tmp_path / "killed"
     real, left = RealDisk.replace, 0
 

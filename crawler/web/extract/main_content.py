@@ -27,7 +27,7 @@ _NEVER = "script,style,noscript,template,iframe,svg,button,select,textarea"
 _HIDDEN = "[hidden],[aria-hidden=true],[style*='display:none' i],[style*='display: none' i]"
 _BESIDE = (
     "nav,footer,aside,form,dialog,[role=navigation],[role=complementary],[role=contentinfo],[role=search],"
-    "[role=dialog],[role=banner]"
+    "[role=dialog],[role=banner],table[summary*=navigation i]"
 )
 _CALLED_CONTENT = "main,[role=main],article,[itemprop=articleBody]"
 _PARTS = "table,h1,h2,h3,h4,pre,ul,ol,blockquote"
@@ -154,7 +154,7 @@ def _only_child(element: Element, weights: dict[Node, int]) -> Element | None:
 
 def _is_section(element: Element) -> bool:
     """Whether this is a section of a text, as generators of documentation call it."""
-    return bool(_SECTION.match(str(element.attr("class") or "")))
+    return element.tag == "section" or bool(_SECTION.match(str(element.attr("class") or "")))
 
 
 @lru_cache(maxsize=8_192)  # a site has few, and each on many elements

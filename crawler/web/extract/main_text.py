@@ -15,7 +15,8 @@ from crawler.web.extract.page_text import Extracted, Forms
 from crawler.web.extract.structured import structured_of
 
 SELECTION = 1  # the version of ``main_content``
-_HIGHLIGHT = re.compile(r"(?:^|\s)(?:highlight-(?:source-)?|language-)([\w+#-]+)")
+_HIGHLIGHT = re.compile(r"(?:^|\s)(?:highlight-(?:source-)?|lang(?:uage)?-|brush:\s*|sourceCode\s+)([\w+#-]+)")
+_PERMALINKS = frozenset(("", "¶", "#", "§"))  # the texts of links that lead to where they stand
 _NO_LANGUAGES = ("default", "none", "text", "plaintext", "notranslate")
 EXTRACTOR = f"turbohtml {version('turbohtml')}/{SELECTION}"
 
@@ -27,12 +28,20 @@ def extract(page: str, url: str, forms: Forms) -> Extracted:
     if not forms & (Forms.TEXT | Forms.MARKDOWN):
         return Extracted(structured=structured, extractor=EXTRACTOR)
     text = markdown = ""
+    titles = [" ".join(title.text.split()).rstrip("¶§ ") for title in tree.select("h1")]
     if (content := main_content(tree)) is not None:
         for link in content.select("a"):
-            is_empty = not link.text.strip() and link.select_one("img") is None
-            if is_empty or (link.attr("href") or "").lstrip().lower().startswith("javascript:"):
+            href = (link.attr("href") or "").strip()
+            if link.text.strip() in _PERMALINKS and link.select_one("img") is None:
+                link.decompose()
+            elif href.lower().startswith("javascript:"):
                 link.unwrap()
-        markdown = _markdown(content, tree.base_url(url)) if forms & Forms.MARKDOWN else ""
+            elif href:
+                link.attrs["href"] = href
+        if forms & Forms.MARKDOWN:
+            markdown = _markdown(content, tree.base_url(url))
+            if len(titles) == 1 and titles[0] and content.select_one("h1") is None:  # it stands beside the content
+                markdown = f"# {titles[0]}\n\n{markdown}"
         text = _text(content)
     return Extracted(
         text if forms & Forms.TEXT else None,
@@ -68,9 +77,11 @@ def _text(content: Element) -> str:
 
 
 def _language_of_code(code: Element) -> str | None:
-    """The language that an element around the code says, as Sphinx, Jekyll and GitHub write it."""
-    around: Node | None = code.parent
-    for _ in range(2):
+    """The language that the code or an element around it says, as Sphinx, Jekyll, Pandoc and GitHub write it."""
+    if stated := code.attr("data-lang") or code.attr("lang"):
+        return stated
+    around: Node | None = code
+    for _ in range(3):
         if isinstance(around, Element) and (found := _HIGHLIGHT.search(around.attr("class") or "")):
             return None if found[1] in _NO_LANGUAGES else found[1]
         around = None if around is None else around.parent

@@ -44,7 +44,6 @@ from tests.cluster.ordeal_of_members import Fault, Faulty, Fragile, Ordeal, Outc
 from tests.cluster.witness import Witness
 from tests.durability.power import Inline
 from tests.jobs import rows
-from tests.lossy_holdings import forget_end
 
 IN_STEP, SOON = 30.0, 4.0  # seconds that a fire waits for the last replica: at first, and when the worst is to happen
 FRESH = 2.5  # seconds for which an owner's word on the carrier is what it says now
@@ -294,14 +293,14 @@ class OrdealOfHomes(Ordeal):
     async def _lose_steps(self, members: list[Working], at: int) -> bool:
         """The carrier loses what a replica has not taken yet."""
         stream = f"p{self.chance.randrange(self.crawling.partitions)}r0"
-        forget_end(self.crawling.holdings, stream, self.chance.randint(1, 3))
+        self.crawling.holdings.forget_end(stream, self.chance.randint(1, 3))
         return True
 
     def _lose_steps_of(self, home: str) -> None:
         for number, each in self.crawling.noted().items():
             if each.id == home:
                 for slot in range(2):
-                    forget_end(self.crawling.holdings, f"p{number}r{slot}", 2)
+                    self.crawling.holdings.forget_end(f"p{number}r{slot}", 2)
 
     @contextlib.contextmanager
     def _unheard(self, members: list[Working], at: int) -> Any:

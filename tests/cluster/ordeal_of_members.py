@@ -35,7 +35,6 @@ from tests.cluster.members import SECRET, SETTINGS, Crawling, Line, Mortal, Work
 from tests.cluster.stopping_loop import StoppingLoop, process
 from tests.cluster.witness import Witness
 from tests.faulty_store import FaultyStore
-from tests.lossy_holdings import forget_end
 
 MEMBERS = 3
 FAULTS = 60.0  # seconds with faults; then none come any more
@@ -390,7 +389,7 @@ class Ordeal:
         elif which < 0.7:
             holdings.forget(chance.sample([*names, "crawl", "w0", "w1"], 2))
         else:
-            forget_end(holdings, chance.choice(names), chance.randint(1, 3))
+            holdings.forget_end(chance.choice(names), chance.randint(1, 3))
         return True
 
     async def _fail_over(self, members: list[Working], at: int) -> bool:
@@ -434,7 +433,7 @@ def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
     born = holdings.__dict__["_born"]
     holdings.__dict__.update(copied, _born=born)
     for name in list(holdings.__dict__["_streams"]):
-        forget_end(holdings, name, 0)
+        holdings.forget_end(name, 0)
 
 
 def ordeal(seed: int, directory: Path) -> Outcome:

@@ -170,6 +170,18 @@ class Holdings:
             for key, value in self._values.pop(name, {}).items():
                 self._bytes -= len(value) + _ENTRY_COST + len(key)
 
+    def forget_end(self, stream: str, entries: int) -> None:
+        """Lose so many of the entries that were appended last, as a server does that wrote them nowhere when it died.
+        No position of the stream is known any more."""
+        if stream not in self._streams:
+            return
+        old = self._streams.pop(stream)
+        kept = old.entries[: max(0, len(old.entries) - entries)]
+        lost = old.entries[len(kept) :]
+        self._bytes -= sum(map(len, lost)) + _ENTRY_COST * len(lost)
+        new = self._stream(stream)
+        new.entries, new.epochs = kept, old.epochs
+
     def _stream(self, name: str) -> _Stream:
         found = self._streams.get(name)
         if found is None:

@@ -35,7 +35,6 @@ from crawler.job.partition.router import PartitionRouter
 from crawler.job.receiving import EPOCH, Receipt, decode_epoch, encode_epoch, read_content
 from crawler.job.records import Counters
 from crawler.url.urls.canonicaliser import Canonical
-from tests.lossy_holdings import forget_end
 from tests.memory_store import MemoryStore
 
 T = TypeVar("T")
@@ -881,7 +880,7 @@ class World:
         elif which < 0.5:
             self.holdings.forget(self.chance.sample(names, 2))
         else:
-            forget_end(self.holdings, self.chance.choice(names), self.chance.randint(1, 3))
+            self.holdings.forget_end(self.chance.choice(names), self.chance.randint(1, 3))
 
     def _fail_over(self, _: Process) -> None:
         """All that the carrier takes in the next steps is lost."""
@@ -907,7 +906,7 @@ def roll_back(holdings: Holdings, copied: dict[str, Any]) -> None:
     born = holdings.__dict__["_born"]
     holdings.__dict__.update(copied, _born=born)
     for name in list(holdings.__dict__["_streams"]):
-        forget_end(holdings, name, 0)
+        holdings.forget_end(name, 0)
 
 
 def live(seed: int) -> Life:

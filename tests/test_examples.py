@@ -465,8 +465,11 @@ def test_getting_the_text(tmp_path: Path) -> None:
     here = made(tmp_path)
     with Site({"/": PAGE, "/shop": "<title>Shop</title><p>Feathers for sale.", "/copy": PAGE}) as site:
         seeds = f"{site.url('/')}\n{site.url('/copy')}"
-        changes = {"https://example.com/": seeds, "--contact you@example.org": f"{ON_LOOPBACK} --quiet"}
-        assert carry_out("get-the-text.md", here, changes) == [""]
+        about = {"https://example.com/about --extractor trafilatura": site.url("/shop")}
+        changes = about | {"https://example.com/": seeds, "--contact you@example.org": f"{ON_LOOPBACK} --quiet"}
+        assert carry_out("get-the-text.md", here, changes)[:2] == ["", ""]
+        files = sorted(path.name for path in (here / "for-a-model" / "markdown").rglob("*.md"))
+        assert files == ["copy.md", "index.md", "shop.md"]
         host, home, shop = site.hosts[0], site.url("/"), site.url("/shop")
     printed = python_files("get-the-text.md", here)
     found = dict(line.split(" ", 1) for line in printed["documents.py"].splitlines())

@@ -35,12 +35,12 @@ _ROW = {"text", "markdown"}  # stand in one row
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Extract text, Markdown and structured data of pages again, from the bodies or the web archive that a job "
-        "keeps, without asking any server: of pages whose rows are missing, say why there is no text, or are by "
-        "another extractor or another version of it; or of the URLs that are named. The new row of a page takes the "
-        "place of the old one. The job must not be running. After an interruption run the same command again."
+        "Extract text, Markdown and structured data again from the bodies or the web archive that a job keeps. No "
+        "server is asked. Pages are extracted whose rows are missing, have an error, or were made by another extractor "
+        "or version; or the pages that you name. The new row of a page takes the place of the old one. The job must be "
+        "stopped. After an interruption run the same command again."
     )
-    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("job", type=Path, metavar="DIR", help="the job, or a crawl in partitions")
     parser.add_argument("urls", nargs="*", metavar="URL", help="pages to be extracted again, whatever their rows say")
     kept = f"what to extract, of {', '.join(AGAIN)} (what the last run kept of these)"
     parser.add_argument("--output", type=output_names, metavar="LIST", help=kept)
@@ -89,7 +89,7 @@ def _settings(arguments: argparse.Namespace, job: Path) -> Settings:
     names = set(arguments.output or kept)
     names |= kept & _ROW if names & _ROW else set()  # or a row would lose what it has
     if not names or not names.issubset(AGAIN):
-        raise UsageError(f"name what to extract: --output {','.join(AGAIN)}, or some of these")
+        raise UsageError(f"choose what to extract with --output: {', '.join(AGAIN)}")
     extractor = arguments.extractor or settings.text.extractor
     if extractor == "trafilatura" and (missing := missing_library()) is not None:
         raise UsageError(missing)

@@ -113,7 +113,7 @@ def derive(target: Path, job: str, sources: Mapping[str, tuple[Path, End]]) -> S
         cursor = read_cursor(target, job)
         if cursor is None:
             if any(name != f"{CURSOR}.part" for name in os.listdir(target)):
-                raise JobError(f"{target} exists and has no {CURSOR}: name another directory")
+                raise JobError(f"{target} is not empty, and no earlier export of Markdown: name another directory")
             cursor = Cursor(job)
             _write_cursor(target, cursor)
         for name, (directory, end) in sources.items():
